@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.damaged_files import damaged
-from visualizer.attention.stored_run import captured_run, recorded_run
+from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.run_from_saved_numbers import recorded_run
 from visualizer.documents.document_file import document_bytes, read_document
-from visualizer.documents.open_document import found, open_document
+from visualizer.documents.embedded_document import find_embedded_document
+from visualizer.documents.open_document import open_document
 from visualizer.documents.recent_files import recent
-from visualizer.documents.recovery_file import left_behind
+from visualizer.documents.recovery_file import recovery_files_of_crashes
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,12 +79,12 @@ def _measured(folder: Path, how: str, content: bytes, outcome: Outcome) -> None:
 def _open(folder: Path, content: bytes, outcome: Outcome) -> None:
     start = time.perf_counter()
     (folder / "x").write_bytes(content)
-    inside = found(content)
+    inside = find_embedded_document(content)
     by_path = _tried(lambda: open_document(folder / "x"), outcome)
     by_file = _tried(lambda: read_document(io.BytesIO(inside or content)), outcome)
     assert (by_path is None) == (by_file is None)
     (folder / "a.recovery").write_bytes(b"null\n" + content)
-    _tried(left_behind(folder)[0].saved, outcome)
+    _tried(recovery_files_of_crashes(folder)[0].saved, outcome)
     (folder / "recent.json").write_bytes(content)
     assert recent(folder) == ()
     outcome.files += 1

@@ -51,7 +51,7 @@ def main(path: Path) -> None:
 
 
 def _has_formed(window: LabWindow) -> bool:
-    reading, run = window.puller.reading, window.lab.run
+    reading, run = window.probe_controller.result, window.lab.run
     assert run is None or run.phase not in {Phase.FAILED, Phase.DONE}, "no head has formed"
     if reading is None or reading.attending is None or reading.best is None:
         return False
@@ -60,14 +60,14 @@ def _has_formed(window: LabWindow) -> bool:
 
 def _pin_best(window: LabWindow) -> None:
     """Pin what the head reads most that reads best, of a query in the middle."""
-    reading = window.puller.reading
+    reading = window.probe_controller.result
     assert reading
     assert reading.best
     assert reading.weights is not None
     layer, head = reading.best
     query = 2 * len(reading.tokens) // 3
     key = int(reading.weights[layer, head, query].argmax())
-    window.pictures.pin(Cell(f"layer {layer + 1}", (head, query, key)))
+    window.training_views_controller.pin(Cell(f"layer {layer + 1}", (head, query, key)))
 
 
 def _pause(length_ms: int) -> None:

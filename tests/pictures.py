@@ -44,47 +44,47 @@ def main(folder: Path) -> None:
     _take_dialog(window, folder / "export.png")
     _take(window, "light", folder / "compare.png", _compare)
     _take(window, "dark", folder / "lines.png", _lines)
-    window.filer.give_up()
+    window.document_controller.give_up()
     window.close()
     environment = os.environ | {"QT_SCALE_FACTOR": "1"}  # a picture of so many cells is large
     subprocess.run([sys.executable, "-m", "tests.lab_picture"], check=True, env=environment)
 
 
 def _read(window: MainWindow) -> None:
-    window.reader.open(3)
-    window.reader.step(2)
+    window.lesson_controller.open(3)
+    window.lesson_controller.step(2)
 
 
 def _play(window: MainWindow) -> None:
-    window.reader.close()
+    window.lesson_controller.close()
     _settle(window)
     window.workspace.set("heads", 1)
-    window.player.seek_stage("weights")
-    window.player.step(3)
+    window.playback_controller.seek_stage("weights")
+    window.playback_controller.step(3)
 
 
 def _pin(window: MainWindow) -> None:
-    window.player.to_end()
+    window.playback_controller.to_end()
     window.workspace.undo()
-    window.pointer.pin(Cell("weights", (0, 3, 1)))
+    window.cell_selection_controller.pin(Cell("weights", (0, 3, 1)))
 
 
 def _compare(window: MainWindow) -> None:
-    window.comparer.keep_as_a()
+    window.comparison_controller.keep_as_a()
     window.workspace.set("causal", value=False)
 
 
 def _lines(window: MainWindow) -> None:
-    window.comparer.stop()
-    window.pointer.let_go()
+    window.comparison_controller.stop()
+    window.cell_selection_controller.let_go()
     for name, value in (("causal", True), ("d_in", 16), ("d_out", 16), ("heads", 4)):
         window.workspace.set(name, value)
     window.workspace.set_text(SENTENCE)
     _settle(window)
     for pane in ("Code", "Lines"):
         window.docks.by_id[pane].toggleViewAction().trigger()
-    window.gaze.one_stage()
-    window.pointer.pin(Cell("weights", (1, 8, 6)))
+    window.view_controller.one_stage()
+    window.cell_selection_controller.pin(Cell("weights", (1, 8, 6)))
 
 
 def _take(
@@ -97,10 +97,10 @@ def _take(
 
 
 def _take_dialog(window: MainWindow, path: Path) -> None:
-    window.publisher.export()
-    while window.publisher.dialog is None:
+    window.export_controller.export()
+    while window.export_controller.dialog is None:
         _pause(10)  # its modules are loaded beside
-    dialog = window.publisher.dialog
+    dialog = window.export_controller.dialog
     _settle(window)
     _pause(1000)  # its preview is made beside
     dialog.grab().save(str(path))

@@ -21,7 +21,7 @@ import sys
 
 from visualizer import app
 from visualizer.shell.window_manager import WindowManager
-from visualizer.shell.panel_table import STATUS
+from visualizer.shell.panel_presenters import STATUS
 
 open_window = WindowManager.open
 kept = []

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import builtins
-import ctypes
 import gc
-import os
 import sys
 import traceback
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from visualizer.console_progress import say
+from visualizer.document_services import (
+    ROOMY,
+    compute,
+    open_as_document,
+    read_file,
+    release_pooled_buffers,
+    restore_document,
+)
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import InputError
-from visualizer.export.offscreen import said_if_qt_cannot_start
-from visualizer.services import ROOMY, compute, open_as_document, read_file, rest, restore_document
+from visualizer.export.offscreen_qt_application import exit_if_qt_cannot_start
+from visualizer.process_setup import ask_for_large_pages, import_plainly, return_freed_memory
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -30,11 +34,9 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.session.view import View
+    from visualizer.shell.services_interface import Services
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
-    from visualizer.shell.window_services import Services
-
-_M_MMAP_THRESHOLD = -3
 START_MS = 5_000
 """Delay before garbage collection starts: nearly all objects made until then are permanent."""
 NO_WINDOW = (
@@ -55,10 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def obey(given: list[str]) -> int:
     """Do what the command line's arguments ask for, and return the exit status."""
-    from visualizer.cli.lab import LAB, lab_parser
-    from visualizer.cli.options import complaint, parser
+    from visualizer.cli.lab_options import LAB, lab_parser
+    from visualizer.cli.option_complaints import complaint
+    from visualizer.cli.options import parser
     from visualizer.cli.train import TRAIN, train
-    from visualizer.console_progress import STOPPED
+    from visualizer.signal_interruption import STOPPED
 
     if given[:1] == [LAB]:
         return show_lab(lab_parser().parse_args(given[1:]).folder)
@@ -90,7 +93,7 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     InputError
         When the file cannot be opened.
     """
-    from visualizer.cli.options import document_of
+    from visualizer.cli.settings_from_options import document_of
 
     saved, notice = SavedDocument(Document(), ROOMY), ""
     if options.file:
@@ -113,30 +116,34 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
         could not be written, 128 plus the signal's number after a signal.
     """
     from visualizer.cli.export_files import write_all
-    from visualizer.cli.options import look_of, option_of
-    from visualizer.console_progress import ConsoleProgress, InterruptedRunError, stoppable
+    from visualizer.cli.options import option_of
+    from visualizer.cli.settings_from_options import figure_settings_of
+    from visualizer.console_progress import ConsoleProgress
     from visualizer.session.screen import Snapshot
-    from visualizer.session.stage_and_head_parsing import looked_at
+    from visualizer.session.stage_and_head_parsing import with_parsed_stages_and_heads
+    from visualizer.signal_interruption import InterruptedRunError, stoppable
 
-    teller = ConsoleProgress(is_quiet=options.quiet)
+    progress = ConsoleProgress(is_quiet=options.quiet)
     try:
-        with stoppable(teller):
-            look = look_of(options)
-            run, view = begin(saved)
-            view = looked_at(run, view, options.stages, options.heads_shown)
+        with stoppable(progress.stop):
+            figure_settings = figure_settings_of(options)
+            run, view = run_and_view_of(saved)
+            view = with_parsed_stages_and_heads(run, view, options.stages, options.heads_shown)
             for notice in run.notices:
                 say(notice)
-            return write_all(options.export, Snapshot(saved.document, view, run), look, teller)
+            return write_all(
+                options.export, Snapshot(saved.document, view, run), figure_settings, progress
+            )
     except InputError as refused:
         option = f"argument {option_of(refused.field)}: " if refused.field in _LOOKS else ""
         say(option + refused.sentence)
         return 1 if refused.field == "export" else 2
     except InterruptedRunError as stopped:
-        teller.clear()
+        progress.clear()
         return stopped.status
 
 
-def begin(saved: SavedDocument) -> tuple[Run, View]:
+def run_and_view_of(saved: SavedDocument) -> tuple[Run, View]:
     """Return the run of an opened document, computed unless it was recorded, and its view."""
     return restore_document(saved, compute)
 
@@ -158,25 +165,25 @@ def reset_settings() -> int:
 
 def show(saved: SavedDocument, path: Path | None) -> int:
     """Open a window on the given or the last open document; return when all are closed."""
-    return stay(lambda windows: windows.begin(saved, path))
+    return run_event_loop(lambda windows: windows.begin(saved, path))
 
 
 def show_lab(folder: Path | None) -> int:
     """Open the language lab, on a run if one is named; return when all windows are closed."""
-    return stay(lambda windows: windows.open_lab(folder))
+    return run_event_loop(lambda windows: windows.open_lab(folder))
 
 
-def stay(begin_: Callable[[WindowManager], object]) -> int:
+def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
     """Run the event loop until all windows are closed and training runs have been saved."""
     application = make_application()
-    from visualizer.lab.training.process_controller import see_off
+    from visualizer.lab.training.process_controller import wait_for_trainings
     from visualizer.shell.window_manager import WindowManager
 
-    windows = WindowManager(program())
+    windows = WindowManager(window_services())
     begin_(windows)
     sys.excepthook = partial(show_bug, windows)
     status = application.exec()
-    see_off()
+    wait_for_trainings()
     sys.excepthook = sys.__excepthook__
     del windows  # before the application that owns them
     return status
@@ -198,12 +205,12 @@ def show_bug(
         windows.give_up()
 
 
-def program() -> Services:
+def window_services() -> Services:
     """Return the services that windows need from the packages that use torch."""
-    from visualizer.shell.panel_table import PanelTable
-    from visualizer.shell.window_services import Services
+    from visualizer.shell.panel_presenters import PanelPresenters
+    from visualizer.shell.services_interface import Services
 
-    return Services(compute, read_file, begin, PanelTable, rest)
+    return Services(compute, read_file, run_and_view_of, PanelPresenters, release_pooled_buffers)
 
 
 def make_application() -> QApplication:
@@ -216,7 +223,7 @@ def make_application() -> QApplication:
     ask_for_large_pages()
     write_numbers_with_a_point()
     import_plainly()
-    with said_if_qt_cannot_start(NO_WINDOW):
+    with exit_if_qt_cannot_start(NO_WINDOW):
         application = QApplication([sys.argv[0]])
     QTimer.singleShot(START_MS, application, gc.enable)
     name_program(application)
@@ -234,38 +241,9 @@ def open_window(document: Document) -> MainWindow:
     """Open a window on a document and start its first computation."""
     from visualizer.shell.window_manager import make_window
 
-    window = make_window(program(), document)
+    window = make_window(window_services(), document)
     window.show()
     return window
-
-
-def return_freed_memory() -> None:
-    """Have the C library return large freed blocks to the system, by a fixed mmap threshold.
-
-    glibc raises its threshold to up to 32 MiB and then keeps blocks of that size: the memory of a
-    long text would stay allocated.
-    """
-    if sys.platform == "linux":
-        with suppress(AttributeError):  # other C libraries neither have nor need this setting
-            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)
-
-
-def ask_for_large_pages() -> None:
-    """Have torch allocate large tensors in huge pages where the system has them.
-
-    To be called before torch is imported. Memory is mapped page by page at the first write, which
-    takes longer than the computation itself.
-    """
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-
-
-def import_plainly() -> None:
-    """Restore Python's own ``__import__``, which PySide6 wraps.
-
-    The wrapper serves modules that select ``snake_case`` names. No module here does, and torch's
-    thousands of imports take a fifth longer with it.
-    """
-    builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
 
 
 def write_numbers_with_a_point() -> None:

@@ -1,17 +1,17 @@
-"""Console output of work without a window: messages, progress and interruption by signals."""
+"""Console output of work without a window: messages and progress."""
 
 from __future__ import annotations
 
 import shutil
 import signal
 import sys
-import threading
 import unicodedata
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from visualizer.signal_interruption import STOPPED, InterruptedRunError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType
 
     from visualizer.progress_callback import Progress
@@ -37,16 +37,6 @@ def say(sentence: str) -> None:
 
 FEWEST = 20
 """Smallest number of parts whose progress is reported where there is no terminal."""
-STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
-"""Exit status by signal name; SIGHUP (a terminal closes) does not exist on Windows."""
-
-
-class InterruptedRunError(KeyboardInterrupt):
-    """A signal asks the program to end."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__()
-        self.status = status
 
 
 class ConsoleProgress:
@@ -114,21 +104,3 @@ class ConsoleProgress:
         with suppress(OSError):
             sys.stderr.write(text)
             sys.stderr.flush()
-
-
-@contextmanager
-def stoppable(teller: ConsoleProgress) -> Iterator[None]:
-    """Let the signals of `STOPPED` end the work, except those that the parent process ignores."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signal handlers can be set in the main thread only
-        return
-    before = {}
-    for name in STOPPED:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            before[number] = signal.signal(number, teller.stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -26,7 +26,7 @@ from visualizer.attention.modules import MultiHeadAttention
 from visualizer.attention.spec import Device, Mask
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
-from visualizer.export import offscreen, writers
+from visualizer.export import offscreen_qt_application, writers
 from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettings
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -314,7 +314,7 @@ def test_a_notebook_gets_a_drawing_that_is_not_too_large(monkeypatch: pytest.Mon
     figure = attend(SENTENCE).figure()
     contents = [b"<svg/>", b"." * (notebook_output.LARGEST_SVG + 1)]
 
-    def write(shot: object, look: object, file: BytesIO, progress: object) -> None:
+    def write(snapshot: object, look: object, file: BytesIO, progress: object) -> None:
         file.write(contents.pop(0))
 
     monkeypatch.setitem(writers.WRITERS, ".svg", write)
@@ -415,7 +415,7 @@ def test_an_application_is_made_where_there_is_none_and_goes_again() -> None:
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.splitlines() == [
-        offscreen.NOT_HERE,
+        offscreen_qt_application.NOT_HERE,
         "Nothing can be drawn beside a QCoreApplication. Make a QGuiApplication instead.",
         "there",
     ]

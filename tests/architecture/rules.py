@@ -24,6 +24,7 @@ TORCH_HOMES = ("visualizer/attention", "visualizer/language", "visualizer/models
 QT = ("PySide6", "pyqtgraph", "shiboken6")
 QT_HOMES = ("visualizer/shell", "visualizer/widgets", "visualizer/app.py")
 QT_NAMES = ("widget.py", "paint.py", "dialog.py", "controller.py")
+MODEL_NAMES = ("/model.py", "/bar_model.py", "/screen_model.py")
 QT_EXCEPTIONS = {
     "visualizer/export/figures/clipboard_figure.py": "QMimeData of a figure",
     "visualizer/export/figures/document_attachment.py": "text in QImage and QPdfWriter",
@@ -32,7 +33,8 @@ QT_EXCEPTIONS = {
     "visualizer/export/figures/svg_pdf_writer.py": "QSvgGenerator and QPdfWriter",
     "visualizer/export/films/animation_frames.py": "paints the frames of a film",
     "visualizer/export/films/film_layout.py": "places the frames of a film",
-    "visualizer/export/offscreen.py": "starts Qt without a screen when something is drawn",
+    "visualizer/export/offscreen_qt_application.py": "starts Qt without a screen",
+    "visualizer/features/head_table/item_model.py": "QAbstractTableModel of the heads",
     "visualizer/heatmap/colour_table.py": "QImage of indexed colours",
     "visualizer/heatmap/layout.py": "QRectF, the same for window and export",
     "visualizer/lab/attention_view/layout.py": "QRectF and font metrics",
@@ -51,7 +53,7 @@ HTML_WIDGETS = {
 """Widgets that show a text as HTML where it looks like it, and would open the files it names."""
 HTML_HOMES = {
     "visualizer/widgets/labels.py": {"QLabel"},
-    "visualizer/widgets/tooltips.py": {"QToolTip"},
+    "visualizer/widgets/plain_text_tooltips.py": {"QToolTip"},
     "visualizer/widgets/dialogs.py": {"QMessageBox", "QTextBrowser"},
     "visualizer/lab/runs/widget.py": {"QMessageBox"},
 }
@@ -60,6 +62,7 @@ TIP_SETTERS = {"setToolTip", "setWhatsThis"}
 FEATURES = "visualizer/features/"
 FLOORS = (
     ("version", "errors", "resources", "number_format", "progress_callback"),
+    ("process_setup", "signal_interruption"),
     ("console_progress", "storage"),
     ("attention",),
     ("language", "models"),
@@ -70,7 +73,7 @@ FLOORS = (
     ("features",),
     ("export",),
     ("lab",),
-    ("services",),
+    ("document_services",),
     ("shell",),
     ("api", "cli"),
     ("app",),
@@ -122,7 +125,7 @@ def models_load_no_qt(project: Project) -> Iterator[str]:
         for module in project.program
     }
     for module in project.program:
-        if module.path.endswith("/model.py") and (way := project.way_to(module, loads)):
+        if module.path.endswith(MODEL_NAMES) and (way := project.way_to(module, loads)):
             yield f"loads Qt: {' → '.join(way)}"
 
 

@@ -35,23 +35,23 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
     (
         "models_load_no_qt",
         {
-            CELL: "from visualizer.heatmap import paint",
-            "visualizer/heatmap/paint.py": "from PySide6.QtGui import QPainter",
+            CELL: "from visualizer.heatmap import panel_paint as paint",
+            "visualizer/heatmap/panel_paint.py": "from PySide6.QtGui import QPainter",
         },
     ),
     ("every_qt_exception_is_used", {next(iter(QT_EXCEPTIONS)): "import numpy"}),
     (
         "features_stay_apart",
         {
-            CELL: "from visualizer.features.tokens.model import TokenPanel",
-            "visualizer/features/tokens/model.py": "class TokenPanel: ...",
+            CELL: "from visualizer.features.token_strip.model import TokenPanel",
+            "visualizer/features/token_strip/model.py": "class TokenPanel: ...",
         },
     ),
     (
         "features_stay_apart",
         {
-            CELL: "if TYPE_CHECKING:\n    from visualizer.features.tokens import model",
-            "visualizer/features/tokens/model.py": "class TokenPanel: ...",
+            CELL: "if TYPE_CHECKING:\n    from visualizer.features.token_strip import model",
+            "visualizer/features/token_strip/model.py": "class TokenPanel: ...",
         },
     ),
     (
@@ -72,8 +72,8 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
     (
         "no_circles",
         {
-            "visualizer/session/view.py": "if TYPE_CHECKING:\n    import visualizer.session.zoom",
-            "visualizer/session/zoom.py": "def f():\n    import visualizer.session.view",
+            "visualizer/session/view.py": "if TYPE_CHECKING:\n    import visualizer.session.screen",
+            "visualizer/session/screen.py": "def f():\n    import visualizer.session.view",
         },
     ),
     (

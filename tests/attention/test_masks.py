@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.attention_strategies import matrices, specs
 from tests.support.reference_attention import is_allowed
-from visualizer.attention import masks
+from visualizer.attention import dropout_mask, masks
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Route
 from visualizer.errors import InputError
 
@@ -92,7 +92,7 @@ def test_a_matrix_of_another_size_is_refused() -> None:
 
 def test_kept_cells_stay_what_they_were() -> None:
     # The same on every machine and with every version: a saved document must not change.
-    assert masks.kept(0.5, 123, (6, 6)).astype(int).tolist() == [
+    assert dropout_mask.kept_by_dropout(0.5, 123, (6, 6)).astype(int).tolist() == [
         [0, 1, 0, 0, 0, 0],
         [0, 0, 0, 0, 0, 0],
         [1, 1, 1, 0, 1, 1],
@@ -100,7 +100,7 @@ def test_kept_cells_stay_what_they_were() -> None:
         [1, 1, 1, 1, 0, 1],
         [1, 0, 0, 0, 1, 1],
     ]
-    assert masks.kept(0.2, 0, (2, 3, 3)).astype(int).tolist() == [
+    assert dropout_mask.kept_by_dropout(0.2, 0, (2, 3, 3)).astype(int).tolist() == [
         [[0, 0, 1], [1, 1, 0], [0, 1, 1]],
         [[1, 1, 1], [1, 1, 1], [1, 1, 1]],
     ]
@@ -108,15 +108,18 @@ def test_kept_cells_stay_what_they_were() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9, 1 - 2**-40])
 def test_the_rate_is_the_share_that_is_dropped(rate: float) -> None:
-    assert abs(masks.kept(rate, 7, (1000, 1000)).mean() - (1 - rate)) < 0.002
+    assert abs(dropout_mask.kept_by_dropout(rate, 7, (1000, 1000)).mean() - (1 - rate)) < 0.002
 
 
 @given(st.floats(0, 0.999), st.floats(0, 0.999), st.integers(0, 2**63 - 1))
 def test_a_higher_rate_drops_more_of_the_same_cells(one: float, other: float, seed: int) -> None:
-    low, high = (masks.kept(rate, seed, (3, 7)) for rate in sorted((one, other)))
+    low, high = (dropout_mask.kept_by_dropout(rate, seed, (3, 7)) for rate in sorted((one, other)))
     assert not (high & ~low).any()
 
 
 def test_seeds_differ() -> None:
-    drawn = {masks.kept(0.5, seed, (8, 8)).tobytes() for seed in (*range(50), 2**63 - 1)}
+    drawn = {
+        dropout_mask.kept_by_dropout(0.5, seed, (8, 8)).tobytes()
+        for seed in (*range(50), 2**63 - 1)
+    }
     assert len(drawn) == 51

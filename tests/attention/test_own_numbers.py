@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.attention_strategies import Case, cases, numbers, own_weights
-from visualizer.attention.kept_weights import kept_weights
+from visualizer.attention.computed_weights_as_own import weights_as_own
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.parameter_init import draw
 from visualizer.attention.run import run
@@ -62,14 +62,14 @@ def test_what_is_given_is_what_is_computed_with(case: Case, data: st.DataObject)
     assume(spec.projection is not Projection.NONE or spec.output_projection)
     given_weights = data.draw(own_weights(spec))
     trace = run(case.texts, replace(spec, own_weights=given_weights)).trace
-    kept = dict(kept_weights(trace))
+    kept = dict(weights_as_own(trace))
     assert {name: kept[name] for name, _ in given_weights} == dict(given_weights)
 
 
 @given(cases())
 def test_a_round_trip_is_exact(case: Case) -> None:
     trace = case.trace()
-    again = run(case.texts, replace(case.spec, own_weights=kept_weights(trace))).trace
+    again = run(case.texts, replace(case.spec, own_weights=weights_as_own(trace))).trace
     assert again.parameters.keys() == trace.parameters.keys()
     for name, tensor in trace.parameters.items():
         assert torch.equal(again.parameters[name], tensor)
@@ -80,7 +80,7 @@ def test_a_round_trip_is_exact(case: Case) -> None:
 def test_own_weights_lie_in_memory_as_drawn_ones_do() -> None:
     spec = AttentionSpec(d_in=2, d_out=1, heads=1, device=Device.CPU, scale=Scale.NONE)
     trace = run((("Your",),), spec).trace
-    again = run((("Your",),), replace(spec, own_weights=kept_weights(trace))).trace
+    again = run((("Your",),), replace(spec, own_weights=weights_as_own(trace))).trace
     for name, tensor in trace.parameters.items():
         assert again.parameters[name].stride() == tensor.stride()
 
@@ -99,7 +99,7 @@ def test_biases_of_ones_own_are_added(case: Case, data: st.DataObject) -> None:
     np.testing.assert_array_equal(trace.read("out_proj.bias"), own["W_output.bias"].array()[0])
     others = drawn.keys() - {*(names or ["W_key.bias"]), "out_proj.bias"}
     assert all(torch.equal(trace.parameters[name], drawn[name]) for name in others)
-    kept = dict(kept_weights(trace))
+    kept = dict(weights_as_own(trace))
     assert {name: kept[name] for name in own} == own
 
 
@@ -114,8 +114,8 @@ def test_what_is_not_named_is_drawn_as_ever() -> None:
 
 def test_without_layers_there_is_nothing_to_keep_but_the_output() -> None:
     simplified = spec_of(Mechanism.SIMPLIFIED, SPEC)
-    assert kept_weights(run(TEXT, simplified).trace) == ()
-    kept = kept_weights(run(TEXT, replace(simplified, output_projection=True)).trace)
+    assert weights_as_own(run(TEXT, simplified).trace) == ()
+    kept = weights_as_own(run(TEXT, replace(simplified, output_projection=True)).trace)
     assert [(name, own.rows, own.columns) for name, own in kept] == [("W_output", 3, 3)]
 
 
@@ -142,7 +142,7 @@ def test_weights_of_an_output_that_is_not_there_do_not_act() -> None:
 
 
 def test_what_still_fits_stays_when_the_rest_is_drawn_again() -> None:
-    spec = replace(SPEC, own_weights=kept_weights(run(TEXT, SPEC).trace), d_in=4)
+    spec = replace(SPEC, own_weights=weights_as_own(run(TEXT, SPEC).trace), d_in=4)
     (problem,) = problems(spec)
     assert problem.sentence == "W_query is 3 × 2 and the sizes need 4 × 2."
     assert problem.remedy
@@ -156,7 +156,7 @@ def test_what_still_fits_stays_when_the_rest_is_drawn_again() -> None:
 
 def test_uniform_weights_in_linear_layers_give_the_same_context() -> None:
     uniform = run(TEXT, replace(SELF, projection=Projection.UNIFORM)).trace
-    linear = run(TEXT, replace(SELF, own_weights=kept_weights(uniform))).trace
+    linear = run(TEXT, replace(SELF, own_weights=weights_as_own(uniform))).trace
     for layer in LAYERS:
         weight = linear.tensor(f"{layer}.weight")
         assert torch.equal(weight, uniform.tensor(layer).T)
@@ -172,11 +172,11 @@ def test_stacked_heads_in_split_ones_give_the_same_concat(
 ) -> None:
     base = replace(SPEC, projection=projection, dtype=dtype, output_projection=False)
     stacked = run(TEXT, replace(base, arrangement=Arrangement.STACKED, d_out=2)).trace
-    carried = kept_weights(stacked)
+    carried = weights_as_own(stacked)
     assert [(own.rows, own.columns) for _, own in carried] == 3 * [(3, 4)]
     split = run(TEXT, replace(base, d_out=4, own_weights=carried)).trace
     torch.testing.assert_close(split.tensor("concat"), stacked.tensor("concat"), rtol=0, atol=1e-6)
-    assert kept_weights(split) == carried
+    assert weights_as_own(split) == carried
 
 
 # ----------------------------------------------------------------------------------- reusing
@@ -184,7 +184,7 @@ def test_stacked_heads_in_split_ones_give_the_same_concat(
 
 def test_own_weights_recompute_what_reads_them_and_nothing_else() -> None:
     old = run(TEXT, SPEC)
-    same = run(TEXT, replace(SPEC, own_weights=kept_weights(old.trace)), old).trace
+    same = run(TEXT, replace(SPEC, own_weights=weights_as_own(old.trace)), old).trace
     assert same.recomputed == set()
     changed = run(TEXT, replace(SPEC, own_weights=(("W_value", matrix(3, 2)),)), old).trace
     assert changed.recomputed == {"values", "context", "concat", "output"}

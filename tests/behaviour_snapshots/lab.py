@@ -60,14 +60,16 @@ class Lab(Driver):
         self.settle()
 
     def is_idle(self) -> bool:
-        window, lab, puller = self.lab, self.lab.lab, self.lab.puller
+        window, lab, probe_controller = self.lab, self.lab.lab, self.lab.probe_controller
         if window.show_soon.isActive() or not super().is_idle():
             return False
         if lab.run is None:
             return True
-        is_read = puller.reading is not None and puller.text == lab.view.probe
-        is_there = is_read and not puller.is_waiting
-        return lab.run.phase in OPEN and (is_there or bool(puller.refused) or not lab.view.probe)
+        is_read = probe_controller.result is not None and probe_controller.text == lab.view.probe
+        is_there = is_read and not probe_controller.is_waiting
+        return lab.run.phase in OPEN and (
+            is_there or bool(probe_controller.refused) or not lab.view.probe
+        )
 
     def open(self, name: str) -> None:
         """Open a run."""

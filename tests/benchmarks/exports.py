@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tests.benchmarks import children
 from tests.benchmarks.stand import application, document
 from tests.benchmarks.table import Line, show, times
+from visualizer.document_services import ROOMY, compute
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.film_settings import FilmSettings, film_of
+from visualizer.export.film_plan import film_plan_of
+from visualizer.export.film_settings import FilmSettings
 from visualizer.progress_callback import CancelledError, Progress, no_progress
-from visualizer.services import ROOMY, compute
 from visualizer.session.screen import Snapshot
 from visualizer.session.timeline import Grain
 
@@ -62,33 +63,33 @@ def _shot(of: Document) -> Snapshot:
 
 
 def _written(
-    shot: Snapshot, look: FigureSettings, suffix: str, progress: Progress = no_progress
+    snapshot: Snapshot, look: FigureSettings, suffix: str, progress: Progress = no_progress
 ) -> int:
     from visualizer.export.writers import WRITERS
 
     file = io.BytesIO()
-    WRITERS[suffix](shot, look, file, progress)
+    WRITERS[suffix](snapshot, look, file, progress)
     return len(file.getvalue())
 
 
-def _figures(shot: Snapshot, repeats: int) -> dict[str, Any]:
+def _figures(snapshot: Snapshot, repeats: int) -> dict[str, Any]:
     told = {}
     for suffix in LIMITS_S:
         seconds, size = [], 0
         for _ in range(repeats):
-            for name in shot.run.trace.names:  # as if nothing had been looked at yet
-                shot.run.trace.holding(name)._kept.clear()
+            for name in snapshot.run.trace.names:  # as if nothing had been looked at yet
+                snapshot.run.trace.holding(name)._kept.clear()
             start = perf_counter()
-            size = _written(shot, FigureSettings(), suffix)
+            size = _written(snapshot, FigureSettings(), suffix)
             seconds.append(perf_counter() - start)
         told[suffix] = {"seconds": seconds, "bytes": size}
     return told
 
 
-def _matplotlib(shot: Snapshot, repeats: int) -> dict[str, list[float]]:
+def _matplotlib(snapshot: Snapshot, repeats: int) -> dict[str, list[float]]:
     from matplotlib.figure import Figure
 
-    weights = shot.run.trace.read("weights")
+    weights = snapshot.run.trace.read("weights")
     told: dict[str, list[float]] = {}
     for suffix in LIMITS_S:
         told[suffix] = []
@@ -106,13 +107,13 @@ def _matplotlib(shot: Snapshot, repeats: int) -> dict[str, list[float]]:
 
 
 def _film(repeats: int) -> dict[str, list[float]]:
-    shot = _shot(document(6, 3, 2))
+    snapshot = _shot(document(6, 3, 2))
     look = FigureSettings(film=FilmSettings(grain=Grain.CELL))
-    assert len(film_of(shot.run.trace, look.film).steps) == STEPS
-    whole = [_timed(lambda: _written(shot, look, ".gif")) for _ in range(min(repeats, 3))]
+    assert len(film_plan_of(snapshot.run.trace, look.film).steps) == STEPS
+    whole = [_timed(lambda: _written(snapshot, look, ".gif")) for _ in range(min(repeats, 3))]
     chance = random.Random(3)
     moments = [chance.uniform(0.02, 0.9) * min(whole) for _ in range(max(20, repeats))]
-    called_off = [_called_off(shot, look, after_s) for after_s in moments]
+    called_off = [_called_off(snapshot, look, after_s) for after_s in moments]
     return {"film": whole, "called off": called_off}
 
 
@@ -122,7 +123,7 @@ def _timed(act: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def _called_off(shot: Snapshot, look: FigureSettings, after_s: float) -> float:
+def _called_off(snapshot: Snapshot, look: FigureSettings, after_s: float) -> float:
     """Call a film off after a while, and say how long it went on."""
     asked: list[float] = []
     timer = threading.Timer(after_s, lambda: asked.append(perf_counter()))
@@ -133,7 +134,7 @@ def _called_off(shot: Snapshot, look: FigureSettings, after_s: float) -> float:
 
     timer.start()
     try:
-        _written(shot, look, ".gif", progress)
+        _written(snapshot, look, ".gif", progress)
     except CancelledError:
         return perf_counter() - asked[0]
     finally:
@@ -145,12 +146,12 @@ def main(arguments: list[str]) -> None:
     """Measure here, for the process that asked."""
     repeats = int(arguments[0])
     with application():
-        shot = _shot(document(*SIZE))
-        weights = replace(shot, view=replace(shot.view, stages=frozenset({"weights"})))
+        snapshot = _shot(document(*SIZE))
+        weights = replace(snapshot, view=replace(snapshot.view, stages=frozenset({"weights"})))
         told: dict[str, Any] = {
             "weights": _figures(weights, repeats),
-            "usual": _figures(shot, repeats),
-            "matplotlib": _matplotlib(shot, min(repeats, 5)),
+            "usual": _figures(snapshot, repeats),
+            "matplotlib": _matplotlib(snapshot, min(repeats, 5)),
         }
         children.hand_over(told | _film(repeats))
 

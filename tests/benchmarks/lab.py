@@ -20,7 +20,7 @@ from tests.benchmarks.heartbeat import DRAG_MS, GAP_MS, Heart
 from tests.benchmarks.stand import TIMEOUT_S, Stand, application, linger
 from tests.benchmarks.table import Line, show
 from tests.benchmarks.training import SETTINGS
-from visualizer.app import program
+from visualizer.app import window_services
 from visualizer.language.loss_log import HEADER
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.tokenizers import Tokenizer
@@ -118,7 +118,7 @@ class Bench:
         linger(300)
         self.gap()
         window.menus.by_id["lab.toggle"].trigger()
-        wait_until(lambda: window.puller.reading is not None)
+        wait_until(lambda: window.probe_controller.result is not None)
         wait_until(lambda: bool(window.lab.run and window.lab.run.step > 100))
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ def _opened() -> Iterator[tuple[Bench, Gap]]:
     """Open the lab in a program that is at work; give also the largest gap that it made."""
     with tempfile.TemporaryDirectory() as place:
         os.environ["XDG_DATA_HOME"] = place
-        windows = WindowManager(program())
+        windows = WindowManager(window_services())
         first = Stand(windows.open(Document()))
         first.until_painted(first.has_numbers)
         heart = Heart()
@@ -212,19 +212,19 @@ def _long() -> Gaps:
     with _opened() as (bench, _):
         lab = bench.window.lab
         _write_long(RunFolder(lab.home / "long"))
-        bench.window.keeper.look()
+        bench.window.run_controller.look()
         linger(200)
         bench.gap()
         bench.window.open_run(lab.home / "long")
         wait_until(lambda: bool(lab.run and lab.run.is_open))
-        wait_until(lambda: bench.window.puller.reading is not None)
+        wait_until(lambda: bench.window.probe_controller.result is not None)
         linger(500)
         gaps = {f"a run of {LONG:,} steps is opened": bench.gap()}
-        bench.window.keeper.begin_another()
+        bench.window.run_controller.begin_another()
         bench.start(TRAINED)
         bench.gap()
-        bench.window.keeper.overlay("long", True)
-        wait_until(lambda: "long" in bench.window.keeper.overlaid)
+        bench.window.run_controller.overlay("long", True)
+        wait_until(lambda: "long" in bench.window.run_controller.overlaid)
         linger(1_000)
         return gaps | {"  it is laid over another": bench.gap()}
 

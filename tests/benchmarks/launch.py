@@ -20,7 +20,7 @@ def main(started: float, folder: str) -> None:
     """Open the window as the program does; say when it was painted, and when with numbers."""
     load_numpy()
     from visualizer.app import make_application, open_window
-    from visualizer.heatmap.board_picture import PICTURE
+    from visualizer.heatmap.board_contents import BOARD_CONTENTS
     from visualizer.session.document import Document
 
     application = make_application()
@@ -32,7 +32,7 @@ def main(started: float, folder: str) -> None:
         now = time.time() - started
         if "window_s" not in moments:
             moments.update(window_s=now, has_torch="torch" in sys.modules)
-        if window.workspace.run and window.workspace.screen.panel(PICTURE).board.columns:
+        if window.workspace.run and window.workspace.screen.panel(BOARD_CONTENTS).board.columns:
             moments["numbers_s"] = now
             application.quit()
 

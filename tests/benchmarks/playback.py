@@ -12,7 +12,7 @@ from tests.benchmarks import children
 from tests.benchmarks.heartbeat import GAP_MS, Heart
 from tests.benchmarks.stand import Stand, application, document, linger
 from tests.benchmarks.table import Line, show, times
-from visualizer.features.playback.model import PLAYBACK
+from visualizer.features.playback.bar_model import PLAYBACK
 from visualizer.session.timeline import STEPS_PER_SECOND, Grain, Timeline
 
 LARGE, MIDDLE = (1024, 768, 12), (64, 64, 8)
@@ -61,7 +61,7 @@ def _pace() -> int:
 
 def _seek(repeats: int) -> dict[str, object]:
     stand = Stand.with_numbers(document(*LARGE))
-    player = stand.window.player
+    player = stand.window.playback_controller
     player.set_grain(Grain.CELL)
     for stage in stand.trace.names:  # what is read of a stage is read once
         player.seek_stage(stage)
@@ -78,7 +78,7 @@ def _seek(repeats: int) -> dict[str, object]:
 
 
 def _seek_about(stand: Stand, repeats: int, chance: random.Random) -> dict[str, list[float]]:
-    player, workspace = stand.window.player, stand.workspace
+    player, workspace = stand.window.playback_controller, stand.workspace
     names = ("open", "near", "near painted", "far painted")
     told: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(repeats):
@@ -107,7 +107,7 @@ def _seek_about(stand: Stand, repeats: int, chance: random.Random) -> dict[str, 
 
 def _play(grain: Grain) -> dict[str, object]:
     stand = Stand.with_numbers(document(*MIDDLE))
-    player = stand.window.player
+    player = stand.window.playback_controller
     player.set_grain(grain)
     player.set_speed(STEPS / STEPS_PER_SECOND[grain])
     player.seek_stage("scores")

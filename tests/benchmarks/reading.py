@@ -53,7 +53,7 @@ class Reader(Stand):
         """Point, look closer and move about; give the seconds until each was painted."""
         chance = random.Random(3)
         told: dict[str, list[float]] = {"hover": [], "zoom": [], "pan": []}
-        self.window.gaze.whole()
+        self.window.view_controller.whole()
         self.settle()
         for number in range(-10, repeats):  # the first ones are to warm up
             seconds = self.hover(self.board, *self._place(chance))
@@ -64,13 +64,13 @@ class Reader(Stand):
             seconds = self.turn(chance, 1 if closer else -1)
             if number >= 0 and seconds:
                 told["zoom"].append(seconds)
-        self.window.gaze.whole()
-        self.window.gaze.zoom(4, (512, 512))
+        self.window.view_controller.whole()
+        self.window.view_controller.zoom(4, (512, 512))
         self.settle()
         for number in range(repeats):
             way = STEP if number % 20 < 10 else -STEP
             told["pan"].append(self.pull(way))
-        self.window.gaze.whole()
+        self.window.view_controller.whole()
         self.settle()
         size, seen = self.size_in_words, self._panels_seen()
         return {**told, "size": size, "seen": seen}
@@ -114,7 +114,7 @@ class Reader(Stand):
     def pull(self, by: int) -> float:
         """Move what is seen by some tokens; give the seconds until it is painted."""
         start = perf_counter()
-        act = self.window.gaze.pan_by
+        act = self.window.view_controller.pan_by
         return self.until_painted(self._shows_zoom, act=lambda: act(by, by) is None) - start
 
     def _shows_zoom(self) -> bool:

@@ -33,7 +33,7 @@ from PySide6.QtWidgets import QSlider
 from visualizer.app import make_application, open_window
 from visualizer.attention.spec import AttentionSpec
 from visualizer.features.line_view.model import LINES
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Stand:
         self.window.exporter.cancel()
         while self.window.exporter.is_working:  # until then closing would be put off
             QCoreApplication.processEvents()
-        self.window.filer.give_up()  # else it would ask whether to save
+        self.window.document_controller.give_up()  # else it would ask whether to save
         if not self.window.close():  # its threads run on, and deleting it would abort the process
             raise RuntimeError("the window refused to close")
         self.window.deleteLater()
@@ -144,7 +144,7 @@ class Stand:
         """Write another last word into the sentence box; the same, until its label is shown."""
         old = self.workspace.run
         word = "halt" if self.workspace.document.text.endswith("step") else "step"
-        cursor = self.window.editor.sentence.textCursor()
+        cursor = self.window.setup_pane.sentence.textCursor()
         cursor.movePosition(QTextCursor.MoveOperation.End)
         cursor.movePosition(QTextCursor.MoveOperation.StartOfWord, QTextCursor.MoveMode.KeepAnchor)
 
@@ -156,7 +156,7 @@ class Stand:
 
     def drag(self, heads: int) -> None:
         """Move the slider of heads, held by the mouse."""
-        slider = self.window.editor.rows["heads"].control.findChildren(QSlider)[0]
+        slider = self.window.setup_pane.rows["heads"].control.findChildren(QSlider)[0]
         slider.setSliderDown(True)
         slider.setSliderPosition(heads)
         slider.setSliderDown(False)
@@ -306,7 +306,7 @@ class Stand:
 
     def has_numbers(self) -> bool:
         """Whether the board holds the heatmaps made of the present run, and drew them."""
-        run, board = self.workspace.run, self.workspace.screen.panel(PICTURE).board
+        run, board = self.workspace.run, self.workspace.screen.panel(BOARD_CONTENTS).board
         if run is None or self.workspace.computed != self.workspace.document:
             return False
         return self.board._board is board and self._is_drawn(self._shown())
@@ -315,7 +315,7 @@ class Stand:
         """The first panel of weights."""
         return next(
             one
-            for one in self.workspace.screen.panel(PICTURE).board.heatmaps
+            for one in self.workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
             if one.stage == "weights"
         )
 

@@ -38,14 +38,14 @@ def measure(repeats: int) -> int:
 
 
 def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]:
-    from visualizer.app import ask_for_large_pages, return_freed_memory
+    from visualizer.process_setup import ask_for_large_pages, return_freed_memory
 
     return_freed_memory()
     ask_for_large_pages()  # before torch is there
     from tests.benchmarks.peers import Torch
     from tests.benchmarks.stand import document
     from tests.support.screens import warm
-    from visualizer.services import compute, kept_memory, run_of
+    from visualizer.document_services import compute, run_of, shared_buffer_pool
     from visualizer.session.view import View
 
     made, view = document(tokens, size, heads), View()
@@ -56,7 +56,7 @@ def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]
         for causal in (False, True):
             changed = made.set("causal", causal)
             start = thread_time()
-            run = run_of(changed, run, pool=kept_memory())
+            run = run_of(changed, run, pool=shared_buffer_pool())
             taken["run"] += thread_time() - start
             taken["reading"] += _timed(lambda: warm(run, view))  # noqa: B023 - now
             least = Torch(run.trace)

@@ -24,8 +24,8 @@ from visualizer.attention.spec import Device
 from visualizer.console_progress import ConsoleProgress
 from visualizer.documents.document_file import write_document
 from visualizer.export.figures import png_writer
-from visualizer.export.offscreen import NO_FONTS
-from visualizer.heatmap.board import present_board
+from visualizer.export.offscreen_qt_application import NO_FONTS
+from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ import os, signal, sys
 from visualizer import app
 from visualizer.export import writers
 from visualizer.session.resolved_view import Resolved
-from visualizer.heatmap.board import present_board
+from visualizer.heatmap.board_presenter import present_board
 
 signal.signal(getattr(signal, sys.argv[1]), signal.SIG_DFL)  # who runs the tests may ignore it
 
@@ -303,7 +303,7 @@ def test_what_is_read_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monke
         shown.append(resolved.view)
         return present_board(resolved, previous)
 
-    monkeypatch.setattr("visualizer.heatmap.board_picture.present_compared", note_shown)
+    monkeypatch.setattr("visualizer.heatmap.board_contents.present_compared", note_shown)
     assert app.main(["--device", "cpu", "--export", str(tmp_path / "a.png")]) == 0
     assert [replace(view, room=0) for view in shown] == 2 * [View(room=0)]
 
@@ -412,9 +412,9 @@ def test_a_film_plays_the_span_that_was_asked_for(tmp_path: Path) -> None:
 
 
 def test_how_far_it_is_has_a_line_a_quarter(capsys: pytest.CaptureFixture[str]) -> None:
-    teller = ConsoleProgress(is_quiet=False)
+    progress = ConsoleProgress(is_quiet=False)
     for of in (2, 19, 100):
-        tell = teller.progress(f"{of}.gif")
+        tell = progress.progress(f"{of}.gif")
         for done in range(of):
             tell(done, of)
     assert capsys.readouterr().err.splitlines() == [

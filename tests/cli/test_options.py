@@ -22,12 +22,14 @@ from visualizer import app
 from visualizer.attention.mechanisms import Mechanism, mechanism_of
 from visualizer.attention.spec import Device, Dtype, Mask, Projection
 from visualizer.cli import option_types
-from visualizer.cli.options import _GROUPS, EXAMPLES, complaint, document_of, look_of, parser
+from visualizer.cli.option_complaints import complaint
+from visualizer.cli.options import EXAMPLES, OPTION_GROUPS, parser
+from visualizer.cli.settings_from_options import document_of, figure_settings_of
 from visualizer.cli.train import TRAIN, train_parser
 from visualizer.cli.train import complaint as train_complaint
 from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
 from visualizer.export.film_settings import FilmSettings
-from visualizer.export.formats import taken
+from visualizer.export.formats import suffixes
 from visualizer.export.option_parsing import LARGEST_MM
 from visualizer.features.setup.widget import SentenceEdit
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
@@ -196,14 +198,14 @@ def test_a_folder_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_a_figure_looks_as_it_is_asked_to(options: str, look: FigureSettings) -> None:
-    assert look_of(parser().parse_args(options.split())) == look
+    assert figure_settings_of(parser().parse_args(options.split())) == look
 
 
 @given(st.integers(200, 8000), st.integers(200, 8000), st.integers(96, 400))
 def test_pixels_are_as_many_as_were_asked_for(width: int, height: int, dpi: int) -> None:
     assume(max(width, height) / dpi * 25.4 <= LARGEST_MM)
     options = ["--size", f"{width}x{height}px", "--dpi", str(dpi)]
-    look = look_of(parser().parse_args(options))
+    look = figure_settings_of(parser().parse_args(options))
     assert look.height_mm
     assert (round(look.width_mm / 25.4 * dpi), round(look.height_mm / 25.4 * dpi)) == (
         width,
@@ -231,7 +233,7 @@ def test_heads_are_counted_from_one(heads: frozenset[int]) -> None:
     ],
 )
 def test_a_film_plays_what_it_is_asked_to(options: str, film: FilmSettings) -> None:
-    assert look_of(parser().parse_args(options.split())).film == film
+    assert figure_settings_of(parser().parse_args(options.split())).film == film
 
 
 # ------------------------------------------------------------------------------------ refusals
@@ -252,8 +254,8 @@ WRONG = [
     ("--projection x", "--projection", "got 'x'", "none, uniform, linear"),
     ("--device gpu", "--device", "got 'gpu'", "auto, cpu, cuda, mps"),
     ("--dtype int8", "--dtype", "got 'int8'", "float32, float64"),
-    ("--export a.bmp", "--export", "got 'a.bmp'", f"ends in {taken()}"),
-    ("--export a", "--export", "got 'a'", f"ends in {taken()}"),
+    ("--export a.bmp", "--export", "got 'a.bmp'", f"ends in {suffixes()}"),
+    ("--export a", "--export", "got 'a'", f"ends in {suffixes()}"),
     ("--stages weights,sums", "--stages", "no stage “sums”", "There are embedding, position"),
     ("--heads-shown 0", "--heads-shown", "got '0'", "such as 1,3-5, or all"),
     ("--heads-shown 3-1", "--heads-shown", "got '3-1'", "such as 1,3-5, or all"),
@@ -391,7 +393,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         assert all(option in said for option in action.option_strings)
         assert action.help
     assert "Without --export, opens the window." in said
-    assert all(f"\n{title}:\n" in said for title in _GROUPS)
+    assert all(f"\n{title}:\n" in said for title in OPTION_GROUPS)
 
 
 def test_the_examples_are_understood() -> None:
@@ -405,7 +407,7 @@ def test_the_examples_are_understood() -> None:
         taken = [each for each in arguments if each not in {"--text-file", "poem.txt", "-"}]
         options = parser().parse_args(taken)
         assert complaint(options, document_of(options)) is None
-        assert isinstance(look_of(options), FigureSettings)
+        assert isinstance(figure_settings_of(options), FigureSettings)
 
 
 # ------------------------------------------------------------------------------------ settings

@@ -43,8 +43,8 @@ def test_progress_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
-    teller = ConsoleProgress(is_quiet=False)
-    teller.progress(NASTY)(1, 4)
+    progress = ConsoleProgress(is_quiet=False)
+    progress.progress(NASTY)(1, 4)
     assert terminal.getvalue() == f"\rattention-visualizer: {ESCAPED}: 25 %"
 
 

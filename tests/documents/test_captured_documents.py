@@ -14,7 +14,7 @@ import pytest
 from tests.documents.test_document_file import OWN_SMALL, opened, packed, put, rewritten
 from tests.support.golden_documents import CAPTURED, CAPTURED_A, CAPTURED_VIEW
 from visualizer.attention.run import run
-from visualizer.attention.stored_run import captured_run
+from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.documents.document_file import document_bytes
 from visualizer.errors import InputError
 from visualizer.session.comparison import Comparison, ComparisonKind

@@ -14,15 +14,15 @@ from PySide6.QtGui import QGuiApplication, QImage, QPainter, QPdfWriter
 
 from tests.support.golden_documents import OWN, OWN_VIEW, PLAIN
 from visualizer.documents.document_file import document_bytes
-from visualizer.documents.open_document import (
+from visualizer.documents.embedded_document import (
     ATTACHMENT,
     KEYWORD,
     as_attachment,
     as_metadata,
     as_text,
-    found,
-    open_document,
+    find_embedded_document,
 )
+from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
 from visualizer.session.view import View
 
@@ -94,20 +94,20 @@ KINDS = {
 @pytest.mark.parametrize("name", KINDS)
 def test_a_document_is_found_in_a_picture(name: str, tmp_path: Path) -> None:
     content = KINDS[name]()
-    assert found(content) == DOCUMENT
+    assert find_embedded_document(content) == DOCUMENT
     (tmp_path / name).write_bytes(content)
     saved = open_document(tmp_path / name)
     assert (saved.document, saved.view) == (OWN, OWN_VIEW)
 
 
 def test_a_small_text_is_found_as_qt_writes_it() -> None:
-    assert found(picture("QUJD")) == b"ABC"  # short enough not to be packed
+    assert find_embedded_document(picture("QUJD")) == b"ABC"  # short enough not to be packed
     assert b"tEXt" in picture("QUJD")
 
 
 @pytest.mark.parametrize("make", [picture, page, drawing])
 def test_a_picture_without_a_document_says_so(make: Callable[[], bytes], tmp_path: Path) -> None:
-    assert found(make()) is None
+    assert find_embedded_document(make()) is None
     (tmp_path / "a").write_bytes(make())
     with pytest.raises(InputError, match="“a” has no document in it"):
         open_document(tmp_path / "a")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.architecture.project_graph import ROOT
 from tests.support.golden_documents import OWN, OWN_VIEW, PLAIN
-from visualizer.documents.recovery_file import RecoveryFile, left_behind
+from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
 from visualizer.errors import InputError
 from visualizer.session.view import View
 
@@ -67,12 +67,12 @@ def files(folder: Path) -> list[str]:
 
 def test_what_a_crash_left_is_offered(tmp_path: Path, other: subprocess.Popen[str]) -> None:
     crash(other)
-    (left,) = left_behind(tmp_path / "kept")
+    (left,) = recovery_files_of_crashes(tmp_path / "kept")
     assert left.saved().document.text == "half done"
     assert left.path == tmp_path / "猫.attention"
     assert abs(datetime.now(UTC) - left.when) < timedelta(minutes=5)
     left.forget()
-    assert left_behind(tmp_path / "kept") == []
+    assert recovery_files_of_crashes(tmp_path / "kept") == []
     assert files(tmp_path / "kept") == []
 
 
@@ -80,10 +80,12 @@ def test_what_another_program_works_on_is_not(
     tmp_path: Path, other: subprocess.Popen[str], keeper: RecoveryFile
 ) -> None:
     keeper.keep(OWN, OWN_VIEW)
-    assert left_behind(tmp_path / "kept") == []
+    assert recovery_files_of_crashes(tmp_path / "kept") == []
     assert files(tmp_path / "kept") == [".lock", ".lock", ".recovery", ".recovery"]
     crash(other)
-    assert [left.saved().document.text for left in left_behind(tmp_path / "kept")] == ["half done"]
+    assert [
+        left.saved().document.text for left in recovery_files_of_crashes(tmp_path / "kept")
+    ] == ["half done"]
 
 
 def test_the_newest_is_first(tmp_path: Path) -> None:
@@ -96,7 +98,7 @@ def test_the_newest_is_first(tmp_path: Path) -> None:
     assert files(tmp_path) == []
     for path, content in kept.items():
         path.write_bytes(content)
-    found = left_behind(tmp_path)
+    found = recovery_files_of_crashes(tmp_path)
     assert {left.saved().document.text for left in found} == {"0", "1", "2"}
     assert [left.when for left in found] == sorted((left.when for left in found), reverse=True)
     assert {left.path for left in found} == {None}
@@ -117,14 +119,14 @@ def test_what_is_kept_is_the_document_and_the_view(tmp_path: Path, keeper: Recov
     keeper.keep(OWN, OWN_VIEW, tmp_path / "a")
     (file,) = (tmp_path / "kept").glob("*.recovery")
     (tmp_path / "copy.recovery").write_bytes(file.read_bytes())
-    (left,) = left_behind(tmp_path)
+    (left,) = recovery_files_of_crashes(tmp_path)
     saved = left.saved()
     assert (saved.document, saved.view) == (OWN, OWN_VIEW)
 
 
 def test_a_damaged_one_is_offered_and_says_that_it_is(tmp_path: Path) -> None:
     (tmp_path / "a.recovery").write_bytes(b"[nonsense\nmore")
-    (left,) = left_behind(tmp_path)
+    (left,) = recovery_files_of_crashes(tmp_path)
     assert left.path is None
     with pytest.raises(InputError) as refused:
         left.saved()
@@ -135,7 +137,7 @@ def test_a_damaged_one_is_offered_and_says_that_it_is(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert left_behind(tmp_path / "missing") == []
+    assert recovery_files_of_crashes(tmp_path / "missing") == []
 
 
 def test_where_nothing_can_be_written_it_is_said(tmp_path: Path) -> None:

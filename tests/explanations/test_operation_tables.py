@@ -8,8 +8,8 @@ from visualizer.attention import attend, explain
 from visualizer.attention.stages import TABLE, Operation
 from visualizer.explanations import phrases
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
+from visualizer.explanations.operation_explainer import no_code
 from visualizer.explanations.operation_registry import TEXTS
-from visualizer.explanations.operation_text import no_code
 
 MADE = set(Operation) - {Operation.CAPTURED}  # which is read, not made
 

@@ -25,7 +25,7 @@ from visualizer.attention.spec import (
     Route,
     Scale,
 )
-from visualizer.explanations.equation_line import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
+from visualizer.explanations.equation_terms import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
 from visualizer.explanations.step_equation import Equation, equation
 from visualizer.explanations.step_values import trimmed
 from visualizer.number_format import format_number

@@ -14,26 +14,26 @@ from tests.export.figures.test_webpage_writer import POINT, described, in_a_brow
 from tests.support import headless_browser
 from tests.support.small_runs import KEYS, QUERIES, board, elsewhere, replayed
 from visualizer.attention.captured import CapturedAttention
+from visualizer.document_services import compute
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
 from visualizer.export.data.parameters_safetensors_writer import write_safetensors
 from visualizer.export.figure_settings import FigureExtent, FigureSettings
-from visualizer.export.figures.document_attachment import MOST_CARRIED, carried
+from visualizer.export.figures.document_attachment import MOST_CARRIED, attached_document
 from visualizer.export.figures.figure_page import figure_of
 from visualizer.export.film_settings import FilmSettings
-from visualizer.export.films.film_layout import reel_of
+from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.writers import export
 from visualizer.heatmap import colour_table
-from visualizer.services import compute
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.screen import Snapshot
 from visualizer.session.timeline import Grain
 from visualizer.session.view import View
-from visualizer.session.zoom import Zoom
+from visualizer.session.zoom_ranges import Zoom
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -96,10 +96,12 @@ def test_a_figure_does_not_carry_attention_of_any_size() -> None:
     large = Document(
         captured=CapturedAttention.of("a.npy", np.ones((1, 1, 1, MOST_CARRIED // 8 + 1)))
     )
-    assert carried(Snapshot(large, View(), replayed()), FigureSettings()) == b""
+    assert attached_document(Snapshot(large, View(), replayed()), FigureSettings()) == b""
     view = View(comparison=Comparison(ComparisonKind.KEPT, document=large))
-    assert carried(Snapshot(Document(), view, replayed()), FigureSettings()) == b""
-    assert carried(shot(), FigureSettings()) == document_bytes(shot().document, shot().view)
+    assert attached_document(Snapshot(Document(), view, replayed()), FigureSettings()) == b""
+    assert attached_document(shot(), FigureSettings()) == document_bytes(
+        shot().document, shot().view
+    )
 
 
 # ------------------------------------------------------------------------------------- as films
@@ -115,11 +117,11 @@ def test_a_film_shows_a_query_a_frame(suffix: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("grain", "frames"), [(Grain.STAGE, 1), (Grain.ROW, 3), (Grain.CELL, 15)])
 def test_a_film_goes_by_stage_by_query_or_by_cell(grain: Grain, frames: int) -> None:
-    reel = reel_of(shot(layer=1), FigureSettings(film=FilmSettings(grain=grain)))
-    assert len(reel) == frames
-    assert reel.film.stages == ("weights",)
-    shape = reel.pixels(0).shape
-    assert {reel.pixels(frame).shape for frame in range(frames)} == {shape}
+    animation = lay_out_film(shot(layer=1), FigureSettings(film=FilmSettings(grain=grain)))
+    assert len(animation) == frames
+    assert animation.film.stages == ("weights",)
+    shape = animation.pixels(0).shape
+    assert {animation.pixels(frame).shape for frame in range(frames)} == {shape}
 
 
 # ------------------------------------------------------------------------------------- as a page
@@ -137,7 +139,7 @@ def test_a_page_has_queries_keys_and_numbers_of_all_layers() -> None:
         assert tables[panel["columns"]["labels"]] == list(KEYS)
         assert panel["columns"]["isToken"]
         np.testing.assert_array_equal(values, elsewhere().array()[layer, 0])
-        np.testing.assert_array_equal(entries, colour_table.entries(shown.heatmaps[layer]))
+        np.testing.assert_array_equal(entries, colour_table.colour_indices(shown.heatmaps[layer]))
 
 
 @in_a_browser

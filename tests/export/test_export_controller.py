@@ -22,10 +22,10 @@ from visualizer.export.figure_settings import FigurePaper, FigureSettings
 from visualizer.export.figures import png_writer
 from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.figures.png_writer import LARGEST_SIDE, picture, save
-from visualizer.export.formats import FORMATS, FormatKind, format_of, named, taken
+from visualizer.export.formats import FORMATS, FormatKind, format_of, suffixes, with_suffix
 from visualizer.export.writers import WRITERS, export
 from visualizer.heatmap.model import Board
-from visualizer.session.run_caption import caption
+from visualizer.session.computation_caption import caption
 from visualizer.widgets.theme import DARK
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
     """Answer the question for a file's name."""
 
     def answer_(path: object) -> None:
-        def ask(parent: object, wish: object, folder: object, take: Callable[[str], None]) -> None:
+        def ask(
+            parent: object, settings: object, folder: object, take: Callable[[str], None]
+        ) -> None:
             if path:
                 take(str(path))
 
@@ -82,22 +84,22 @@ class Slow:
         self.thread = 0
 
     def __call__(
-        self, path: Path, shot: Snapshot, look: FigureSettings, progress: Progress
+        self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
     ) -> Path:
         self.count += 1
         self.thread = threading.get_ident()
         self.passes.wait(PATIENCE_MS / 1000)
         if self.error:
             raise self.error
-        return export(path, shot, look, progress)
+        return export(path, snapshot, figure_settings, progress)
 
 
 def press_save(hand: Hand, suffix: str = ".png") -> None:
     """Press the keys, choose the format, and press the button that asks for a name."""
     hand.activate()
     hand.press(Qt.Key.Key_E)
-    hand.until(lambda: hand.window.publisher.dialog is not None)
-    dialog = hand.window.publisher.dialog
+    hand.until(lambda: hand.window.export_controller.dialog is not None)
+    dialog = hand.window.export_controller.dialog
     assert dialog
     hand.until(dialog.isActiveWindow)
     formats = dialog.format
@@ -150,7 +152,7 @@ def test_the_numbers(hand: Hand, answer: Answer, tmp_path: Path) -> None:
     ],
 )
 def test_a_name_without_a_suffix_takes_the_chosen_one(name: str, chosen: str, written: str) -> None:
-    assert named(name, chosen).name == written
+    assert with_suffix(name, chosen).name == written
 
 
 def test_no_name_is_no_export(
@@ -158,10 +160,10 @@ def test_no_name_is_no_export(
 ) -> None:
     answer("")
     export_by_hand(hand)
-    dialog = hand.window.publisher.dialog
+    dialog = hand.window.export_controller.dialog
     assert dialog is not None  # another one can be given
     hand.key(Qt.Key.Key_Escape)
-    assert hand.window.publisher.dialog is None
+    assert hand.window.export_controller.dialog is None
     assert warnings == []
     assert left(tmp_path) == []
 
@@ -171,7 +173,7 @@ def test_an_unknown_format_is_said(
 ) -> None:
     answer(tmp_path / "attention.bmp")
     export_by_hand(hand)
-    assert warnings == [f"“.bmp” is no format to export. Use {taken()}."]
+    assert warnings == [f"“.bmp” is no format to export. Use {suffixes()}."]
     assert all(suffix in warnings[0] for suffix in SUFFIXES)
     assert left(tmp_path) == []
 
@@ -287,10 +289,10 @@ def test_the_window_lives_while_a_file_is_written(
 def test_a_second_export_waits_for_nobody(
     hand: Hand, answer: Answer, slow: Slow, tmp_path: Path
 ) -> None:
-    shot = hand.window.workspace.shot
-    assert shot
-    hand.window.exporter.ask(tmp_path / "a.npz", shot, FigureSettings())
-    hand.window.exporter.ask(tmp_path / "b.npz", shot, FigureSettings())
+    snapshot = hand.window.workspace.snapshot
+    assert snapshot
+    hand.window.exporter.ask(tmp_path / "a.npz", snapshot, FigureSettings())
+    hand.window.exporter.ask(tmp_path / "b.npz", snapshot, FigureSettings())
     slow.passes.set()
     hand.until(lambda: not hand.window.exporter.is_working)
     assert left(tmp_path) == ["a.npz"]
@@ -324,7 +326,7 @@ def test_closing_waits_for_what_is_being_written(
     assert hand.window.statusBar().currentMessage() == said
     hand.type_sentence("it lives")
     hand.settle()
-    hand.window.filer.give_up()
+    hand.window.document_controller.give_up()
     slow.passes.set()
     hand.until(lambda: not hand.window.isVisible())
     assert not QImage(str(tmp_path / "a.png")).isNull()
@@ -357,10 +359,10 @@ def test_closing_does_not_hide_that_it_was_refused(
 # ------------------------------------------------------------------------------------ pictures
 
 
-def page(hand: Hand, look: FigureSettings) -> FigurePage:
-    shot = hand.window.workspace.shot
-    assert shot
-    return page_of(figure_of(shot, look), look)
+def page(hand: Hand, figure_settings: FigureSettings) -> FigurePage:
+    snapshot = hand.window.workspace.snapshot
+    assert snapshot
+    return page_of(figure_of(snapshot, figure_settings), figure_settings)
 
 
 def test_a_picture_says_its_size_and_can_be_read_back(hand: Hand) -> None:
@@ -381,14 +383,16 @@ def test_a_picture_can_be_dark(hand: Hand) -> None:
 
 
 def test_a_picture_is_as_wide_as_asked_for(hand: Hand) -> None:
-    look = FigureSettings(width_mm=85, dpi=300, points=7, is_trimmed=False)
-    assert picture(page(hand, look), look.dpi).width() == round(85 / 25.4 * 300)
+    figure_settings = FigureSettings(width_mm=85, dpi=300, points=7, is_trimmed=False)
+    assert picture(page(hand, figure_settings), figure_settings.dpi).width() == round(
+        85 / 25.4 * 300
+    )
 
 
 def test_a_picture_is_never_too_large_to_be_made(hand: Hand) -> None:
-    shot = hand.window.workspace.shot
-    assert shot
-    figure = figure_of(shot, FigureSettings())
+    snapshot = hand.window.workspace.snapshot
+    assert snapshot
+    figure = figure_of(snapshot, FigureSettings())
     tall = replace(figure, board=Board(tuple(column * 60 for column in figure.board.columns)))
     image = picture(page_of(tall, FigureSettings()), 192)
     assert max(image.width(), image.height()) == pytest.approx(LARGEST_SIDE, rel=0.01)
@@ -414,7 +418,7 @@ def test_a_name_without_a_format_has_none() -> None:
 
 
 def test_a_window_that_closes_opens_no_dialog(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
-    publisher, loaded = hand.window.publisher, threading.Event()
+    publisher, loaded = hand.window.export_controller, threading.Event()
     monkeypatch.setattr(export_controller, "DIALOG", ("not loaded yet",))
     monkeypatch.setattr(export_controller, "_load_dialog", loaded.set)
     publisher.export()

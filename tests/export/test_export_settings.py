@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.export.data.data_preview import TEXT_SIZES
+from visualizer.export.data.file_size_estimate import TEXT_SIZES
 from visualizer.export.export_settings import (
     EXTENTS,
     OWN,
@@ -51,8 +51,8 @@ def test_a_size_in_words() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_is_known_again_whatever_is_on_it(preset: str) -> None:
-    look = FigureSettings(extent=FigureExtent.HEADS, title="A title", has_caption=False)
-    sized = sized_as(look, preset)
+    figure_settings = FigureSettings(extent=FigureExtent.HEADS, title="A title", has_caption=False)
+    sized = sized_as(figure_settings, preset)
     assert preset_of(sized) == preset
     assert (sized.extent, sized.title, sized.has_caption) == (FigureExtent.HEADS, "A title", False)
     assert preset_of(replace(sized, width_mm=123)) == OWN
@@ -104,9 +104,11 @@ suffixes = st.sampled_from([each.suffix for each in FORMATS])
 
 
 @given(looks, st.sampled_from(LengthUnit), suffixes)
-def test_a_wish_is_remembered(look: FigureSettings, unit: LengthUnit, suffix: str) -> None:
-    wish = ExportSettings(suffix, look, unit)
-    assert settings_from_json(settings_to_json(wish)) == wish
+def test_a_wish_is_remembered(
+    figure_settings: FigureSettings, unit: LengthUnit, suffix: str
+) -> None:
+    settings = ExportSettings(suffix, figure_settings, unit)
+    assert settings_from_json(settings_to_json(settings)) == settings
 
 
 def test_a_title_is_of_one_figure_only() -> None:
@@ -168,18 +170,22 @@ def _changed(parts: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 @given(looks, suffixes)
 def test_what_cannot_be_chosen_of_a_format_decides_nothing(
-    look: FigureSettings, suffix: str
+    figure_settings: FigureSettings, suffix: str
 ) -> None:
-    wish = ExportSettings(suffix, look)
-    usual, asked = FigureSettings(), wish.asked
+    settings = ExportSettings(suffix, figure_settings)
+    usual, asked = FigureSettings(), settings.figure_settings
     for each in fields(FigureSettings):
-        if each.name not in wish.deciding:
+        if each.name not in settings.deciding:
             assert getattr(asked, each.name) == getattr(usual, each.name)
         elif each.name != "extent":
-            assert getattr(asked, each.name) == getattr(look, each.name)
-    assert asked.extent in wish.extents
-    assert asked.extent is look.extent or look.extent not in wish.extents or not wish.deciding
-    assert replace(wish, look=asked).asked == asked
+            assert getattr(asked, each.name) == getattr(figure_settings, each.name)
+    assert asked.extent in settings.extents
+    assert (
+        asked.extent is figure_settings.extent
+        or figure_settings.extent not in settings.extents
+        or not settings.deciding
+    )
+    assert replace(settings, look=asked).figure_settings == asked
 
 
 def test_nests_without_end_are_as_usual() -> None:

@@ -9,12 +9,12 @@ from tests.support.screens import present, resolved
 from tests.support.small_runs import EVERYTHING, a_run, board, panel
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.features.cell.model import CELL
-from visualizer.heatmap.cursor import drawn, panel_of, walked
+from visualizer.heatmap.cursor import moved_cursor, panel_of, shown_cell
 from visualizer.heatmap.model import Board
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.session.zoom import Zoom
+from visualizer.session.zoom_ranges import Zoom
 
 SEVEN = a_run("a b c d e f g", d_in=3, d_out=4)
 THREE = board(a_run("a b c"), stages=frozenset({"input", "scores", "weights"}))
@@ -33,7 +33,7 @@ def test_a_pooled_cell_is_the_one_that_gave_its_colour(stage: str, text: int) ->
         assert heatmap.is_pooled
         for row, column in np.ndindex(heatmap.values.shape):
             first = Cell(stage, (*head, row * rows, column * columns))
-            *_, down, right = drawn(resolved(run, view), pooled, first).place
+            *_, down, right = shown_cell(resolved(run, view), pooled, first).place
             assert (down // rows, right // columns) == (row, column)
             assert numbers[down, right] == heatmap.values[row, column]
 
@@ -45,7 +45,7 @@ def test_a_pooled_cell_that_is_no_number_is_one_that_is_none() -> None:
     values = panel(run, "weights", room=4).values
     assert np.isnan(values).any()
     for row, column in zip(*(2 * at for at in np.nonzero(np.isnan(values))), strict=True):
-        cell = drawn(
+        cell = shown_cell(
             resolved(run, View(room=4)), pooled, Cell("weights", (0, int(row), int(column)))
         )
         assert np.isnan(run.trace.read("weights", cell.place))
@@ -53,8 +53,8 @@ def test_a_pooled_cell_that_is_no_number_is_one_that_is_none() -> None:
 
 def test_what_is_not_pooled_or_not_shown_stands_for_itself() -> None:
     cell = Cell("weights", (1, 3, 2))
-    assert drawn(resolved(SEVEN, View()), board(SEVEN), cell) == cell
-    assert drawn(resolved(SEVEN, View(room=4)), Board(), cell) == cell
+    assert shown_cell(resolved(SEVEN, View()), board(SEVEN), cell) == cell
+    assert shown_cell(resolved(SEVEN, View(room=4)), Board(), cell) == cell
     assert panel_of(Board(), cell) is None
 
 
@@ -90,30 +90,30 @@ def test_the_heading_says_how_many_cells_were_pooled() -> None:
 def test_over_an_edge_is_the_next_head_or_stage(
     start: tuple[str, *tuple[int, ...]], down: int, right: int, end: tuple[str, *tuple[int, ...]]
 ) -> None:
-    cell = walked(THREE, Cell(start[0], start[1:]), down, right)
+    cell = moved_cursor(THREE, Cell(start[0], start[1:]), down, right)
     assert cell == Cell(end[0], end[1:])
 
 
 def test_one_walks_from_drawn_cell_to_drawn_cell() -> None:
     pooled = board(SEVEN, room=4, stages=frozenset({"weights"}))
-    assert walked(pooled, Cell("weights", (0, 3, 3)), 1, 0) == Cell("weights", (0, 4, 2))
-    assert walked(pooled, Cell("weights", (0, 6, 1)), 1, 0) == Cell("weights", (1, 0, 0))
-    assert walked(pooled, Cell("weights", (1, 1, 1)), -1, 0) == Cell("weights", (0, 6, 0))
+    assert moved_cursor(pooled, Cell("weights", (0, 3, 3)), 1, 0) == Cell("weights", (0, 4, 2))
+    assert moved_cursor(pooled, Cell("weights", (0, 6, 1)), 1, 0) == Cell("weights", (1, 0, 0))
+    assert moved_cursor(pooled, Cell("weights", (1, 1, 1)), -1, 0) == Cell("weights", (0, 6, 0))
 
 
 @pytest.mark.parametrize("cell", [None, Cell("context", (0, 0, 0))])
 def test_from_what_is_not_shown_one_starts_at_the_first_cell(cell: Cell | None) -> None:
-    assert walked(THREE, cell, 0, 1) == Cell("input", (0, 0))
-    assert walked(Board(), cell, 0, 1) is None
+    assert moved_cursor(THREE, cell, 0, 1) == Cell("input", (0, 0))
+    assert moved_cursor(Board(), cell, 0, 1) is None
 
 
 def test_one_starts_where_something_is_asked() -> None:
     asked = frozenset({"scores"})
-    assert walked(THREE, None, 0, 1, asked) == Cell("scores", (0, 0, 0))
-    assert walked(THREE, Cell("input", (1, 1)), 0, 1, asked) == Cell("input", (1, 2))
+    assert moved_cursor(THREE, None, 0, 1, asked) == Cell("scores", (0, 0, 0))
+    assert moved_cursor(THREE, Cell("input", (1, 1)), 0, 1, asked) == Cell("input", (1, 2))
 
 
 def test_one_starts_at_the_first_cell_that_is_seen() -> None:
     zoom = Zoom(range(2, 5), range(1, 4))
     near = board(SEVEN, stages=frozenset({"weights"}), zoom=zoom)
-    assert walked(near, None, 0, 1) == Cell("weights", (0, 2, 1))
+    assert moved_cursor(near, None, 0, 1) == Cell("weights", (0, 2, 1))

@@ -18,7 +18,7 @@ from visualizer.heatmap.colour_table import (
     LARGEST,
     LOG_SPAN,
     NOT_A_NUMBER,
-    entries,
+    colour_indices,
     image,
     light_entries,
     table,
@@ -26,7 +26,7 @@ from visualizer.heatmap.colour_table import (
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.resources import resource
 from visualizer.session.colour_maps import AUTOMATIC, COLOUR_MAPS, MapKind
-from visualizer.session.view_options import ColourCurve, ColourLimits
+from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 MAPS = json.loads(resource("colormaps.json").read_text(encoding="utf-8"))
@@ -138,16 +138,16 @@ def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
 
 def test_linear_goes_from_end_to_end() -> None:
     heatmap = a_heatmap([[0, 0.25, 0.5, 1]])
-    assert entries(heatmap).tolist() == [[0, LARGEST // 4, LARGEST // 2, LARGEST]]
+    assert colour_indices(heatmap).tolist() == [[0, LARGEST // 4, LARGEST // 2, LARGEST]]
     signed = a_heatmap([[-2, -1, 0, 1, 2]], colour=SIGNED)
-    assert entries(signed).tolist() == [[0, 63, 126, 189, 252]]
+    assert colour_indices(signed).tolist() == [[0, 63, 126, 189, 252]]
 
 
 def test_by_row_the_largest_of_each_row_is_at_the_end() -> None:
     heatmap = a_heatmap([[0.1, 0.2], [0.5, 0.25], [0, 0]], colour=ROW)
-    assert entries(heatmap).tolist() == [[126, 252], [252, 126], [0, 0]]
+    assert colour_indices(heatmap).tolist() == [[126, 252], [252, 126], [0, 0]]
     signed = ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.ROW, -2.0, 2.0)
-    assert entries(a_heatmap([[-0.5, 0.25], [0, 2]], colour=signed)).tolist() == [
+    assert colour_indices(a_heatmap([[-0.5, 0.25], [0, 2]], colour=signed)).tolist() == [
         [0, 189],
         [126, 252],
     ]
@@ -155,14 +155,14 @@ def test_by_row_the_largest_of_each_row_is_at_the_end() -> None:
 
 def test_log_gives_each_power_of_ten_the_same_room() -> None:
     heatmap = a_heatmap([[1, 0.1, 0.01, 0.001, LOG_SPAN, 1e-9, 0]], colour=LOG)
-    assert entries(heatmap).tolist() == [[252, 189, 126, 63, 0, 0, 0]]
+    assert colour_indices(heatmap).tolist() == [[252, 189, 126, 63, 0, 0, 0]]
 
 
 @given(
     st.lists(st.floats(0, 1, width=32), min_size=1, max_size=8), st.sampled_from([UNIT, ROW, LOG])
 )
 def test_a_larger_number_never_has_a_smaller_place(row: list[float], colour: ColourScale) -> None:
-    chosen = entries(a_heatmap([sorted(row)], colour=colour))
+    chosen = colour_indices(a_heatmap([sorted(row)], colour=colour))
     assert (np.diff(chosen.astype(int)) >= 0).all()
     assert chosen.max() <= LARGEST
 
@@ -170,7 +170,7 @@ def test_a_larger_number_never_has_a_smaller_place(row: list[float], colour: Col
 @pytest.mark.parametrize("colour", [UNIT, SIGNED, ROW, LOG], ids=str)
 def test_what_is_no_number_has_its_own_entry(colour: ColourScale) -> None:
     values = [[np.nan, np.inf, -np.inf], [1, 0, 0.5]]
-    chosen = entries(a_heatmap(values, colour=colour))
+    chosen = colour_indices(a_heatmap(values, colour=colour))
     assert chosen[0].tolist() == [NOT_A_NUMBER, LARGEST, 0]
     assert (chosen[1] <= LARGEST).all()
 
@@ -178,16 +178,16 @@ def test_what_is_no_number_has_its_own_entry(colour: ColourScale) -> None:
 def test_marks_go_before_numbers_and_forbidden_before_dropped() -> None:
     yes = np.array([[True, False, True]])
     heatmap = a_heatmap([[1, 1, np.nan]], dropped=yes, forbidden=~yes)
-    assert entries(heatmap).tolist() == [[DROPPED, FORBIDDEN, DROPPED]]
+    assert colour_indices(heatmap).tolist() == [[DROPPED, FORBIDDEN, DROPPED]]
     both = a_heatmap([[0.5, 0.5, 0.5]], dropped=yes, forbidden=yes)
-    assert entries(both).tolist() == [[FORBIDDEN, 126, FORBIDDEN]]
+    assert colour_indices(both).tolist() == [[FORBIDDEN, 126, FORBIDDEN]]
 
 
 def test_what_is_hidden_does_not_count_in_the_order_of_the_others() -> None:
     rank = ColourScale("viridis", ColourCurve.RANK, ColourLimits.SHARED, 0.0, 1.0)
     hidden = np.array([[True, True, False, False]])
-    chosen = entries(a_heatmap([[0, 0, 0.5, 1]], colour=rank, hidden=hidden))
-    alone = entries(a_heatmap([[0.5, 1]], colour=rank))
+    chosen = colour_indices(a_heatmap([[0, 0, 0.5, 1]], colour=rank, hidden=hidden))
+    alone = colour_indices(a_heatmap([[0.5, 1]], colour=rank))
     assert chosen.tolist() == [[DROPPED, DROPPED, *alone[0].tolist()]]
 
 
@@ -195,7 +195,7 @@ def test_masked_rows_take_their_scale_from_what_is_allowed() -> None:
     signed = ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.ROW, -2.0, 2.0)
     forbidden = np.array([[False, True]])
     heatmap = a_heatmap([[0.5, -np.inf]], colour=signed, forbidden=forbidden)
-    assert entries(heatmap).tolist() == [[LARGEST, FORBIDDEN]]
+    assert colour_indices(heatmap).tolist() == [[LARGEST, FORBIDDEN]]
 
 
 def test_a_picture_has_a_pixel_a_cell() -> None:
@@ -216,7 +216,7 @@ NUMBERS = st.floats(-2, 2, width=32)
 def test_log_of_signed_numbers_gives_each_power_the_same_room_on_both_sides() -> None:
     sizes = [2.0, 0.2, 0.02, 0.002, 2 * LOG_SPAN, 1e-9, 0.0]
     heatmap = a_heatmap([sizes, [-size for size in sizes]], colour=SIGNED_LOG)
-    above, below = entries(heatmap).astype(int)
+    above, below = colour_indices(heatmap).astype(int)
     assert above.tolist() == [252, 221, 189, 158, 126, 126, 126]
     assert np.abs(above + below - LARGEST).max() <= 1  # halves are rounded up
 
@@ -224,7 +224,7 @@ def test_log_of_signed_numbers_gives_each_power_the_same_room_on_both_sides() ->
 @given(st.lists(NUMBERS, min_size=1, max_size=12))
 def test_log_of_signed_numbers_is_the_same_on_both_sides(row: list[float]) -> None:
     heatmap = a_heatmap([sorted(row), sorted(-number for number in row)], colour=SIGNED_LOG)
-    one, other = entries(heatmap).astype(int)
+    one, other = colour_indices(heatmap).astype(int)
     assert (np.diff(one) >= 0).all()
     assert (np.abs(one + other[::-1] - LARGEST) <= 1).all()
     for number, entry in zip(sorted(row), one, strict=True):
@@ -238,7 +238,7 @@ def test_log_of_signed_numbers_is_the_same_on_both_sides(row: list[float]) -> No
 def test_log_from_a_typed_low_end_begins_there() -> None:
     colour = ColourScale("viridis", ColourCurve.LOG, ColourLimits.TYPED, 0.01, 1.0)
     heatmap = a_heatmap([[0.0, 0.001, 0.01, 0.1, 1.0, 5.0]], colour=colour)
-    assert entries(heatmap).tolist() == [[0, 0, 0, 126, 252, 252]]
+    assert colour_indices(heatmap).tolist() == [[0, 0, 0, 126, 252, 252]]
 
 
 @pytest.mark.parametrize("limits", [ColourLimits.SHARED, ColourLimits.ROW])
@@ -246,7 +246,7 @@ def test_log_of_nothing_but_zeros_is_the_lowest(limits: ColourLimits) -> None:
     heatmap = a_heatmap(
         [[0.0, 0.0]], colour=ColourScale("viridis", ColourCurve.LOG, limits, 0.0, 1.0)
     )
-    assert entries(heatmap).tolist() == [[0, 0]]
+    assert colour_indices(heatmap).tolist() == [[0, 0]]
 
 
 # -------------------------------------------------------------------------------------- by rank
@@ -266,7 +266,7 @@ def share(number: float, among: np.ndarray) -> float:
 def test_by_rank_a_place_is_the_share_that_is_smaller(row: list[float]) -> None:
     numbers = np.array(row, dtype=np.float32)
     expected = [share(number, numbers) * LARGEST for number in numbers]
-    found = entries(a_heatmap([row], colour=RANK))[0]
+    found = colour_indices(a_heatmap([row], colour=RANK))[0]
     np.testing.assert_allclose(found, expected, atol=0.51)
     for number in set(row):  # what is alike looks alike
         assert len(set(found[numbers == np.float32(number)])) <= 1
@@ -274,7 +274,7 @@ def test_by_rank_a_place_is_the_share_that_is_smaller(row: list[float]) -> None:
 
 def test_by_rank_many_numbers_are_as_many_as_there_are_colours() -> None:
     numbers = np.random.default_rng(3).random((70, 70)).astype(np.float32) ** 8
-    found = entries(a_heatmap(numbers, colour=RANK)).astype(int)
+    found = colour_indices(a_heatmap(numbers, colour=RANK)).astype(int)
     ranks = numbers.ravel().argsort().argsort().reshape(70, 70) / numbers.size
     assert np.abs(found - ranks * LARGEST).max() < 2
 
@@ -283,7 +283,7 @@ def test_by_rank_many_numbers_are_as_many_as_there_are_colours() -> None:
 def test_by_rank_what_is_no_number_of_the_scale_does_not_count(mark: str) -> None:
     row = [0.0, 0.0, 0.0, 0.2, 0.4, 0.6, 0.8]
     marks = np.array([[True, True, True, False, False, False, False]])
-    found = entries(a_heatmap([row], colour=RANK, **{mark: marks}))[0]
+    found = colour_indices(a_heatmap([row], colour=RANK, **{mark: marks}))[0]
     expected = [(2 * place + 1) / 8 * LARGEST for place in range(4)]
     np.testing.assert_allclose(found[3:], expected, atol=0.51)
     assert set(found[:3]) == {FORBIDDEN if mark == "forbidden" else DROPPED}
@@ -291,14 +291,14 @@ def test_by_rank_what_is_no_number_of_the_scale_does_not_count(mark: str) -> Non
 
 def test_by_rank_within_each_row() -> None:
     values = [[0.1, 0.2, 0.3, 0.4], [10, 40, 20, 30], [5, 5, 5, 5]]
-    found = entries(a_heatmap(values, colour=ROW_RANK))
+    found = colour_indices(a_heatmap(values, colour=ROW_RANK))
     assert found[0].tolist() == sorted(found[0])
     assert found[1].tolist() == [found[0][0], found[0][3], found[0][1], found[0][2]]
     assert set(found[2]) == {126}
 
 
 def test_by_rank_signed_numbers_are_ranked_by_size_on_their_side() -> None:
-    found = entries(a_heatmap([[-8, -0.5, 0, 0.001, 4]], colour=SIGNED_RANK))[0].astype(int)
+    found = colour_indices(a_heatmap([[-8, -0.5, 0, 0.001, 4]], colour=SIGNED_RANK))[0].astype(int)
     sizes = [share(size, np.array([8, 0.5, 0, 0.001, 4])) for size in (8, 0.5, 0.001, 4)]
     expected = [1 - sizes[0], 1 - sizes[1], 1, 1 + sizes[2], 1 + sizes[3]]
     np.testing.assert_allclose(found, np.array(expected) / 2 * LARGEST, atol=0.51)
@@ -306,8 +306,8 @@ def test_by_rank_signed_numbers_are_ranked_by_size_on_their_side() -> None:
 
 @pytest.mark.parametrize("colour", [RANK, ROW_RANK, SIGNED_RANK], ids=str)
 def test_by_rank_too_what_is_no_number_has_its_own_entry(colour: ColourScale) -> None:
-    found = entries(a_heatmap([[np.nan, np.inf, 1, 0.5]], colour=colour))[0]
+    found = colour_indices(a_heatmap([[np.nan, np.inf, 1, 0.5]], colour=colour))[0]
     assert found[0] == NOT_A_NUMBER
     assert (found[1:] <= LARGEST).all()
-    alone = entries(a_heatmap([[np.nan, np.nan]], colour=colour))
+    alone = colour_indices(a_heatmap([[np.nan, np.nan]], colour=colour))
     assert (alone == NOT_A_NUMBER).all()

@@ -13,20 +13,21 @@ from tests.support.small_runs import a_run
 from visualizer.attention.spec import Mask, Mode, Projection
 from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.cell.model import CELL
-from visualizer.features.comparison_bar.model import ASIDE, differences, present_bar
-from visualizer.features.view_controls.model import present_looks
+from visualizer.features.comparison_bar.model import ASIDE, present_comparison
+from visualizer.features.comparison_bar.setting_differences import differences
+from visualizer.features.view_controls.model import present_view_controls
 from visualizer.heatmap.comparison_board import present_compared
-from visualizer.heatmap.cursor import drawn, panel_of, present_cursor, walked
+from visualizer.heatmap.cursor import moved_cursor, panel_of, present_cursor, shown_cell
 from visualizer.heatmap.model import Board, Heatmap
 from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.compared_tensors import signed
 from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Place, Playhead
 from visualizer.session.view import View
-from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
-from visualizer.session.zoom import Zoom
+from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -141,7 +142,7 @@ def test_a_change_is_pooled_zoomed_and_folded_as_all_else() -> None:
     (folded,) = (one for one in shown.heatmaps if one.fold and one.part is ComparedSide.CHANGE)
     assert folded.values.shape == (3, 3)
     cell = Cell("weights", (0, 0, 0), None, ComparedSide.CHANGE)
-    *_, row, key = drawn(resolved(FREE, view), shown, cell).place
+    *_, row, key = shown_cell(resolved(FREE, view), shown, cell).place
     assert whole[row, key] == pytest.approx(change.values[0, 0], abs=1e-6)
 
 
@@ -158,7 +159,7 @@ def test_a_part_is_seen_of_all_three() -> None:
 
 def test_the_ends_that_can_be_typed_are_those_of_both_sides() -> None:
     view = a_view(CAUSAL)
-    (ends,) = present_looks(resolved(FREE, view), board(FREE, view)).ends
+    (ends,) = present_view_controls(resolved(FREE, view), board(FREE, view)).ends
     assert (ends.title, ends.low, ends.high, ends.is_signed) == ("Weights A", 0, 1, False)
 
 
@@ -189,7 +190,7 @@ def test_what_does_not_fit_stands_beside_and_says_why(
     a = column(shown, ComparedSide.A)
     assert a.is_alone
     np.testing.assert_array_equal(a.values, CAUSAL.trace.read("context", (0,)))
-    bar = present_bar(resolved(live, view))
+    bar = present_comparison(resolved(live, view))
     assert bar
     assert (bar.said, bar.largest) == (f"{said}: there is nothing to subtract.", None)
 
@@ -198,7 +199,7 @@ def test_a_stage_that_a_has_not_is_shown_of_b_alone() -> None:
     live = a_run(**DROPS)
     shown = board(live, a_view(CAUSAL, stages=frozenset({"dropped"})))
     assert titles(shown) == ["Dropped B"]
-    bar = present_bar(resolved(live, a_view(CAUSAL, stages=frozenset({"dropped"}))))
+    bar = present_comparison(resolved(live, a_view(CAUSAL, stages=frozenset({"dropped"}))))
     assert bar
     assert bar.said.startswith("A has no dropped")
 
@@ -240,7 +241,7 @@ def test_one_head_has_none_beside_it() -> None:
     single = a_run(heads=1)
     view = a_view(against=ComparisonKind.HEAD)
     assert titles(board(single, view)) == ["Weights"]
-    bar = present_bar(resolved(single, view))
+    bar = present_comparison(resolved(single, view))
     assert bar
     assert bar.said == "There is one head only."
 
@@ -252,7 +253,7 @@ def test_samples_stand_beside_the_weights() -> None:
     assert titles(shown) == ["Weights", "One sample", "Mean of 4 samples", "Mean − weights"]
     colours = {panels[0].colour for panels in shown.columns[:3]}
     assert len(colours) == 1
-    bar = present_bar(resolved(live, view))
+    bar = present_comparison(resolved(live, view))
     assert bar
     assert bar.lead == "Dropout 0.5, seeds 0 to 3: the mean nears the weights as 1/√N."
     assert (bar.count, bar.most) == (4, 256)
@@ -261,7 +262,7 @@ def test_samples_stand_beside_the_weights() -> None:
 def test_without_dropout_there_are_no_samples() -> None:
     view = a_view(against=ComparisonKind.SAMPLES)
     assert titles(board(FREE, view)) == ["Weights"]
-    bar = present_bar(resolved(FREE, view))
+    bar = present_comparison(resolved(FREE, view))
     assert bar
     assert bar.said.startswith("Nothing is dropped")
     assert bar.most == 1
@@ -283,11 +284,11 @@ def test_without_dropout_there_are_no_samples() -> None:
 def test_one_walks_through_every_column_and_back(live: Run, view: View) -> None:
     shown = board(live, view)
     reachable = [panels[0] for panels in shown.columns if not panels[0].is_alone]
-    cell, seen, steps = walked(shown, None, 0, 1), [], 0
+    cell, seen, steps = moved_cursor(shown, None, 0, 1), [], 0
     for way in (1, -1):
         seen.append([panel_of(shown, cell)] if cell else [])
         while True:
-            after = walked(shown, cell, 0, way)
+            after = moved_cursor(shown, cell, 0, way)
             if after == cell:
                 break
             assert after is not None
@@ -356,7 +357,7 @@ def test_heads_and_samples_say_their_numbers() -> None:
 
 def test_the_largest_difference_is_named() -> None:
     view = a_view(CAUSAL)
-    bar = present_bar(resolved(FREE, view))
+    bar = present_comparison(resolved(FREE, view))
     by_hand = FREE.trace.read("weights") - CAUSAL.trace.read("weights")
     place = tuple(int(at) for at in np.unravel_index(np.abs(by_hand).argmax(), by_hand.shape))
     assert bar
@@ -384,11 +385,11 @@ def test_many_differences_are_counted() -> None:
     other = document.set("causal", False).set("seed", 5).set("temperature", 2.0)
     other = other.set("text", "a b").set("bias", True)
     comparison = Comparison(ComparisonKind.KEPT, CAUSAL, document)
-    bar = present_bar(resolved(FREE, View(comparison=comparison), other))
+    bar = present_comparison(resolved(FREE, View(comparison=comparison), other))
     assert bar
     assert bar.lead.startswith("From A to B: the text, ")
     assert bar.lead.endswith(" and 2 more.")
-    same = present_bar(resolved(FREE, View(comparison=comparison), document))
+    same = present_comparison(resolved(FREE, View(comparison=comparison), document))
     assert same
     assert same.lead == "A is kept. Change anything: B shows it."
 
@@ -429,7 +430,7 @@ def test_signs_are_written() -> None:
 def test_a_comparison_is_set_aside_while_a_step_is_played(fields: dict[str, Any]) -> None:
     view = a_view(CAUSAL, **fields)
     assert not [one for one in board(FREE, view).heatmaps if one.part is not ComparedSide.PLAIN]
-    bar = present_bar(resolved(FREE, view))
+    bar = present_comparison(resolved(FREE, view))
     assert bar
     assert (bar.said, bar.largest) == (ASIDE, None)
 

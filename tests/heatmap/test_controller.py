@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QCheckBox
 from tests.support.window_input import CONTROL, SHIFT, words
 from visualizer.features.cell.model import CELL
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.buttons import SoloToggleButton
+from visualizer.widgets.fixed_width_buttons import SoloToggleButton
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -43,7 +43,7 @@ def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Ce
     assert hand.said == hand.status == readout.plain
     row, column = cell.place[-2:]
     shown = hand.panel(cell.stage, cell.place[0]).values[row, column]
-    assert readout.value == words(hand.window.inspector.value)
+    assert readout.value == words(hand.window.cell_pane.value)
     assert float(readout.value.replace("−", "-")) == pytest.approx(shown, abs=5.1e-5)
 
 
@@ -85,10 +85,10 @@ def test_a_click_keeps_a_cell(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     hand.leave()
     assert (hand.said, hand.status) == (SENTENCE, SENTENCE)
-    assert words(hand.window.inspector.heading).endswith("pinned")
+    assert words(hand.window.cell_pane.heading).endswith("pinned")
     hand.hover(Cell("weights", (0, 0, 0)))
     assert hand.said == "Your (query 1) reads 100 % from Your (key 1)."
-    assert "pinned" not in words(hand.window.inspector.heading)
+    assert "pinned" not in words(hand.window.cell_pane.heading)
     hand.leave()
     assert hand.said == SENTENCE
 
@@ -150,7 +150,7 @@ def test_walking_scrolls_to_the_cell(hand: Hand) -> None:
     area = hand.board.area_of(last)
     assert area
     assert not hand.board.viewport().rect().contains(area)
-    hand.window.pointer.pin(last)
+    hand.window.cell_selection_controller.pin(last)
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Right)
     area = hand.board.area_of(Cell("weights", (5, 0, 1)))
@@ -184,8 +184,8 @@ def test_a_very_long_word_leaves_room_for_its_number(hand: Hand) -> None:
     hand.compose("x" * 4000 + " y")
     hand.settle()
     hand.click_cell(Cell("weights", (0, 1, 0)))
-    hand.until(lambda: hand.window.inspector.terms.height() > 40)
-    pane = hand.window.inspector
+    hand.until(lambda: hand.window.cell_pane.terms.height() > 40)
+    pane = hand.window.cell_pane
     beyond = pane.terms.width() - pane.viewport().width()
     assert beyond <= min(60, pane.horizontalScrollBar().maximum())  # wide fonts need a little
     assert hand.window.width() == width
@@ -198,11 +198,11 @@ def test_what_is_told_of_usual_cells_fits_the_pane(hand: Hand) -> None:
     assert run
     for stage in run.trace.stages:
         place = (1,) * len(stage.dims)
-        hand.window.pointer.hover(
+        hand.window.cell_selection_controller.hover(
             Cell(stage.name, place if stage.dims[-1] == "key" else (0,) * len(place))
         )
         QApplication.processEvents()
-        assert hand.window.inspector.horizontalScrollBar().maximum() == 0, stage.name
+        assert hand.window.cell_pane.horizontalScrollBar().maximum() == 0, stage.name
 
 
 def test_a_forbidden_cell_says_so(hand: Hand) -> None:
@@ -226,17 +226,17 @@ def test_a_cell_can_be_copied(hand: Hand) -> None:
 
 def test_the_rail_shows_and_hides_stages(hand: Hand) -> None:
     weights = hand.panel("weights")
-    hand.click(hand.window.rail.button("scaled"))
+    hand.click(hand.window.stage_bar.button("scaled"))
     hand.settle()
     assert hand.stages == ["scores", "scaled", "weights", "context"]
     assert hand.panel("weights") is weights
-    hand.click(hand.window.rail.button("scores"))
-    hand.click(hand.window.rail.button("context"))
+    hand.click(hand.window.stage_bar.button("scores"))
+    hand.click(hand.window.stage_bar.button("context"))
     hand.settle()
     assert hand.stages == ["scaled", "weights"]
     checked = [
         button.item
-        for button in hand.window.rail.findChildren(SoloToggleButton)
+        for button in hand.window.stage_bar.findChildren(SoloToggleButton)
         if button.isChecked()
     ]
     assert checked == ["scaled", "weights"]
@@ -244,19 +244,19 @@ def test_the_rail_shows_and_hides_stages(hand: Hand) -> None:
 
 def test_the_last_stage_stays(hand: Hand) -> None:
     for stage in ("scores", "context", "weights", "weights"):
-        hand.click(hand.window.rail.button(stage))
+        hand.click(hand.window.stage_bar.button(stage))
     hand.settle()
     assert hand.stages == ["weights"]
-    assert hand.window.rail.button("weights").isChecked()
+    assert hand.window.stage_bar.button("weights").isChecked()
 
 
 def test_the_last_stage_stays_when_a_mask_takes_others_away(hand: Hand) -> None:
-    hand.click(hand.window.rail.button("masked"))
+    hand.click(hand.window.stage_bar.button("masked"))
     for stage in ("scores", "context", "weights"):
-        hand.click(hand.window.rail.button(stage))
+        hand.click(hand.window.stage_bar.button(stage))
     hand.settle()
     assert hand.stages == ["masked"]
     hand.click(hand.find(QCheckBox, "causal QCheckBox"), QPoint(8, 8))
     hand.settle()
     assert hand.stages != []
-    assert [button for button in hand.window.rail._buttons.values() if button.isChecked()]
+    assert [button for button in hand.window.stage_bar._buttons.values() if button.isChecked()]

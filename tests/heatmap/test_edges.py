@@ -19,14 +19,14 @@ def test_cells_at_the_edges_are_drawn_in_a_long_text(window: MainWindow, qtbot: 
     window.resize(1280, 800)
     first = window.workspace.run
     words = " ".join(f"word{number}" for number in range(64))
-    window.editor.sentence.setPlainText(words)
+    window.setup_pane.sentence.setPlainText(words)
     qtbot.waitUntil(lambda: window.workspace.run is not first, timeout=20_000)
     board = window.board
     with qtbot.waitSignal(board.painted, timeout=20_000):
         board.viewport().update()
     picture = board.viewport().grab().toImage()
     slot = next(slot for slot in board._layout.slots if slot.heatmap.stage == "scores")
-    indices = colour_table.entries(slot.heatmap)
+    indices = colour_table.colour_indices(slot.heatmap)
     table = colour_table.table(slot.heatmap.colour.map, window.theme)
     last = len(indices) - 1
     for row, column in ((0, 0), (0, last), (last, 0), (last, last), (last // 2, last), (0, 7)):

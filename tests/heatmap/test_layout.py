@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QImage, QPainter
 
 from tests.support.hand_made_panels import LOG, ROW_SCALE, a_board, a_heatmap
-from visualizer.heatmap.annotation_paint import paint_bar, paint_notes
-from visualizer.heatmap.label_metrics import ends
+from visualizer.heatmap.labels_and_colour_bar_paint import paint_bar, paint_notes
 from visualizer.heatmap.layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
 from visualizer.heatmap.model import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale
-from visualizer.session.view_options import ColourCurve, ColourLimits
+from visualizer.heatmap.panel_margins import limit_texts
+from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import LIGHT, metrics
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def test_room_is_whole_steps_and_does_not_depend_on_what_was_pooled(
 def test_the_numbers_under_a_bar_do_not_touch(colour: ColourScale) -> None:
     board = Board(((a_heatmap([[0.5]], colour=colour),),))
     (slot,) = lay_out(board, 1280, 800).slots
-    low, middle, high = (metrics(12).horizontalAdvance(end) for end in ends(slot.heatmap))
+    low, middle, high = (metrics(12).horizontalAdvance(end) for end in limit_texts(slot.heatmap))
     room = slot.whole.right() - slot.cells.left()
     assert low + middle + high + 16 <= room
 

@@ -11,8 +11,8 @@ from PySide6.QtGui import QColor
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL
 from tests.support.zoom_gestures import press, pull, seen, turn
-from visualizer.heatmap.board_picture import PICTURE
-from visualizer.heatmap.colour_table import entries, table
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.colour_table import colour_indices, table
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.support.playback_viewer import Viewer
     from tests.support.window_input import Hand
     from visualizer.heatmap.minimap_widget import MinimapWidget
-    from visualizer.session.zoom import Zoom
+    from visualizer.session.zoom_ranges import Zoom
 
 FORTY = " ".join(f"w{number}" for number in range(40))
 THOUSAND = " ".join(f"w{number}" for number in range(1000))
@@ -142,7 +142,7 @@ def test_its_colours_are_those_of_the_whole_panel(hand: Hand) -> None:
     overview = hand.shown.overview
     assert overview
     assert (overview.stage, overview.head) == ("weights", 0)
-    image, chosen = picture(hand), entries(overview)
+    image, chosen = picture(hand), colour_indices(overview)
     words = table(overview.colour.map, hand.window.theme)
     ratio = image.devicePixelRatio()
     for row, column in ((3, 1), (39, 38), (38, 2), (2, 38)):
@@ -156,7 +156,7 @@ def test_its_colours_are_those_of_the_whole_panel(hand: Hand) -> None:
 def test_it_is_of_the_panel_that_is_pinned_and_in_its_theme(hand: Hand) -> None:
     look_closer(hand)
     before = picture(hand)
-    hand.window.pointer.follow(Cell("scores", (1, 20, 20)))
+    hand.window.cell_selection_controller.follow(Cell("scores", (1, 20, 20)))
     hand.settle()
     overview = hand.shown.overview
     assert overview
@@ -209,6 +209,6 @@ def test_nothing_is_on_it_before_it_is_computed(viewer: Viewer) -> None:
         viewer.key(key)
         overview = hand.shown.overview
         assert overview
-        reaches = hand.window.workspace.screen.panel(PICTURE).lights.reaches
+        reaches = hand.window.workspace.screen.panel(BOARD_CONTENTS).highlights.reaches
         rows = {reach.stage: reach.rows for reach in reaches}.get(overview.stage, 40)
         assert (len(shades(hand)) > 5) == (rows == 40)

@@ -18,14 +18,14 @@ from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation, Route
 from visualizer.attention.stages import is_hatched
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.features.view_controls.model import present_looks
-from visualizer.heatmap.board import present_board
-from visualizer.heatmap.cursor import cell_of, drawn, panel_of, walked
+from visualizer.features.view_controls.model import present_view_controls
+from visualizer.heatmap.board_presenter import present_board
+from visualizer.heatmap.cursor import cell_of, moved_cursor, panel_of, shown_cell
 from visualizer.heatmap.model import Board
 from visualizer.session.cell_address import Cell
+from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.view import View
-from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
-from visualizer.session.zoom import Zoom, fitted
+from visualizer.session.zoom_ranges import Zoom, fitted
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -366,7 +366,7 @@ def test_a_drawn_cell_is_the_one_that_gave_its_number(given_: Looked) -> None:
         for at, across in np.ndindex(heatmap.values.shape):
             first = cell_of(heatmap, heatmap.rows.first(at), heatmap.columns.first(across))
             assert panel_of(shown, first) is heatmap
-            cell = drawn(resolved(given_.run, given_.view), shown, first)
+            cell = shown_cell(resolved(given_.run, given_.view), shown, first)
             row, column = cell.place[-2:]
             assert (heatmap.rows.cell(row), heatmap.columns.cell(column)) == (at, across)
             shown_number = float(heatmap.values[at, across])
@@ -375,7 +375,7 @@ def test_a_drawn_cell_is_the_one_that_gave_its_number(given_: Looked) -> None:
 
 def test_from_nowhere_one_walks_to_the_first_cell_that_is_seen() -> None:
     shown = a_board(zoom=Zoom(range(4, 8), range(6, 9)))
-    assert walked(shown, None, 1, 0) == Cell("weights", (0, 4, 6))
+    assert moved_cursor(shown, None, 1, 0) == Cell("weights", (0, 4, 6))
 
 
 @pytest.mark.parametrize("fold", HeadAggregate)
@@ -383,13 +383,13 @@ def test_one_walks_into_the_rows_of_folds_and_on(fold: HeadAggregate) -> None:
     shown = a_board(folds=frozenset(HeadAggregate))
     last = Cell("weights", (2, TOKENS - 1, 3))
     mean, largest = (Cell("weights", (0, 3), by) for by in HeadAggregate)
-    assert walked(shown, last, 1, 0) == mean
-    assert walked(shown, replace(mean, place=(TOKENS - 1, 3)), 1, 0) == largest
-    assert walked(shown, Cell("weights", (0, 3), fold), -1, 0) in {
+    assert moved_cursor(shown, last, 1, 0) == mean
+    assert moved_cursor(shown, replace(mean, place=(TOKENS - 1, 3)), 1, 0) == largest
+    assert moved_cursor(shown, Cell("weights", (0, 3), fold), -1, 0) in {
         last,
         Cell("weights", (TOKENS - 1, 3), HeadAggregate.MEAN),
     }
-    beside = walked(shown, Cell("weights", (2, TOKENS - 1), fold), 0, 1)
+    beside = moved_cursor(shown, Cell("weights", (2, TOKENS - 1), fold), 0, 1)
     assert beside == Cell("context", (2, 0), fold)
 
 
@@ -404,7 +404,7 @@ def test_what_is_seen_is_said() -> None:
     ):
         view = View(zoom=zoom)
         shown = board(RUNS[0], zoom=zoom)
-        looks = present_looks(resolved(RUNS[0], view), shown)
+        looks = present_view_controls(resolved(RUNS[0], view), shown)
         assert (looks.part, looks.part_in_words) == said
 
 

@@ -15,7 +15,7 @@ from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run, places
 from visualizer.attention.explain import explain
 from visualizer.attention.spec import Mask
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.step_highlights import (
     HighlightBlock,
     cell_highlights,
@@ -64,9 +64,9 @@ def test_the_lit_cells_are_those_that_explain_names(
     text = data.draw(st.integers(0, len(run.texts) - 1))
     assert place is not None
     step = line.step(place)
-    lights = step_highlights(resolved(run, View(text=text)), step)
-    made = set().union(*(cells_of(one) for one in lights if one.is_made))
-    read = [cells_of(one) for one in lights if not one.is_made]
+    highlights = step_highlights(resolved(run, View(text=text)), step)
+    made = set().union(*(cells_of(one) for one in highlights if one.is_made))
+    read = [cells_of(one) for one in highlights if not one.is_made]
     heads = run.trace.spec.heads if "head" in run.trace.stage(step.stage).dims else 1
     assert len(made) == heads * len(step.rows) * len(step.columns)
     assert set().union(*read) == read_by(run, text, made)
@@ -78,9 +78,9 @@ def test_a_cell_that_is_looked_at_lights_what_it_reads(case: Case, data: st.Data
     text = data.draw(st.integers(0, len(run.texts) - 1))
     stage = data.draw(st.sampled_from(run.trace.names))
     cell = Cell(stage, data.draw(st.sampled_from(list(places(run, stage)))))
-    lights = cell_highlights(resolved(run, View(text=text)), cell)
-    assert not any(one.is_made for one in lights)
-    found = set().union(*(cells_of(one) for one in lights))
+    highlights = cell_highlights(resolved(run, View(text=text)), cell)
+    assert not any(one.is_made for one in highlights)
+    found = set().union(*(cells_of(one) for one in highlights))
     assert found == read_by(run, text, {(cell.stage, cell.place)})
 
 
@@ -88,14 +88,22 @@ def test_on_the_screen_the_pinned_cell_lights_what_it_reads_and_a_step_what_it_d
     run = a_run()
     view = View(pinned=Cell("context", (1, 3, 0)))
     screen = present(Document(), view, run, None, False, None)
-    assert {one.stage for one in screen.panel(PICTURE).lights.lit} == {"weights", "values"}
+    assert {one.stage for one in screen.panel(BOARD_CONTENTS).highlights.blocks} == {
+        "weights",
+        "values",
+    }
     again = present(Document(), view, run, None, False, screen)
-    assert again.panel(PICTURE).lights is screen.panel(PICTURE).lights
+    assert again.panel(BOARD_CONTENTS).highlights is screen.panel(BOARD_CONTENTS).highlights
     playing = replace(view, playhead=Playhead(Place("scores")))
     step = present(Document(), playing, run, None, False, screen)
-    assert step.panel(PICTURE).lights is step.panel(PICTURE).step_lights
+    assert step.panel(BOARD_CONTENTS).highlights is step.panel(BOARD_CONTENTS).step_lights
     covered = replace(view, guess=Prediction("weights"))
-    assert present(Document(), covered, run, None, False, screen).panel(PICTURE).lights.lit == ()
+    assert (
+        present(Document(), covered, run, None, False, screen)
+        .panel(BOARD_CONTENTS)
+        .highlights.blocks
+        == ()
+    )
 
 
 @given(cases(), GRAINS, st.data())

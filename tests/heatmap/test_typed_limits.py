@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.heatmap.test_paint import SMALL, TINY, Painted, scale
+from tests.heatmap.test_panel_paint import SMALL, TINY, Painted, scale
 from tests.support.hand_made_panels import a_heatmap
-from visualizer.heatmap.colour_table import LARGEST, entries
-from visualizer.heatmap.label_metrics import ends
-from visualizer.heatmap.panel_colour_scale import ColourScale, beyond
-from visualizer.session.view_options import ColourCurve, ColourLimits
+from visualizer.heatmap.colour_table import LARGEST, colour_indices
+from visualizer.heatmap.panel_colour_scale import ColourScale, outside_limits
+from visualizer.heatmap.panel_margins import limit_texts
+from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def filled(value: float, colour: ColourScale = TYPED, **fields: Any) -> Heatmap:
 def inks(painted: Painted, row: int, column: int) -> list[int]:
     """How wide the mark is in each line of pixels of a cell that has some, from the top."""
     cell, ratio = painted.slot.cell(row, column), painted.ratio
-    ground = scale(painted.heatmap, painted.theme)[entries(painted.heatmap)[row, column]]
+    ground = scale(painted.heatmap, painted.theme)[colour_indices(painted.heatmap)[row, column]]
     xs = range(int((cell.left() + 1) * ratio), int((cell.right() - 1) * ratio))
     ys = range(int((cell.top() + 1) * ratio), int((cell.bottom() - 1) * ratio))
     lines = [sum(painted.image.pixelColor(x, y).name() != ground for x in xs) for y in ys]
@@ -50,8 +50,8 @@ def test_a_triangle_points_to_where_the_number_is(
 ) -> None:
     above = Painted(filled(0.9, colour), SMALL, theme, ratio)
     below = Painted(filled(-0.9, colour), SMALL, theme, ratio)
-    assert entries(above.heatmap)[2, 2] == LARGEST
-    assert entries(below.heatmap)[2, 2] == 0
+    assert colour_indices(above.heatmap)[2, 2] == LARGEST
+    assert colour_indices(below.heatmap)[2, 2] == 0
     up, down = inks(above, 2, 2), inks(below, 2, 2)
     assert up == sorted(up)
     assert down == sorted(down, reverse=True)
@@ -73,7 +73,7 @@ def test_cells_that_are_too_small_have_none() -> None:
 def test_by_rank_there_is_nothing_beyond() -> None:
     ranked = ColourScale("viridis", ColourCurve.RANK, ColourLimits.TYPED, 0.2, 0.6)
     heatmap = filled(0.9, ranked)
-    assert beyond(heatmap.values, heatmap.marks, ranked) is None
+    assert outside_limits(heatmap.values, heatmap.marks, ranked) is None
     assert inks(Painted(heatmap, SMALL), 2, 2) == []
 
 
@@ -84,14 +84,14 @@ def test_what_is_no_number_of_the_scale_has_none(mark: str) -> None:
     given: dict[str, Any] = {mark: marks}
     marked, plain = (filled(value, **given) for value in (0.0, 0.4))
     assert Painted(marked, SMALL).inside(2, 2) == Painted(plain, SMALL).inside(2, 2)
-    found = beyond(marked.values, marked.marks, TYPED)
+    found = outside_limits(marked.values, marked.marks, TYPED)
     assert found
     assert not found[0].any()
 
 
 def test_the_bar_has_the_ends_that_were_typed() -> None:
-    assert ends(filled(0.4)) == ("0.20", "weight", "0.60")
-    assert ends(filled(0.4, SIGNED)) == ("−0.50", "weight", "0.50")
+    assert limit_texts(filled(0.4)) == ("0.20", "weight", "0.60")
+    assert limit_texts(filled(0.4, SIGNED)) == ("−0.50", "weight", "0.50")
 
 
 @pytest.mark.parametrize("curve", ColourCurve)
@@ -100,14 +100,14 @@ def test_the_bar_has_the_ends_that_were_typed() -> None:
 def test_ends_of_any_size_can_be_typed(end: float, is_signed: bool, curve: ColourCurve) -> None:
     colour = ColourScale("viridis", curve, ColourLimits.TYPED, -end if is_signed else 0.0, end)
     heatmap = filled(0.5, colour)
-    chosen = entries(heatmap)
+    chosen = colour_indices(heatmap)
     assert (chosen <= LARGEST).all()
     if curve is ColourCurve.LINEAR:
         lowest = LARGEST // 2 if is_signed else 0
         assert set(chosen.ravel()) == {LARGEST if end < 0.4 else lowest}
-    found = beyond(heatmap.values, heatmap.marks, colour)
+    found = outside_limits(heatmap.values, heatmap.marks, colour)
     assert (found is None) == (curve is ColourCurve.RANK)
     if found:
         assert found[1].all() == (end < 0.4)
         assert not found[0].any()
-    assert ends(heatmap)[2]
+    assert limit_texts(heatmap)[2]

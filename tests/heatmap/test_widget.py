@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.hand_made_panels import a_heatmap, axis
 from tests.support.window_input import words
-from visualizer.heatmap import annotation_paint
-from visualizer.heatmap import paint as heatmap_paint
+from visualizer.heatmap import labels_and_colour_bar_paint, panel_paint
 from visualizer.heatmap.cursor import CellCursor
 from visualizer.heatmap.cursor_paint import paint_cursor
 from visualizer.heatmap.layout import lay_out
@@ -61,7 +60,7 @@ def test_of_a_pooled_cell_the_number_that_is_seen_is_told(hand: Hand) -> None:
         assert [at // block for at in told.place[1:]] == [row, column]
         assert workspace.run
         assert workspace.run.trace.read("weights", told.place) == heatmap.values[row, column]
-        assert f"largest of {block} × {block} cells" in words(hand.window.inspector.heading)
+        assert f"largest of {block} × {block} cells" in words(hand.window.cell_pane.heading)
     hand.click_cell(first)
     assert workspace.view.pinned == told
     hand.click_cell(first)
@@ -83,7 +82,7 @@ def test_arrow_keys_walk_by_drawn_cells(hand: Hand) -> None:
 
 def test_from_a_stage_that_was_hidden_one_starts_at_the_first(hand: Hand) -> None:
     hand.click_cell(Cell("context", (0, 1, 0)))
-    hand.click(hand.window.rail.button("context"))
+    hand.click(hand.window.stage_bar.button("context"))
     hand.settle()
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Right)
@@ -120,14 +119,14 @@ def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:
 def test_a_resting_pointer_does_not_talk_into_walking(hand: Hand) -> None:
     many_heads(hand)
     rest(hand, hand.point(Cell("weights", (0, 2, 1))))
-    hand.window.pointer.pin(Cell("weights", (3, 5, 0)))
+    hand.window.cell_selection_controller.pin(Cell("weights", (3, 5, 0)))
     hand.board.setFocus()
     before = hand.board.verticalScrollBar().value()
     hand.key(Qt.Key.Key_Down)
     QApplication.processEvents()
     assert hand.board.verticalScrollBar().value() > before
     assert hand.window.workspace.view.hovered is None
-    assert words(hand.window.inspector.heading).startswith("Weights · head 5, query 1, key 1")
+    assert words(hand.window.cell_pane.heading).startswith("Weights · head 5, query 1, key 1")
 
 
 # -------------------------------------------------------------------------------- what is painted
@@ -198,7 +197,7 @@ def test_numbers_on_a_used_picture_are_as_on_a_new_one(
         anew.fill(QColor(hand.window.theme.paper))
         painter = QPainter(anew)
         painter.translate(-hand.board._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4)).topLeft())
-        heatmap_paint.paint_slot(painter, slot, hand.window.theme)
+        panel_paint.paint_slot(painter, slot, hand.window.theme)
         painter.end()
         assert kept.toImage() == anew.toImage()
 
@@ -209,7 +208,7 @@ def lit(slot: PanelSlot, cursor: CellCursor, theme: Theme) -> QImage:
     image = QImage(*size, QImage.Format.Format_RGB32)
     image.fill(QColor(theme.paper))
     painter = QPainter(image)
-    heatmap_paint.paint_slot(painter, slot, theme)
+    panel_paint.paint_slot(painter, slot, theme)
     paint_cursor(painter, slot, cursor, theme)
     painter.end()
     return image
@@ -238,14 +237,16 @@ def test_a_lit_label_hides_those_it_would_overlap() -> None:
     heatmap = a_heatmap([[0.5] * 40] * 40)
     placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
     assert placed.cell_height < 14
-    shown = {at for at, _ in annotation_paint.shown_labels(heatmap.rows, placed.cell_height)}
+    shown = {
+        at for at, _ in labels_and_colour_bar_paint.shown_labels(heatmap.rows, placed.cell_height)
+    }
     row = next(at for at in range(1, 39) if at not in shown)
     image = lit(placed, CellCursor(query=row, key=row), LIGHT)
-    box = annotation_paint.row_label_box(placed, row)
+    box = labels_and_colour_bar_paint.row_label_box(placed, row)
     assert LIGHT.accent.upper() in colours(image, box)
-    neighbours = annotation_paint.row_label_box(placed, row - 1) | annotation_paint.row_label_box(
-        placed, row + 1
-    )
+    neighbours = labels_and_colour_bar_paint.row_label_box(
+        placed, row - 1
+    ) | labels_and_colour_bar_paint.row_label_box(placed, row + 1)
     assert LIGHT.ink.upper() not in colours(image, neighbours)
     assert LIGHT.ink.upper() in colours(lit(placed, CellCursor(), LIGHT), neighbours)
 

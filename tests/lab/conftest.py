@@ -9,7 +9,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
 from tests.support.lab_input import FAKE, Student
-from visualizer.lab.runs.run_store import kept
+from visualizer.lab.runs.run_store import stored_runs
 from visualizer.lab.training.background_training_controller import ask_to_stop, is_at_work
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.window import LabWindow
@@ -43,7 +43,7 @@ def _let_go(window: LabWindow) -> None:
     while app.findChildren(TrainingProcess):
         QApplication.processEvents()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    for run in kept(window.lab.home):
+    for run in stored_runs(window.lab.home):
         if is_at_work(run.folder):
             ask_to_stop(run.folder)  # one that goes on without the window
         while is_at_work(run.folder):

@@ -8,10 +8,12 @@ import numpy as np
 from PySide6.QtGui import QAccessible
 
 from tests.support.accessible_text import heard
-from tests.support.probe_readings import a_reading
-from visualizer.lab.attention_view.model import LabCellPointer, present_attention
+from tests.support.probe_results import a_reading
+from visualizer.lab.attention_view.cell_pointer import LabCellPointer
+from visualizer.lab.attention_view.model import present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
-from visualizer.lab.generation.model import begun, present_story
+from visualizer.lab.generation.generation_tree import new_generation_tree
+from visualizer.lab.generation.model import present_generation
 from visualizer.lab.generation.next_tokens import present_bars
 from visualizer.lab.generation.next_tokens_widget import NextTokenBarView
 from visualizer.lab.generation.widget import GenerationPane
@@ -32,22 +34,24 @@ Role = QAccessible.Role
 
 def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
     accessibility.install()
-    attention, scrub, bars, story = (
+    attention, scrub, bars, tree = (
         LabAttentionView(),
         SnapshotBar(),
         NextTokenBarView(),
         GenerationPane(),
     )
-    for widget in (attention, scrub, bars, story):
+    for widget in (attention, scrub, bars, tree):
         show(widget, (600, 400))
     pointing = LabCellPointer(pinned=Cell("layer 1", (0, 0, 0)))
     attention.show_attention(present_attention(a_reading(), ModelKind.TRANSFORMER, pointing), LIGHT)
     scrub.show_scrub(present_scrub([0, 10], 100, 10, Measured(2.0, 10)), LIGHT)
     bars.show_bars(present_bars("a", np.zeros((1, 2)), "xy", Sampling()), LIGHT)
-    story.show_story(present_story(begun(("a",)).picked(0, "b", 0.25)), LIGHT)
+    tree.show_generation(
+        present_generation(new_generation_tree(("a",)).picked(0, "b", 0.25)), LIGHT
+    )
     found = {
         part: (heard(part).role, heard(part).value)
-        for part in (attention.board, scrub.track, bars, story.strip)
+        for part in (attention.board, scrub.track, bars, tree.strip)
     }
     assert found == {
         attention.board: (
@@ -55,5 +59,5 @@ def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
         ),
         scrub.track: (Role.Slider, "Step 10 of 100: training loss 2.000"),
         bars: (Role.List, "After “a”; “x”: 50 %; “y”: 50 %"),
-        story.strip: (Role.List, "ab. “b”, picked at 25 %"),
+        tree.strip: (Role.List, "ab. “b”, picked at 25 %"),
     }  # fmt: skip

@@ -10,11 +10,13 @@ from PySide6.QtGui import Qt
 from PySide6.QtWidgets import QLabel, QMessageBox
 
 from tests.support.hostile_markup import HOSTILE, hostile_places, is_hostile, rich, tip_at
-from tests.support.probe_readings import causal_weights
-from visualizer.lab.attention_view.model import LabCellPointer, present_attention
-from visualizer.lab.attention_view.probe_reading import ProbeReading
+from tests.support.probe_results import causal_weights
+from visualizer.lab.attention_view.cell_pointer import LabCellPointer
+from visualizer.lab.attention_view.model import present_attention
+from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
-from visualizer.lab.generation.model import begun, present_story
+from visualizer.lab.generation.generation_tree import new_generation_tree
+from visualizer.lab.generation.model import present_generation
 from visualizer.lab.generation.next_tokens import present_bars
 from visualizer.lab.generation.next_tokens_widget import NextTokensPane
 from visualizer.lab.generation.widget import GenerationPane
@@ -55,8 +57,8 @@ def test_what_may_come_next_is_plain(show: Show) -> None:
 def test_a_story_is_plain(show: Show) -> None:
     pane = GenerationPane()
     show(pane, (900, 300))
-    story = begun(HOSTILE, 1).picked(0, BOLD, 0.5).picked(1, FILE, 0.25)
-    pane.show_story(present_story(story, False), LIGHT)
+    tree = new_generation_tree(HOSTILE, 1).picked(0, BOLD, 0.5).picked(1, FILE, 0.25)
+    pane.show_generation(present_generation(tree, False), LIGHT)
     strip = pane.strip
     places = [strip.box(chip).center().toPoint() for chip in range(COUNT + 2)]
     tips = [tip_at(strip.viewport(), place) for place in places]
@@ -68,7 +70,7 @@ def test_a_story_is_plain(show: Show) -> None:
 def test_the_attention_of_a_model_is_plain(show: Show) -> None:
     view = LabAttentionView()
     show(view, (1000, 700))
-    reading = ProbeReading(
+    reading = ProbeResult(
         1, HOSTILE, np.zeros((COUNT, COUNT)), causal_weights(1, 1, COUNT), None, 0
     )
     for at in range(COUNT):

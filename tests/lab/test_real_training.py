@@ -52,15 +52,15 @@ def real(application: QApplication, qtbot: QtBot, let_go: object) -> Student:
 def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
     real.click("toggle")
     real.until_said("Done")
-    real.until(lambda: real.window.puller.reading is not None)
-    real.until(lambda: real.window.puller.reading.step == 60)  # type: ignore[union-attr]
-    reading = real.window.puller.reading
+    real.until(lambda: real.window.probe_controller.result is not None)
+    real.until(lambda: real.window.probe_controller.result.step == 60)  # type: ignore[union-attr]
+    reading = real.window.probe_controller.result
     assert reading
     assert reading.weights is not None
     opened: list[SavedDocument] = []
     real.window.layerOpened.connect(opened.append)
     panel = real.window.attention.board._board.columns[1][1]  # layer 2, head 2
-    real.window.pictures.pin(cell_of(panel, 3, 2))
+    real.window.training_views_controller.pin(cell_of(panel, 3, 2))
     real.press(Qt.Key.Key_E)
     real.until(lambda: bool(opened))
     document, view = opened[0].document, opened[0].view

@@ -50,7 +50,7 @@ def train(student: Student) -> None:
 
 def read(student: Student, text: str) -> None:
     student.type_probe(text)
-    student.until(lambda: student.window.puller.text == text)
+    student.until(lambda: student.window.probe_controller.text == text)
 
 
 def test_a_first_time_nothing_is_offered(open_lab: Open) -> None:
@@ -101,12 +101,12 @@ def test_what_could_not_be_read_is_not_remembered(open_lab: Open) -> None:
     train(student)
     read(student, "hgf")
     student.type_probe("!")
-    student.until(lambda: bool(student.window.puller.refused))
+    student.until(lambda: bool(student.window.probe_controller.refused))
     run = student.window.lab.run
     assert run
     student = open_lab()
     student.window.open_run(run.folder)
-    student.until(lambda: student.window.puller.reading is not None)
+    student.until(lambda: student.window.probe_controller.result is not None)
     assert student.window.probe.text() == "hgf"
 
 
@@ -117,7 +117,7 @@ def test_a_run_that_was_renamed_is_offered_by_its_name(open_lab: Open) -> None:
     assert run
     student.window.settings_pane.another.click()
     student.until(lambda: not is_at_work(run.folder))
-    student.window.keeper.rename_to(run.name, " mine ")
+    student.window.run_controller.rename_to(run.name, " mine ")
     assert open_lab().window.runs_pane.chosen == "mine"
 
 

@@ -15,7 +15,7 @@ from tests.support.window_input import LEFT
 from visualizer.lab import collapse_controller
 from visualizer.lab.window import LabWindow
 from visualizer.widgets.setting_controls import CountControl, RateControl
-from visualizer.widgets.splitter import KeepingSplitter
+from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def watch(student: Student) -> None:
     student.type("steps", "100")
     student.click("toggle")
     student.until_said("Done")
-    student.until(lambda: student.window.puller.reading is not None)
+    student.until(lambda: student.window.probe_controller.result is not None)
 
 
 def test_the_buttons_of_training_stay_where_they_are(student: Student) -> None:
@@ -83,16 +83,16 @@ def test_sliders_stay_where_they_are_while_one_draws_from_less(student: Student)
 @pytest.mark.slow  # plays in real time
 def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
     watch(student)
-    story = student.window.story
-    buttons = (story.sample, story.run, story.back, story.on, story.turn, story.seed)
-    before, width = [place(student, one) for one in buttons], story.run.width()
-    QTest.mouseClick(story.run, LEFT)
-    assert story.run.text() == "Stop"
+    tree = student.window.generation_pane
+    buttons = (tree.sample, tree.run, tree.back, tree.on, tree.turn, tree.seed)
+    before, width = [place(student, one) for one in buttons], tree.run.width()
+    QTest.mouseClick(tree.run, LEFT)
+    assert tree.run.text() == "Stop"
     student.until(lambda: len(student.window.probe.text()) > 34)  # some are left out by then
     student.until(lambda: "left out" in student.window.attention.notices.text())
     assert [place(student, one) for one in buttons] == before
-    assert story.run.width() == width
-    QTest.mouseClick(story.run, LEFT)
+    assert tree.run.width() == width
+    QTest.mouseClick(tree.run, LEFT)
     assert [place(student, one) for one in buttons] == before
 
 
@@ -128,7 +128,7 @@ def test_what_a_hand_makes_of_the_parts_is_kept(student: Student) -> None:
 def test_a_part_that_comes_back_is_as_large_as_it_was(
     application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
 ) -> None:
-    splitter = KeepingSplitter(Qt.Orientation.Horizontal, (100, 300, 200), 1)
+    splitter = SizeKeepingSplitter(Qt.Orientation.Horizontal, (100, 300, 200), 1)
     parts = [QPlainTextEdit() for _ in range(3)]
     for part in parts:
         splitter.addWidget(part)
@@ -146,7 +146,7 @@ def test_a_part_that_comes_back_is_as_large_as_it_was(
 def test_a_hand_gives_a_size_to_the_parts_beside_it_alone(
     application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
 ) -> None:
-    splitter = KeepingSplitter(Qt.Orientation.Horizontal, (200, 300, 300), 1)
+    splitter = SizeKeepingSplitter(Qt.Orientation.Horizontal, (200, 300, 300), 1)
     for _ in range(3):
         part = QPlainTextEdit()
         part.setMinimumWidth(40)
@@ -182,13 +182,13 @@ def test_on_a_narrow_screen_the_settings_are_folded_away_at_first(
 ) -> None:
     wide = LabWindow(FAKE)
     qtbot.addWidget(wide)
-    assert wide.folding.folded == set()
+    assert wide.collapse_controller.folded == set()
     monkeypatch.setattr(
         collapse_controller, "NARROW", wide.screen().availableGeometry().width() + 1
     )
     narrow = LabWindow(FAKE)
     qtbot.addWidget(narrow)
-    assert narrow.folding.folded == {"left"}
+    assert narrow.collapse_controller.folded == {"left"}
 
 
 def test_parts_are_folded_away_by_keys_and_come_back(
@@ -205,7 +205,7 @@ def test_parts_are_folded_away_by_keys_and_come_back(
     student.until(lambda: board.width() > size.width() and board.height() > size.height())
     again = LabWindow(FAKE)
     qtbot.addWidget(again, before_close_func=let_go)
-    assert again.folding.folded == {"left", "losses"}
+    assert again.collapse_controller.folded == {"left", "losses"}
     student.press(Qt.Key.Key_F8, NONE)
     student.press(Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)  # one goes to the settings
     assert window.left.isVisible()

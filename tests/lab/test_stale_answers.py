@@ -23,8 +23,10 @@ def watching(student: Student) -> Student:
     student.type("steps", "100")
     student.click("toggle")
     student.until_said("Done")
-    puller = student.window.puller
-    student.until(lambda: puller.reading is not None and puller.reading.step == 100)
+    probe_controller = student.window.probe_controller
+    student.until(
+        lambda: probe_controller.result is not None and probe_controller.result.step == 100
+    )
     return student
 
 
@@ -40,8 +42,8 @@ def problem(student: Student) -> str:
 
 
 def can_draw(student: Student) -> tuple[bool, ...]:
-    story, menus = student.window.story, student.window.menus.by_id
-    buttons: tuple[QWidget, ...] = (story.sample, story.run)
+    tree, menus = student.window.generation_pane, student.window.menus.by_id
+    buttons: tuple[QWidget, ...] = (tree.sample, tree.run)
     actions = (menus["teller.sample"], menus["teller.toggle"])
     return (*(one.isEnabled() for one in buttons), *(one.isEnabled() for one in actions))
 
@@ -49,14 +51,14 @@ def can_draw(student: Student) -> tuple[bool, ...]:
 def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student) -> None:
     assert can_draw(watching) == (True,) * 4
     retype(watching, "abba")
-    watching.until(lambda: watching.window.teller.reading is not None)
+    watching.until(lambda: watching.window.generation_controller.result is not None)
     watching.keys("z")
     watching.until(lambda: "“z” is not known." in problem(watching))
     assert "Shown is still “abba” at step 100." in problem(watching)
     assert can_draw(watching) == (False,) * 4
     assert watching.window.next.bars._bars.bars == ()
     retype(watching, "abb")
-    watching.until(lambda: watching.window.teller.reading is not None)
+    watching.until(lambda: watching.window.generation_controller.result is not None)
     assert problem(watching) == ""
     assert can_draw(watching) == (True,) * 4
     assert watching.window.next.heading.text() == "After “b”"
@@ -68,11 +70,11 @@ def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Stud
     retype(watching, "")
     assert problem(watching) == ""
     assert can_draw(watching) == (False,) * 4
-    assert watching.window.pictures._panel.message == NO_TEXT
+    assert watching.window.training_views_controller._panel.message == NO_TEXT
     assert watching.window.next.bars._bars.bars == ()
     retype(watching, "ab")
-    watching.until(lambda: watching.window.teller.reading is not None)
-    assert watching.window.pictures.has_layers
+    watching.until(lambda: watching.window.generation_controller.result is not None)
+    assert watching.window.training_views_controller.has_layers
 
 
 def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) -> None:
@@ -89,8 +91,8 @@ def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) ->
     assert watching.line == "Getting ready …"
     assert not window.right.isVisibleTo(window)
     assert not window.attention.board._board.columns
-    watching.until(lambda: window.teller.reading is not None)
+    watching.until(lambda: window.generation_controller.result is not None)
     assert window.attention.board._cursor.pinned is None
-    assert window.teller.sampling == Sampling()
+    assert window.generation_controller.sampling == Sampling()
     assert getattr(window.next.controls["temperature"], "box").value() == 1  # noqa: B009
     assert not window.next.problem.isVisibleTo(window)

@@ -14,7 +14,7 @@ from tests.support.lab_input import NONE, Student
 from tests.support.window_input import CONTROL, LEFT
 
 if TYPE_CHECKING:
-    from visualizer.lab.generation.model import GenerationTree
+    from visualizer.lab.generation.generation_tree import GenerationTree
     from visualizer.lab.loss_plot.model import LossPlot
 
 ALT = Qt.KeyboardModifier.AltModifier
@@ -26,8 +26,10 @@ def watching(student: Student) -> Student:
     student.type("steps", "100")
     student.click("toggle")
     student.until_said("Done")
-    puller = student.window.puller
-    student.until(lambda: puller.reading is not None and puller.reading.step == 100)
+    probe_controller = student.window.probe_controller
+    student.until(
+        lambda: probe_controller.result is not None and probe_controller.result.step == 100
+    )
     return student
 
 
@@ -36,7 +38,7 @@ def plot(student: Student) -> LossPlot:
 
 
 def story(student: Student) -> GenerationTree:
-    return student.window.teller.story
+    return student.window.generation_controller.tree
 
 
 def has_tokens(student: Student, count: int) -> bool:
@@ -45,12 +47,12 @@ def has_tokens(student: Student, count: int) -> bool:
 
 def test_after_a_stop_nothing_more_is_drawn(watching: Student) -> None:
     window = watching.window
-    QTest.mouseClick(window.story.sample, LEFT)
+    QTest.mouseClick(window.generation_pane.sample, LEFT)
     count = len(story(watching).tokens)
-    QTest.mouseClick(window.story.run, LEFT)  # while what comes next is not known yet
-    QTest.mouseClick(window.story.run, LEFT)
-    assert not window.teller.is_running
-    watching.until(lambda: window.teller.reading is not None)
+    QTest.mouseClick(window.generation_pane.run, LEFT)  # while what comes next is not known yet
+    QTest.mouseClick(window.generation_pane.run, LEFT)
+    assert not window.generation_controller.is_running
+    watching.until(lambda: window.generation_controller.result is not None)
     watching.see()
     assert has_tokens(watching, count)
 
@@ -65,16 +67,16 @@ def test_losses_are_plotted_with_the_lines_to_beat(watching: Student) -> None:
 def test_axes_and_smoothing_by_keys(watching: Student) -> None:
     for key, axis in ((Qt.Key.Key_1, "losses"), (Qt.Key.Key_2, "steps")):
         watching.press(key)
-        assert getattr(watching.window.plotter.look, axis) == "log"
+        assert getattr(watching.window.loss_plot_controller.options, axis) == "log"
         assert watching.window.menus.by_id[f"plotter.turn_axis {axis}"].isChecked()
     watching.press(Qt.Key.Key_1)
-    assert watching.window.plotter.look.losses == "linear"
-    before = watching.window.plotter.look.smoothing
+    assert watching.window.loss_plot_controller.options.losses == "linear"
+    before = watching.window.loss_plot_controller.options.smoothing
     watching.press(Qt.Key.Key_4)
-    assert watching.window.plotter.look.smoothing < before
+    assert watching.window.loss_plot_controller.options.smoothing < before
     watching.window.plot_pane.smoothing.setFocus()
     watching.press(Qt.Key.Key_Home, NONE)
-    assert watching.window.plotter.look.smoothing == 0
+    assert watching.window.loss_plot_controller.options.smoothing == 0
 
 
 def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
@@ -82,9 +84,13 @@ def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
     view = window.plot_pane.view
     QTest.mouseClick(view, LEFT, pos=view.place_of(50).toPoint())
     assert window.lab.view.step == 50
-    watching.until(lambda: window.puller.reading is not None and window.puller.reading.step == 50)
+    watching.until(
+        lambda: (
+            window.probe_controller.result is not None and window.probe_controller.result.step == 50
+        )
+    )
     assert "Step 50 of 100" in window.scrub.said.text()
-    assert plot(watching).stand == 50
+    assert plot(watching).shown_step == 50
     view.setFocus()
     watching.press(Qt.Key.Key_Escape, NONE)
     assert window.lab.view.step is None
@@ -125,7 +131,7 @@ def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None
     window = watching.window
     assert story(watching).tokens == tuple("abcdabcd")
     watching.press(Qt.Key.Key_T)
-    watching.until(lambda: window.puller.text == window.probe.text() != "abcdabcd")
+    watching.until(lambda: window.probe_controller.text == window.probe.text() != "abcdabcd")
     assert len(window.probe.text()) == 9
     (node,) = story(watching).nodes
     assert node.is_drawn
@@ -143,44 +149,44 @@ def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Studen
     QApplication.clipboard().setText("abcdefgh" * 100)
     watching.press(Qt.Key.Key_L)
     watching.press(Qt.Key.Key_V)
-    watching.until(lambda: window.puller.text == "abcdefgh" * 100)
+    watching.until(lambda: window.probe_controller.text == "abcdefgh" * 100)
     left = "The first 768 tokens were left out: the block is full."
     assert window.attention.notices.text() == left
-    assert window.story.said.text() == "0 tokens added"
-    assert len(window.story.strip._panel.chips) == 32
+    assert window.generation_pane.said.text() == "0 tokens added"
+    assert len(window.generation_pane.strip._panel.chips) == 32
     assert window.across.sizes() == widths
 
 
 def test_the_keys_stay_at_the_button_that_draws(watching: Student) -> None:
     window = watching.window
-    window.story.sample.setFocus(Qt.FocusReason.TabFocusReason)
+    window.generation_pane.sample.setFocus(Qt.FocusReason.TabFocusReason)
     for count in range(1, 4):
         watching.press(Qt.Key.Key_Space, NONE)
-        assert window.story.sample.hasFocus()
+        assert window.generation_pane.sample.hasFocus()
         watching.until(partial(has_tokens, watching, 8 + count))
-    watching.until(lambda: window.teller.reading is not None)
-    assert window.story.sample.hasFocus()
-    assert not window.teller.is_running
+    watching.until(lambda: window.generation_controller.result is not None)
+    assert window.generation_pane.sample.hasFocus()
+    assert not window.generation_controller.is_running
 
 
 def test_a_token_that_is_asked_for_too_early_is_drawn_in_time(watching: Student) -> None:
     for _ in range(2):  # what comes after the first is not known yet
-        QTest.mouseClick(watching.window.story.sample, LEFT)
+        QTest.mouseClick(watching.window.generation_pane.sample, LEFT)
     assert len(story(watching).tokens) == 9
     watching.until(lambda: len(story(watching).tokens) == 10)
-    QTest.mouseClick(watching.window.story.sample, LEFT)
+    QTest.mouseClick(watching.window.generation_pane.sample, LEFT)
     watching.press(Qt.Key.Key_Left, ALT)
-    watching.until(lambda: watching.window.teller.reading is not None)
+    watching.until(lambda: watching.window.generation_controller.result is not None)
     assert len(story(watching).tokens) == 9  # one went elsewhere before it was there
 
 
 def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:
     window = watching.window
     for token in (2, 5):
-        watching.until(lambda: window.teller.reading is not None)
+        watching.until(lambda: window.generation_controller.result is not None)
         window.next.bars.tokenPicked.emit(token)
         if token == 2:
-            watching.until(lambda: window.teller.reading is not None)
+            watching.until(lambda: window.generation_controller.result is not None)
             watching.press(Qt.Key.Key_Left, ALT)
     watching.see()
     assert window.probe.text() == "abcdabcdf"
@@ -193,10 +199,10 @@ def test_it_goes_on_by_itself_until_it_is_stopped_or_typed_over(watching: Studen
     watching.press(Qt.Key.Key_R)
     watching.until(lambda: len(window.probe.text()) >= 11)
     watching.press(Qt.Key.Key_R)
-    assert not window.teller.is_running
+    assert not window.generation_controller.is_running
     watching.press(Qt.Key.Key_R, CONTROL)
-    assert window.teller.is_running
+    assert window.generation_controller.is_running
     watching.type_probe("ab")
-    assert not window.teller.is_running
+    assert not window.generation_controller.is_running
     assert story(watching).prompt == tuple("ab")
     assert story(watching).nodes == ()

@@ -26,7 +26,7 @@ from visualizer.lab.training.model import Phase
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.window import LabWindow
 from visualizer.language.training_settings import PRESETS, ModelKind, TrainingSettings
-from visualizer.session.view_options import ColourLimits
+from visualizer.session.colour_options import ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Scheme, palette, theme_of
 
 if TYPE_CHECKING:
@@ -221,15 +221,17 @@ def test_training_time_is_scrubbed(student: Student) -> None:
     student.type("steps", "100")
     student.click("toggle")
     student.until_said("Done")
-    puller = student.window.puller
-    student.until(lambda: puller.reading is not None and puller.reading.step == 100)
+    probe_controller = student.window.probe_controller
+    student.until(
+        lambda: probe_controller.result is not None and probe_controller.result.step == 100
+    )
     student.window.scrub.track.setFocus()
     student.press(Qt.Key.Key_Home, NONE)
-    student.until(lambda: puller.reading is not None and puller.reading.step == 0)
+    student.until(lambda: probe_controller.result is not None and probe_controller.result.step == 0)
     assert "Step 0 of 100" in student.window.scrub.said.text()
     student.press(Qt.Key.Key_End, NONE)
-    assert puller.reading
-    assert puller.reading.step == 100  # it was kept
+    assert probe_controller.result
+    assert probe_controller.result.step == 100  # it was kept
 
 
 def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student) -> None:
@@ -361,11 +363,11 @@ def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -
     item = student.window.runs_pane.list.topLevelItem(0)
     assert item
     assert (item.text(0), item.text(1)) == (folder.name, "training")
-    student.window.keeper.rename_to(folder.name, "other")
+    student.window.run_controller.rename_to(folder.name, "other")
     assert "is training in the background" in student.window.statusBar().currentMessage()
     background_training_controller.take_back(folder)
     assert not background_training_controller.is_at_work(folder)
-    student.until(lambda: not student.window.keeper.at_work)  # it is looked at again
+    student.until(lambda: not student.window.run_controller.at_work)  # it is looked at again
 
 
 def test_a_background_that_does_not_start_is_said(student: Student) -> None:
@@ -384,7 +386,7 @@ def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_pat
     run = student.window.lab.run
     assert run
     assert run.phase is Phase.ENDING
-    student.window.saver._save(str(tmp_path / "own.safetensors"))
+    student.window.run_export_controller._save(str(tmp_path / "own.safetensors"))
     student.until((tmp_path / "own.safetensors").exists)
     student.until(lambda: "The weights are in" in student.window.statusBar().currentMessage())
 
@@ -397,7 +399,7 @@ def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
     assert training
     os.kill(training._process.processId(), signal.SIGSTOP)
     student.click("stop")
-    student.window.saver._save(str(tmp_path / "own.safetensors"))
+    student.window.run_export_controller._save(str(tmp_path / "own.safetensors"))
     os.kill(training._process.processId(), signal.SIGKILL)
     student.until(lambda: "ended the training" in student.window.statusBar().currentMessage())
 
@@ -420,14 +422,14 @@ def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     assert item.text(0) == "first try"
     choose_first(student)
     student.press(Qt.Key.Key_Space, NONE)
-    student.until(lambda: "first try" in student.window.keeper.overlaid)
-    assert student.window.keeper.overlaid["first try"].steps[-1] == 39
+    student.until(lambda: "first try" in student.window.run_controller.overlaid)
+    assert student.window.run_controller.overlaid["first try"].steps[-1] == 39
     choose_first(student)
     student.press(Qt.Key.Key_Delete)
     student.answer("delete", "&Delete")
     student.until(lambda: not (home / "first try").exists())
     assert runs.topLevelItemCount() == 0
-    assert student.window.keeper.overlaid == {}
+    assert student.window.run_controller.overlaid == {}
 
 
 def test_losses_that_are_laid_over_are_read_beside_the_window(
@@ -435,11 +437,11 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
 ) -> None:
     begin(student, "40")
     student.until_said("Done")
-    home, keeper = student.window.lab.home, student.window.keeper
+    home, run_controller = student.window.lab.home, student.window.run_controller
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
     end_of_all(student)
     shutil.copytree(home / "repeat-attention-only-1", home / "copy")
-    keeper.look()
+    run_controller.look()
     threads: list[int] = []
     read = run_store.losses_of
 
@@ -450,10 +452,10 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     monkeypatch.setattr(run_store, "losses_of", reading)
     names = {"copy", "repeat-attention-only-1"}
     for name in names:
-        keeper.overlay(name, True)
-    assert keeper.ticked == names
-    assert keeper.overlaid == {}
-    student.until(lambda: keeper.overlaid.keys() == names)
+        run_controller.overlay(name, True)
+    assert run_controller.ticked == names
+    assert run_controller.overlaid == {}
+    student.until(lambda: run_controller.overlaid.keys() == names)
     assert threading.get_ident() not in threads
 
 
@@ -462,7 +464,7 @@ def test_closing_waits_for_no_long_reading(
 ) -> None:
     begin(student, "40")
     student.until_said("Done")
-    keeper, begun = student.window.keeper, threading.Event()
+    run_controller, begun = student.window.run_controller, threading.Event()
 
     def reading(folder: Path, rest: Callable[[], None]) -> Losses:
         begun.set()
@@ -470,10 +472,10 @@ def test_closing_waits_for_no_long_reading(
             rest()
 
     monkeypatch.setattr(run_store, "losses_of", reading)
-    keeper.overlay("repeat-attention-only-1", True)
+    run_controller.overlay("repeat-attention-only-1", True)
     assert begun.wait(10)
     student.window.close()
-    assert not keeper._worker.isRunning()
+    assert not run_controller._worker.isRunning()
 
 
 def test_the_theme_chosen_is_that_of_the_program(student: Student) -> None:
@@ -543,7 +545,7 @@ def share_of_yellow(path: Path) -> float:
 def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> None:
     begin(student, "40")
     student.until_said("Done")
-    student.until(lambda: student.window.puller.reading is not None)
+    student.until(lambda: student.window.probe_controller.result is not None)
     files = (
         (Qt.Key.Key_S, "own.safetensors"),
         (Qt.Key.Key_E, "own.gif"),
@@ -561,7 +563,7 @@ def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> N
         student.until(lambda: student.window.findChild(QFileDialog) is None)
         student.until((tmp_path / name).exists)
         student.activate()
-        student.until(lambda: not student.window.saver.filmer.is_working)
+        student.until(lambda: not student.window.run_export_controller.film_controller.is_working)
     assert (tmp_path / "own.safetensors").read_bytes() == b"weights"
     assert (tmp_path / "own.gif").read_bytes()[:3] == b"GIF"
     assert share_of_yellow(tmp_path / "row.gif") > 3 * share_of_yellow(tmp_path / "own.gif") > 0

@@ -15,7 +15,7 @@ from safetensors import safe_open
 
 from tests.support.small_trainings import begun, finish, quick, rows_of
 from visualizer.errors import InputError
-from visualizer.lab.runs.run_store import kept
+from visualizer.lab.runs.run_store import stored_runs
 from visualizer.language import run_folder, training_run
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.loss_log import LossLog, parse
@@ -319,14 +319,14 @@ def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path)
     finish(opened)
     assert opened.running
     final, written = opened.running.final, (tmp_path / "run" / "losses.csv").read_bytes()
-    listed = kept(tmp_path)
+    listed = stored_runs(tmp_path)
     opened.close()
     again = OpenRun(RunFolder(tmp_path / "run"))
     assert again.running
     assert again.running.final == final
     assert final
     assert (tmp_path / "run" / "losses.csv").read_bytes() == written
-    assert kept(tmp_path) == listed  # nor has it another place among others
+    assert stored_runs(tmp_path) == listed  # nor has it another place among others
     assert [row.step for row in again.running.take_rows()] == list(range(30))
     again.running.lengthen(35)
     finish(again)

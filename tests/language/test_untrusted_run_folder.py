@@ -14,7 +14,14 @@ from tests.support.planted_links import KINDS, LINKS, Tree, make_outside, plant,
 from tests.support.small_trainings import begun, finish
 from visualizer.app import main
 from visualizer.errors import InputError
-from visualizer.lab.runs.run_store import delete, keep_probe, kept, kept_probe, losses_of, renamed
+from visualizer.lab.runs.run_store import (
+    delete,
+    keep_probe,
+    kept_probe,
+    losses_of,
+    renamed,
+    stored_runs,
+)
 from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.storage import contained_folder
@@ -95,7 +102,7 @@ def test_a_run_that_is_looked_at_stays_as_it_is(
 ) -> None:
     leave(folder)
     before = tree(folder)
-    assert [run.name for run in kept(folder.parent)] == ["run"]
+    assert [run.name for run in stored_runs(folder.parent)] == ["run"]
     assert len(losses_of(folder).steps) >= 6
     assert kept_probe(folder) == ""
     probe(client, folder)
@@ -277,7 +284,7 @@ def test_a_link_to_a_run_is_used_and_not_deleted(
     home.mkdir()
     (home / "link").symlink_to(folder)
     before = tree(folder)
-    assert [run.name for run in kept(home)] == ["link"]
+    assert [run.name for run in stored_runs(home)] == ["link"]
     looked_at(client, home / "link")
     with pytest.raises(InputError, match="is a link to a folder elsewhere"):
         delete(home / "link")

@@ -16,7 +16,7 @@ from tests.support.examples import examples
 from tests.support.screens import needs, present, warm
 from visualizer.attention.captured import CapturedAttention
 from visualizer.attention.head_measures import measure
-from visualizer.attention.stored_run import captured_run
+from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.errors import InputError
 from visualizer.export.data import npz_writer
@@ -27,26 +27,21 @@ from visualizer.features.comparison_bar.model import COMPARISON
 from visualizer.features.head_table.model import HEADS
 from visualizer.features.line_view.model import LINES
 from visualizer.features.setup.model import SETUP
-from visualizer.features.tokens.model import TOKENS
-from visualizer.heatmap.board_picture import PICTURE
-from visualizer.session.captured_labels import typed_labels
+from visualizer.features.token_strip.model import TOKENS
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document, LineSplit
+from visualizer.session.line_options import LineOptions
 from visualizer.session.prediction import Prediction, PredictionQuestion
-from visualizer.session.run_caption import caption
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.token_selection import TokenRole, TokenSelection
-from visualizer.session.view import TableSelection, View
-from visualizer.session.view_options import (
-    CodeDialect,
-    ColourCurve,
-    ColourLimits,
-    ColourOptions,
-    LineOptions,
-)
-from visualizer.session.zoom import Zoom
-from visualizer.shell.panel_table import STATUS
+from visualizer.session.typed_token_labels import typed_labels
+from visualizer.session.view import CodeDialect, TableSelection, View
+from visualizer.session.zoom_ranges import Zoom
+from visualizer.shell.panel_presenters import STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +82,7 @@ def test_any_shape_is_shown_cell_by_cell(
 ) -> None:
     array = weights(shape, seed)
     layer = data.draw(st.integers(0, shape[0] - 1))
-    shown = screen(captured_run(captured(array)), layer=layer).panel(PICTURE).board
+    shown = screen(captured_run(captured(array)), layer=layer).panel(BOARD_CONTENTS).board
     ((*panels,),) = shown.columns
     assert len(panels) == shape[1]
     for head, panel in enumerate(panels):
@@ -177,9 +172,9 @@ def test_whatever_is_looked_at_can_be_shown(
     warm(run, view)
     document = Document(captured=run.captured)
     shown = present(document, view, run, None, False, None, document)
-    assert shown.panel(PICTURE).board.heatmaps
+    assert shown.panel(BOARD_CONTENTS).board.heatmaps
     again = present(document, view, run, None, False, shown, document)
-    assert view.comparison or again.panel(PICTURE).board is shown.panel(PICTURE).board
+    assert view.comparison or again.panel(BOARD_CONTENTS).board is shown.panel(BOARD_CONTENTS).board
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 6, 6), (1, 1, 6, 6), (1, 2, 5, 6), (3, 2, 6, 6)])
@@ -195,7 +190,7 @@ def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> 
         shown = present(document, view, run, None, False, None, document)
         stages = [
             column[0]
-            for column in shown.panel(PICTURE).board.columns
+            for column in shown.panel(BOARD_CONTENTS).board.columns
             if column[0].stage == "weights"
         ]
         fits = shape == (1, 2, 6, 6)
@@ -259,7 +254,7 @@ def test_places_without_a_token_are_called_by_their_numbers() -> None:
 
 def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
     shown = screen(captured_run(captured(weights((1, 2, 3, 3)) - 0.5)))
-    ((panel, _),) = shown.panel(PICTURE).board.columns
+    ((panel, _),) = shown.panel(BOARD_CONTENTS).board.columns
     assert (panel.stage, panel.title, panel.colour.is_signed) == ("scores", "Scores", True)
     assert shown.panel(STATUS).notices == (
         "Some numbers are below 0, so they are shown as scores, not as weights.",
@@ -312,7 +307,7 @@ def test_there_are_no_values_to_take_the_length_of() -> None:
     shown = screen(
         a_run((1, 1, 3, 3)), lens=WeightTransform.TIMES_VALUE, pinned=Cell("weights", (0, 0, 0))
     )
-    ((panel,),) = shown.panel(PICTURE).board.columns
+    ((panel,),) = shown.panel(BOARD_CONTENTS).board.columns
     assert "as they are: there are no values" in panel.notes
     readout = shown.panel(CELL)
     assert readout
@@ -345,7 +340,7 @@ def test_layers_stand_side_by_side_as_texts_do() -> None:
     shown = screen(a_run((3, 2, 4, 4)), layer=1, spread=True)
     assert shown.resolved
     assert shown.resolved.leading_in_words == "layer 2 of 3"
-    ((*panels,),) = shown.panel(PICTURE).board.columns
+    ((*panels,),) = shown.panel(BOARD_CONTENTS).board.columns
     assert [panel.label for panel in panels] == ["Layer 1", "Layer 2", "Layer 3"]
 
 

@@ -13,7 +13,7 @@ from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, places
 from visualizer.attention.spec import Mask
-from visualizer.features.cell.model import CellPanel, present_readout
+from visualizer.features.cell.model import CellPanel, head_cell_panel
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read(run: Run, text: int, cell: Cell) -> CellPanel:
-    return present_readout(resolved(run, View(text=text)), cell, is_pinned=True)
+    return head_cell_panel(resolved(run, View(text=text)), cell, is_pinned=True)
 
 
 def links(readout: CellPanel) -> list[Cell]:

@@ -15,13 +15,13 @@ from tests.support.attention_strategies import Batch, cases, specs, texts
 from tests.support.reference_attention import Known, reference
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run
-from visualizer.attention import masks
+from visualizer.attention import dropout_mask, masks
 from visualizer.attention.run import run
 from visualizer.attention.spec import Mask, Mode
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.model import Board
-from visualizer.session.compared_tensors import change_of, mean_held, mismatch
+from visualizer.session.compared_tensors import change_of, mean_tensor, mismatch
 from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.dropout_samples import SampleTally, mean_of, most_samples, seed_of, why_none
 from visualizer.session.view import View
@@ -37,7 +37,9 @@ DROPS: dict[str, Any] = {"dropout": 0.5, "mode": Mode.TRAIN}
 def known(trace: Trace) -> dict[str, Known]:
     spec = trace.spec
     weights = {name: tensor.numpy() for name, tensor in trace.parameters.items()}
-    kept = masks.kept(spec.dropout, spec.dropout_seed, tuple(trace.tensor("weights").shape))
+    kept = dropout_mask.kept_by_dropout(
+        spec.dropout, spec.dropout_seed, tuple(trace.tensor("weights").shape)
+    )
     first = trace.read(trace.stages[0].name).astype(np.float64)
     return reference(spec, first, weights, kept)
 
@@ -131,7 +133,7 @@ def test_a_mean_is_that_of_running_the_seeds(case: Case, count: int) -> None:
         mean = np.mean(left, axis=0)
     known_ = np.isfinite(weights)
     assert view.comparison
-    found = mean_held(live, view.comparison).read()
+    found = mean_tensor(live, view.comparison).read()
     np.testing.assert_allclose(found[known_], mean[known_], rtol=1e-5, atol=1e-7)
     change, _ = change_of(resolved(live, view), "dropped", None)
     off = 1e-5 * np.abs(mean[known_]).max(initial=0)
@@ -155,7 +157,9 @@ def test_the_mean_nears_the_weights_as_one_over_the_root_of_the_count() -> None:
 def test_what_was_counted_is_counted_on_and_anew_only_where_it_must() -> None:
     live = a_run(**DROPS)
     shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
-    by_hand = [masks.kept(0.5, spec.dropout_seed + sample, shape) for sample in range(9)]
+    by_hand = [
+        dropout_mask.kept_by_dropout(0.5, spec.dropout_seed + sample, shape) for sample in range(9)
+    ]
     tally = SampleTally()
     for count in (1, 8, 9, 3):
         np.testing.assert_array_equal(tally.upto(spec, shape, count), sum(by_hand[:count]))

@@ -12,7 +12,7 @@ from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, NumberMatrix, Projection
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
-from visualizer.session.settings_table import SETTINGS, Setting, SettingKind
+from visualizer.session.setting_definitions import SETTINGS, Setting, SettingKind
 
 OTHERS = {
     SettingKind.COUNT: 5,

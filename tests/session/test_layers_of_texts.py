@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from tests.attention.test_explain import result_of
 from tests.support.screens import present, resolved, warm
 from tests.support.small_runs import EVERYTHING, a_run, cells
+from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.explain import explain
 from visualizer.attention.run import Run
-from visualizer.attention.tensor_cache import CachedTensor
 from visualizer.attention.trace import Trace
 from visualizer.export.data.csv_writer import write_csv
+from visualizer.export.data.export_matrix import shown_matrices
 from visualizer.export.data.json_writer import write_json
-from visualizer.export.data.matrices import shown
 from visualizer.features.head_table.model import HEADS
 from visualizer.features.line_view.model import LINES
-from visualizer.features.tokens.model import TOKENS
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.features.token_strip.model import TOKENS
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place, Playhead
@@ -80,7 +80,7 @@ def test_every_pane_shows_the_layer_and_the_text(leading: tuple[int, int]) -> No
     screen = present(document, view, RUN, None, False, None, document)
     assert screen.resolved
     assert screen.resolved.leading_in_words == f"layer {layer + 1} of 2, text {text + 1} of 2"
-    for panel in screen.panel(PICTURE).board.heatmaps:
+    for panel in screen.panel(BOARD_CONTENTS).board.heatmaps:
         head = () if panel.head is None else (panel.head,)
         np.testing.assert_array_equal(panel.values, RUN.trace.read(panel.stage)[(*leading, *head)])
     assert screen.panel(TOKENS).labels[0] == ("one", "five")[text]
@@ -99,7 +99,7 @@ def test_every_pane_shows_the_layer_and_the_text(leading: tuple[int, int]) -> No
 def test_texts_of_one_layer_stand_side_by_side() -> None:
     view = View(stages=frozenset({"weights"}), layer=1, spread=True)
     screen = present(Document(), view, RUN, None, False, None, Document())
-    panels = screen.panel(PICTURE).board.heatmaps
+    panels = screen.panel(BOARD_CONTENTS).board.heatmaps
     assert [(panel.leading, panel.label) for panel in panels] == [
         ((1, 0), "Text 1"),
         ((1, 1), "Text 2"),
@@ -112,7 +112,7 @@ def test_a_layer_beyond_the_last_is_the_last() -> None:
 
 def test_exports_name_both_axes() -> None:
     file = io.BytesIO()
-    sheets = shown(resolved(RUN, View(stages=EVERYTHING, layer=1, text=1)))
+    sheets = shown_matrices(resolved(RUN, View(stages=EVERYTHING, layer=1, text=1)))
     write_csv(RUN, sheets, file)
     header, first, *_ = csv.reader(io.StringIO(file.getvalue().decode("utf-8-sig")))
     assert header[:4] == ["stage", "head", "layer", "text"]

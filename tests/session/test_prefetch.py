@@ -12,19 +12,20 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
+from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.spec import Mode
-from visualizer.attention.tensor_cache import CachedTensor
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.session.cell_address import Cell
+from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document
+from visualizer.session.line_options import LineOptions
 from visualizer.session.prediction import Prediction
-from visualizer.session.requests import as_far_as_read
 from visualizer.session.timeline import Place, Playhead
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.view import View
-from visualizer.session.view_options import ColourLimits, ColourOptions, LineOptions
-from visualizer.session.zoom import Zoom
+from visualizer.session.worker_requests import as_far_as_read
+from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

@@ -13,16 +13,16 @@ from visualizer.attention.spec import Normalisation
 from visualizer.errors import InputError
 from visualizer.features.cell.model import CELL
 from visualizer.features.setup.model import SETUP
-from visualizer.features.stage_bar.model import RAIL
-from visualizer.features.tokens.model import TOKENS
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.features.stage_bar.model import STAGE_BAR
+from visualizer.features.token_strip.model import TOKENS
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.cursor import CellCursor
 from visualizer.heatmap.model import Board
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.session.zoom import row_role
-from visualizer.shell.panel_table import EMPTY, STATUS, WAITING
+from visualizer.session.zoom_ranges import row_role
+from visualizer.shell.panel_presenters import EMPTY, STATUS, WAITING
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -37,7 +37,7 @@ def screen(run: Run | None = BOOK, previous: Screen | None = None, **fields: Any
 
 
 def cursor(cell: Cell, run: Run = BOOK) -> CellCursor:
-    return screen(run, hovered=cell).panel(PICTURE).cursor
+    return screen(run, hovered=cell).panel(BOARD_CONTENTS).cursor
 
 
 # --------------------------------------------------------------------------------- the cursor
@@ -68,12 +68,12 @@ def test_a_cell_lights_its_query_its_key_and_its_column(
 
 def test_the_pinned_cell_lights_while_nothing_is_hovered() -> None:
     pinned, hovered = WEIGHTS, Cell("weights", (0, 1, 0))
-    assert screen(pinned=pinned).panel(PICTURE).cursor.query == 3
+    assert screen(pinned=pinned).panel(BOARD_CONTENTS).cursor.query == 3
     both = screen(pinned=pinned, hovered=hovered)
     assert (
-        both.panel(PICTURE).cursor.query,
-        both.panel(PICTURE).cursor.pinned,
-        both.panel(PICTURE).cursor.hovered,
+        both.panel(BOARD_CONTENTS).cursor.query,
+        both.panel(BOARD_CONTENTS).cursor.pinned,
+        both.panel(BOARD_CONTENTS).cursor.hovered,
     ) == (1, pinned, hovered)
     readout = both.panel(CELL)
     assert readout
@@ -97,16 +97,16 @@ def test_the_pinned_cell_lights_while_nothing_is_hovered() -> None:
 )
 def test_cells_that_a_run_has_not_are_passed_over(cell: Cell) -> None:
     shown = screen(hovered=cell, pinned=cell)
-    assert shown.panel(PICTURE).cursor == CellCursor()
+    assert shown.panel(BOARD_CONTENTS).cursor == CellCursor()
     assert shown.panel(CELL) is None
 
 
 def test_a_cell_comes_back_with_its_tokens() -> None:
     view = View(pinned=Cell("weights", (0, 4, 4)))
     short = present(Document("a b"), view, a_run("a b"), None, False, None)
-    assert short.panel(PICTURE).cursor.pinned is None
+    assert short.panel(BOARD_CONTENTS).cursor.pinned is None
     assert (
-        present(Document(), view, BOOK, None, False, short).panel(PICTURE).cursor.pinned
+        present(Document(), view, BOOK, None, False, short).panel(BOARD_CONTENTS).cursor.pinned
         == view.pinned
     )
 
@@ -114,7 +114,7 @@ def test_a_cell_comes_back_with_its_tokens() -> None:
 def test_in_a_batch_a_cell_is_of_the_text_that_is_looked_at() -> None:
     batch = a_run("a b c", "d e f")
     shown = screen(batch, text=1, hovered=Cell("weights", (0, 2, 1)))
-    assert shown.panel(PICTURE).cursor.query == 2
+    assert shown.panel(BOARD_CONTENTS).cursor.query == 2
     readout = shown.panel(CELL)
     assert readout
     assert readout.plain.startswith("f (query 3) reads ")
@@ -133,7 +133,7 @@ def test_rows_stand_for_the_token_that_reads_or_is_read() -> None:
 
 
 def test_the_rail_has_every_stage_of_the_run() -> None:
-    rail = screen(stages=frozenset({"weights"})).panel(RAIL)
+    rail = screen(stages=frozenset({"weights"})).panel(STAGE_BAR)
     assert tuple(item.stage for item in rail) == BOOK.trace.names
     assert [item.stage for item in rail if item.is_shown] == ["weights"]
     sizes = {item.stage: item.size for item in rail}
@@ -144,7 +144,9 @@ def test_the_rail_has_every_stage_of_the_run() -> None:
 
 
 def test_the_rail_follows_the_spec() -> None:
-    names = [item.stage for item in screen(a_run(normalisation=Normalisation.UNIFORM)).panel(RAIL)]
+    names = [
+        item.stage for item in screen(a_run(normalisation=Normalisation.UNIFORM)).panel(STAGE_BAR)
+    ]
     assert names == ["input", "values", "weights", "context", "concat", "output"]
 
 
@@ -187,34 +189,34 @@ def test_padding_is_no_token_of_a_text() -> None:
 
 def test_without_a_run_the_place_says_what_will_be_there() -> None:
     waiting = present(Document(), View(), None, None, True, None)
-    assert waiting.panel(PICTURE).message == WAITING
+    assert waiting.panel(BOARD_CONTENTS).message == WAITING
     assert waiting.panel(STATUS).is_working
     refused = present(Document(""), View(), None, InputError("text", "Nothing."), False, waiting)
-    assert refused.panel(PICTURE).message == EMPTY
+    assert refused.panel(BOARD_CONTENTS).message == EMPTY
     assert refused.panel(SETUP).text_problem == "Nothing."
-    assert refused.panel(PICTURE).board.columns == ()
+    assert refused.panel(BOARD_CONTENTS).board.columns == ()
 
 
 def test_the_picture_stays_while_numbers_are_on_their_way() -> None:
     before = screen()
     after = present(Document("other words"), View(), BOOK, None, True, before)
-    assert after.panel(PICTURE).board is before.panel(PICTURE).board
+    assert after.panel(BOARD_CONTENTS).board is before.panel(BOARD_CONTENTS).board
     assert after.panel(SETUP).text == "other words"
     assert after.panel(TOKENS).labels == before.panel(TOKENS).labels
-    assert (after.panel(PICTURE).message, after.panel(STATUS).is_working) == ("", True)
+    assert (after.panel(BOARD_CONTENTS).message, after.panel(STATUS).is_working) == ("", True)
 
 
 def test_what_did_not_change_is_the_very_same() -> None:
     before = screen(hovered=WEIGHTS)
     again = screen(previous=before, hovered=WEIGHTS)
-    assert again.panel(PICTURE).board is before.panel(PICTURE).board
+    assert again.panel(BOARD_CONTENTS).board is before.panel(BOARD_CONTENTS).board
     assert again.panel(CELL) is before.panel(CELL)
     other = screen(previous=before, hovered=Cell("weights", (0, 0, 0)))
-    assert other.panel(PICTURE).board is before.panel(PICTURE).board
+    assert other.panel(BOARD_CONTENTS).board is before.panel(BOARD_CONTENTS).board
     assert other.panel(CELL) is not before.panel(CELL)
     assert (
-        screen(previous=before, stages=frozenset({"scores"})).panel(PICTURE).board
-        is not before.panel(PICTURE).board
+        screen(previous=before, stages=frozenset({"scores"})).panel(BOARD_CONTENTS).board
+        is not before.panel(BOARD_CONTENTS).board
     )
 
 
@@ -222,4 +224,4 @@ def test_a_text_beyond_the_batch_is_the_last_one() -> None:
     shown = screen(a_run("a b", "c d"), text=7)
     assert shown.resolved
     assert shown.resolved.leading == (1,)
-    assert isinstance(screen(text=7, hovered=WEIGHTS).panel(PICTURE).board, Board)
+    assert isinstance(screen(text=7, hovered=WEIGHTS).panel(BOARD_CONTENTS).board, Board)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from visualizer.session.token_selection import (
     TokenRole,
     TokenSelection,
-    gone_to,
     matches,
     runs,
-    seeking,
     span,
+    with_match,
+    with_search,
 )
 
 LABELS = ("The", "cat", "sat", "on", "the", "mat", "Θ")
@@ -43,19 +43,19 @@ def test_matches_leave_case_alone() -> None:
 
 
 def test_what_is_sought_is_chosen_and_then_gone_through() -> None:
-    look = seeking(TokenSelection(role=TokenRole.KEY), LABELS, "at")
+    look = with_search(TokenSelection(role=TokenRole.KEY), LABELS, "at")
     assert look == TokenSelection(frozenset({1, 2, 5}), TokenRole.KEY, "at")
     visited = []
     for _ in range(4):
-        look = gone_to(look, LABELS, 1)
+        look = with_match(look, LABELS, 1)
         visited.append(set(look.chosen))
     assert visited == [{1}, {2}, {5}, {1}]
-    assert gone_to(look, LABELS, -1).chosen == {5}
-    assert gone_to(seeking(look, LABELS, "at"), LABELS, -1).chosen == {5}
+    assert with_match(look, LABELS, -1).chosen == {5}
+    assert with_match(with_search(look, LABELS, "at"), LABELS, -1).chosen == {5}
 
 
 def test_a_search_that_ends_leaves_what_is_chosen() -> None:
-    look = gone_to(seeking(TokenSelection(), LABELS, "mat"), LABELS, 1)
-    assert seeking(look, LABELS, "") == TokenSelection(frozenset({5}))
-    nothing = seeking(look, LABELS, "dog")
-    assert (nothing.chosen, gone_to(nothing, LABELS, 1)) == (frozenset(), nothing)
+    look = with_match(with_search(TokenSelection(), LABELS, "mat"), LABELS, 1)
+    assert with_search(look, LABELS, "") == TokenSelection(frozenset({5}))
+    nothing = with_search(look, LABELS, "dog")
+    assert (nothing.chosen, with_match(nothing, LABELS, 1)) == (frozenset(), nothing)

@@ -15,15 +15,15 @@ from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run, board, panel
 from visualizer.attention.spec import Mask
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.model import Board
 from visualizer.session.cell_address import Cell
+from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.session.view_options import ColourLimits, ColourOptions
-from visualizer.session.zoom import Zoom
+from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -53,12 +53,12 @@ def test_where_only_folds_have_a_row_texts_side_by_side_are_of_the_first_head() 
 
 def test_the_overview_is_of_the_pinned_cell() -> None:
     first = screen(RUN, CLOSE)
-    overview = first.panel(PICTURE).board.overview
+    overview = first.panel(BOARD_CONTENTS).board.overview
     assert overview
     assert (overview.stage, overview.head) == ("weights", 0)
     for stage, head in (("weights", 2), ("scores", 1)):
         then = screen(RUN, replace(CLOSE, pinned=Cell(stage, (head, 5, 3))), first)
-        overview = then.panel(PICTURE).board.overview
+        overview = then.panel(BOARD_CONTENTS).board.overview
         assert overview
         assert (overview.stage, overview.head) == (stage, head)
 
@@ -68,8 +68,8 @@ def test_an_overview_that_did_not_change_is_the_very_same(comparison: Comparison
     view = replace(CLOSE, comparison=comparison)
     first = screen(RUN, view)
     then = screen(RUN, replace(view, hovered=Cell("weights", (0, 5, 3))), first)
-    assert first.panel(PICTURE).board.overview is then.panel(PICTURE).board.overview
-    assert then.panel(PICTURE).board is first.panel(PICTURE).board
+    assert first.panel(BOARD_CONTENTS).board.overview is then.panel(BOARD_CONTENTS).board.overview
+    assert then.panel(BOARD_CONTENTS).board is first.panel(BOARD_CONTENTS).board
 
 
 def test_what_an_overview_reads_is_read_beforehand() -> None:

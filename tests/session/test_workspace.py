@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QApplication, QPushButton
 
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer import app
-from visualizer.attention import kept_weights
+from visualizer.attention import computed_weights_as_own
 from visualizer.attention.spec import OWN_LAYERS, NumberMatrix
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.shell.panel_table import EMPTY, WAITING, PanelTable
+from visualizer.shell.panel_presenters import EMPTY, WAITING, PanelPresenters
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -239,7 +239,7 @@ def test_closing_waits_for_what_runs_and_no_longer(
         return wait()
 
     monkeypatch.setattr(worker, "wait", let_through_and_wait)
-    gated.filer.give_up()
+    gated.document_controller.give_up()
     assert gated.close()
     assert not gated.isVisible()
     assert not worker.isRunning()
@@ -267,7 +267,7 @@ def test_clicks_that_come_quickly_are_all_meant(
     hand.press(Qt.Key.Key_M)
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
     for stage in ("scores", "scaled", "context"):
-        hand.click(gated.rail.button(stage))
+        hand.click(gated.stage_bar.button(stage))
     gate.open()
     hand.settle()
     assert hand.stages == ["scaled", "weights"]
@@ -288,7 +288,7 @@ def test_what_cannot_be_read_is_not_asked_for_again_and_again(
         tried.append(1)
         raise RuntimeError("unreadable")
 
-    monkeypatch.setattr(PanelTable, "prefetch", fail)
+    monkeypatch.setattr(PanelPresenters, "prefetch", fail)
     gated.workspace.toggle_stage("masked")
     hand.until(lambda: bool(hand.boxes()))
     hand.boxes()[0].close()
@@ -332,7 +332,7 @@ def test_too_many_weights_are_not_kept_and_that_is_said(
     gated: MainWindow, gate: Gate, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand(qtbot, gated)
-    monkeypatch.setattr(kept_weights, "MOST", 10)
+    monkeypatch.setattr(computed_weights_as_own, "MOST", 10)
     hand.press(Qt.Key.Key_K)
     assert hand.problem("own_weights") == "Of 22 weights only 10 could be kept. Use smaller sizes."
     gate.open()

@@ -25,7 +25,7 @@ from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.widget import BoardCanvas, BoardView
 from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
-from visualizer.shell.panel_table import STATUS
+from visualizer.shell.panel_presenters import STATUS
 from visualizer.shell.panes import PANES
 from visualizer.widgets import accessibility
 from visualizer.widgets.progress_line import ProgressLine
@@ -69,21 +69,21 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
     hand.settle()
     for widget, role, name in (
         (window.board, ROLE.Chart, "Heatmaps"),
-        (window.transport.track, ROLE.Slider, "Step"),
-        (window.transport, ROLE.ToolBar, "Playback"),
-        (window.rail, ROLE.ToolBar, "Stages"),
+        (window.playback_bar.track, ROLE.Slider, "Step"),
+        (window.playback_bar, ROLE.ToolBar, "Playback"),
+        (window.stage_bar, ROLE.ToolBar, "Stages"),
         (window.progress, ROLE.ProgressBar, "Progress"),
-        (window.editor, ROLE.Grouping, "Setup"),
-        (window.inspector, ROLE.Grouping, "Cell"),
+        (window.setup_pane, ROLE.Grouping, "Setup"),
+        (window.cell_pane, ROLE.Grouping, "Cell"),
         (window.panes["Heads"], ROLE.Grouping, "Heads"),
-        (window.twin, ROLE.Grouping, "Code"),
+        (window.code_pane, ROLE.Grouping, "Code"),
         (window.lines, ROLE.Grouping, "Lines"),
         (window.lines.view, ROLE.Chart, "Lines from queries to keys"),
         (window.panes["Numbers"], ROLE.Grouping, "Numbers"),
         (window.shapes, ROLE.Grouping, "Shapes"),
         (window.lesson, ROLE.Grouping, "Lesson"),
-        (window.editor.sentence, ROLE.EditableText, "Sentence"),
-        (window.twin.code, ROLE.EditableText, "Code"),
+        (window.setup_pane.sentence, ROLE.EditableText, "Sentence"),
+        (window.code_pane.code, ROLE.EditableText, "Code"),
     ):
         told = heard(widget)
         assert (told.role, told.name) == (role, name)
@@ -135,8 +135,8 @@ def _derived(kind: type) -> Iterator[type]:
 
 
 def test_the_role_of_a_class_is_what_readers_are_told(hand: Hand) -> None:
-    hand.window.publisher.export()
-    hand.until(lambda: hand.window.publisher.dialog is not None)
+    hand.window.export_controller.export()
+    hand.until(lambda: hand.window.export_controller.dialog is not None)
     lab = LabWindow(("never started",))
     hand.qtbot.addWidget(lab)
     assert all(hand.window.panes[pane.id] for pane in PANES)  # made when asked for
@@ -152,17 +152,17 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     hand.settle()
     hand.leave()
     assert "6 tokens" in heard(window.board).value
-    assert heard(window.transport.track).value == "Everything is computed"
-    assert heard(window.transport).value == "Paused"
-    assert heard(window.rail).value == "Scores, Weights, Context"
+    assert heard(window.playback_bar.track).value == "Everything is computed"
+    assert heard(window.playback_bar).value == "Paused"
+    assert heard(window.stage_bar).value == "Scores, Weights, Context"
     assert heard(window.progress).value == "All computed"
     assert heard(window.token_pane.strip).value == ""
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     assert heard(window.board).value == f"Weights, head 1, query 2, key 1: {SENTENCE}"
-    assert heard(window.inspector).value == SENTENCE
+    assert heard(window.cell_pane).value == SENTENCE
     assert heard(window.token_pane.strip).value.startswith("What journey reads, head 1: Your 0.48")
-    assert heard(window.twin).value == "Weights in code"
+    assert heard(window.code_pane).value == "Weights in code"
 
 
 def test_values_of_playback(viewer: Viewer) -> None:
@@ -171,7 +171,7 @@ def test_values_of_playback(viewer: Viewer) -> None:
     assert heard(viewer.bar).value == "Playing"
     viewer.key(Qt.Key.Key_Space)
     assert heard(viewer.bar).value == "Paused"
-    viewer.window.player.seek_stage("scores")
+    viewer.window.playback_controller.seek_stage("scores")
     viewer.hand.settle()
     assert heard(viewer.bar.track).value == "Scores, row 1 of 6"
     assert heard(viewer.bar.caption).name == viewer.said
@@ -180,7 +180,7 @@ def test_values_of_playback(viewer: Viewer) -> None:
 
 
 def test_values_of_a_lesson(hand: Hand) -> None:
-    hand.window.reader.open(0)
+    hand.window.lesson_controller.open(0)
     hand.settle()
     panel = hand.window.workspace.screen.panel(LESSON)
     assert panel is not None

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QPushButton
 
 from tests.support.window_input import CONTROL, Hand
 from tests.support.zoom_gestures import seen
-from visualizer import services
+from visualizer import document_services
 from visualizer.attention.captured import CapturedAttention
 from visualizer.attention.modules import CausalAttention
 from visualizer.documents.open_document import DocumentChange
@@ -56,7 +56,7 @@ def is_on(hand: Hand, key: str) -> bool:
 
 
 def card(hand: Hand) -> str:
-    shown = hand.window.editor.captured
+    shown = hand.window.setup_pane.captured
     return shown.says.text() if shown.isVisible() else ""
 
 
@@ -71,7 +71,7 @@ def test_the_panels_are_the_numbers_of_the_file(opened: Opened) -> None:
 def test_what_was_opened_stands_where_the_settings_stand(opened: Opened) -> None:
     hand = opened(weights(2, 4, 12, 12))
     assert card(hand).startswith("Opened from attn.npz: 2 layers × 4 heads × 12 × 12. There are no")
-    editor = hand.window.editor
+    editor = hand.window.setup_pane
     assert not any(row.isVisible() for row in editor.rows.values())
     assert not editor.more_button.isVisible()
     assert not editor.lines.isVisible()
@@ -81,7 +81,7 @@ def test_what_was_opened_stands_where_the_settings_stand(opened: Opened) -> None
 def test_the_keys_and_the_arrows_step_through_the_layers(opened: Opened) -> None:
     array = weights(3, 2, 5, 5)
     hand = opened(array)
-    editor = hand.window.editor
+    editor = hand.window.setup_pane
     assert editor.text_number.text() == "Layer 1 of 3"
     hand.press(Qt.Key.Key_PageDown)
     hand.settle()
@@ -140,7 +140,7 @@ def test_the_way_back_leads_to_the_module_and_the_text_there_was(opened: Opened)
     hand.settle()
     assert card(hand) == ""
     assert hand.sentence.toPlainText() == Document().text
-    assert hand.window.editor.rows["heads"].isVisible()
+    assert hand.window.setup_pane.rows["heads"].isVisible()
     assert "context" in hand.stages
     hand.press(Qt.Key.Key_Z)
     hand.settle()
@@ -208,7 +208,7 @@ def test_weights_of_a_module_are_opened_and_computed_with(hand: Hand, tmp_path: 
     module = CausalAttention(3, 4, 6, 0.0, qkv_bias=True)
     torch.save(module.state_dict(), tmp_path / "a.pt")
     workspace = hand.window.workspace
-    change = services.read_file(tmp_path / "a.pt", workspace.document)
+    change = document_services.read_file(tmp_path / "a.pt", workspace.document)
     assert isinstance(change, DocumentChange)
     assert change.notice == "Causal attention, 3 → 4."
     workspace.show_document(change.document, workspace.wanted)
@@ -225,7 +225,7 @@ def test_a_file_is_opened_and_shown(hand: Hand, tmp_path: Path) -> None:
     array = weights(1, 2, 3, 4)
     np.savez(tmp_path / "a.npz", attention=array, query_tokens=np.array(["a", "b", "c"]))
     workspace = hand.window.workspace
-    change = services.read_file(tmp_path / "a.npz", workspace.document)
+    change = document_services.read_file(tmp_path / "a.npz", workspace.document)
     assert isinstance(change, DocumentChange)
     assert change.notice == ""
     workspace.show_document(change.document, workspace.wanted)

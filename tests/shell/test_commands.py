@@ -16,7 +16,7 @@ from tests.support.command_calls import called
 from tests.support.window_input import CONTROL, SHIFT
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_maps import AUTOMATIC, MapKind, maps_of
-from visualizer.session.view_options import ColourCurve, ColourLimits
+from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.shell.commands import COMMANDS, WITHIN, shortcut_list
 from visualizer.shell.panes import PANES
 from visualizer.widgets.dialogs import ShortcutListDialog
@@ -182,9 +182,9 @@ def test_the_sentence_by_keys(hand: Hand) -> None:
 
 
 def test_every_setting_by_keys(hand: Hand) -> None:
-    assert not hand.window.editor.more.isVisible()
+    assert not hand.window.setup_pane.more.isVisible()
     hand.press(Qt.Key.Key_Comma)
-    assert hand.window.editor.more.isVisible()
+    assert hand.window.setup_pane.more.isVisible()
     assert hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").isVisible()
     seed = hand.window.findChild(QSpinBox, "seed QSpinBox")
     assert seed
@@ -225,7 +225,10 @@ def test_what_is_on_has_a_tick(hand: Hand) -> None:
 
 
 def test_panes_by_keys(hand: Hand) -> None:
-    for key, pane in ((Qt.Key.Key_F2, hand.window.editor), (Qt.Key.Key_F3, hand.window.inspector)):
+    for key, pane in (
+        (Qt.Key.Key_F2, hand.window.setup_pane),
+        (Qt.Key.Key_F3, hand.window.cell_pane),
+    ):
         hand.press(key, Qt.KeyboardModifier.NoModifier)
         assert not pane.isVisible()
         hand.press(key, Qt.KeyboardModifier.NoModifier)

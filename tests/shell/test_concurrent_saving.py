@@ -23,7 +23,7 @@ from tests.shell.test_document_controller import (
 )
 from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer.documents.document_file import SUFFIX, read_document
-from visualizer.documents.recovery_file import left_behind
+from visualizer.documents.recovery_file import recovery_files_of_crashes
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -153,7 +153,7 @@ def test_numbers_that_are_on_their_way_are_waited_for(
     gate.let_through()
     hand = Hand(qtbot, open_window())
     hand.settle()
-    hand.window.filer.toggle_numbers()
+    hand.window.document_controller.toggle_numbers()
     save_as(hand, tmp_path / "mine")
     hand.activate()
     hand.press(Qt.Key.Key_M)
@@ -185,7 +185,7 @@ def test_typing_before_the_numbers_of_a_document_keeps_how_it_is_looked_at(
     path = written(tmp_path / f"a{SUFFIX}", Document(text="one two three"), LOOKED)
     hand = Hand(qtbot, open_window())  # its first numbers are held back, those of the file wait
     hand.until(lambda: len(gate.asked) == 1)
-    hand.window.filer.open(path)
+    hand.window.document_controller.open(path)
     at_rest(hand)
     hand.until(lambda: hand.window.workspace.document.text == "one two three")
     hand.window.workspace.set("causal", False)
@@ -208,9 +208,9 @@ def test_a_document_that_is_saved_before_its_numbers_are_there_keeps_its_view(
     gate.let_through()
     hand = Hand(qtbot, open_window())
     hand.settle()
-    hand.window.filer.open(path)
-    hand.until(lambda: hand.window.filer.path == path)
-    hand.window.filer.save()
+    hand.window.document_controller.open(path)
+    hand.until(lambda: hand.window.document_controller.path == path)
+    hand.window.document_controller.save()
     gate.open()
     at_rest(hand)
     saved = read(path)
@@ -226,7 +226,7 @@ def test_quitting_asks_one_window_after_the_other(windows: WindowManager, qtbot:
     qtbot.waitUntil(lambda: all(window.workspace.run for window in made))
     for window in made[:2]:
         window.workspace.set("causal", False)
-    made[2].filer.quit()
+    made[2].document_controller.quit()
     answer(Hand(qtbot, made[0]), "Don’t save")
     assert windows.all == made[1:]
     answer(Hand(qtbot, made[1]), "Don’t save")
@@ -238,17 +238,17 @@ def test_a_file_is_open_in_one_window_only(
 ) -> None:
     path = written(tmp_path / f"a{SUFFIX}", Document(text="only here"))
     first, second = (Hand(qtbot, windows.open(Document())) for _ in range(2))
-    first.window.filer.open(path)
+    first.window.document_controller.open(path)
     first.until(lambda: first.chips == ("only", "here"))
-    second.window.filer.open(tmp_path / "." / path.name)
+    second.window.document_controller.open(tmp_path / "." / path.name)
     second.until(lambda: "is open here" in first.window.statusBar().currentMessage())
-    assert second.window.filer.path is None
-    assert not second.window.filer.is_busy
-    second.window.filer._write_named(str(path))
+    assert second.window.document_controller.path is None
+    assert not second.window.document_controller.is_busy
+    second.window.document_controller._write_named(str(path))
     (box,) = second.boxes()
     assert "another window" in box.text()
     assert read(path).document.text == "only here"
-    first.window.filer._write_named(str(path))  # its own
+    first.window.document_controller._write_named(str(path))  # its own
     at_rest(first)
     assert first.boxes() == []
 
@@ -262,7 +262,9 @@ def test_what_takes_long_to_be_kept_is_kept_less_often(
     times = iter((0.0, 3.0))
     monkeypatch.setattr(autosave_controller, "perf_counter", lambda: next(times))
     change(hand)
-    hand.until(lambda: hand.window.filer.keeper._timer.interval() == 60_000)
+    hand.until(
+        lambda: hand.window.document_controller.autosave_controller._timer.interval() == 60_000
+    )
     assert list(recovery().glob("*.recovery"))
 
 
@@ -271,8 +273,8 @@ def test_what_a_crash_left_stays_until_it_is_kept_anew(
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
     hand.until(lambda: hand.window.workspace.run is not None)
-    (left,) = left_behind(recovery())
-    hand.window.rescue.offer([left])
+    (left,) = recovery_files_of_crashes(recovery())
+    hand.window.recovery_prompt.offer([left])
     answer(hand, "Open it again")
     assert left.file.exists()
     hand.until(lambda: not left.file.exists())
@@ -285,9 +287,11 @@ def test_what_a_crash_left_of_a_file_takes_the_place_of_that_file(
     windows: WindowManager, crashed: Document, tmp_path: Path, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, windows.open(Document()))
-    hand.window.filer.open(written(tmp_path / f"old{SUFFIX}", Document(text="as it was")))
+    hand.window.document_controller.open(
+        written(tmp_path / f"old{SUFFIX}", Document(text="as it was"))
+    )
     hand.until(lambda: hand.chips == ("as", "it", "was"))
-    hand.window.rescue.offer(left_behind(recovery()))
+    hand.window.recovery_prompt.offer(recovery_files_of_crashes(recovery()))
     answer(hand, "Open it again")
     hand.until(lambda: hand.chips == ("what", "was", "lost"))
     assert windows.all == [hand.window]

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 from tests.support.window_input import CONTROL, SHIFT, Hand
 from visualizer import app
 from visualizer.documents.document_file import SUFFIX, SavedDocument, read_document, write_document
-from visualizer.documents.recovery_file import RecoveryFile, left_behind
+from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
 from visualizer.features.setup.model import SETUP
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -60,7 +60,7 @@ def type_name(hand: Hand, path: Path) -> None:
 
 
 def at_rest(hand: Hand) -> None:
-    hand.until(lambda: not hand.window.filer.is_busy)
+    hand.until(lambda: not hand.window.document_controller.is_busy)
     QApplication.processEvents()
 
 
@@ -172,8 +172,8 @@ def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_pat
     save_as(hand, tmp_path / "mine")
     own = hand.window.workspace.document
     hand.activate()
-    hand.window.reader.load()
-    hand.window.reader.open(1)
+    hand.window.lesson_controller.load()
+    hand.window.lesson_controller.open(1)
     hand.settle()
     hand.press(Qt.Key.Key_S)
     hand.until(lambda: bool(asked(hand)))
@@ -182,7 +182,7 @@ def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_pat
 
 
 def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
-    hand.window.reader.open(2)
+    hand.window.lesson_controller.open(2)
     hand.settle()
     assert not hand.window.isWindowModified()
     hand.window.close()
@@ -192,7 +192,7 @@ def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
 def test_what_was_changed_before_a_lesson_is_asked_about(hand: Hand, tmp_path: Path) -> None:
     hand.type_sentence("my own words")
     hand.settle()
-    hand.window.reader.open(2)
+    hand.window.lesson_controller.open(2)
     hand.settle()
     hand.window.close()
     answer(hand, "Save")
@@ -244,7 +244,7 @@ def test_what_cannot_be_opened_is_said_and_the_picture_stays(
     path = tmp_path / f"bad{SUFFIX}"
     path.write_bytes(content)
     board = hand.shown
-    hand.window.filer.open(path)
+    hand.window.document_controller.open(path)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert "bad" in box.text()
@@ -258,7 +258,7 @@ def test_what_cannot_be_opened_is_said_and_the_picture_stays(
 def test_a_document_is_dropped(hand: Hand, tmp_path: Path) -> None:
     drop(hand, of_files(written(tmp_path / f"a{SUFFIX}", Document(text="dropped words"))))
     hand.until(lambda: hand.chips == ("dropped", "words"))
-    assert hand.window.filer.path == tmp_path / f"a{SUFFIX}"
+    assert hand.window.document_controller.path == tmp_path / f"a{SUFFIX}"
 
 
 def test_a_text_is_dropped(hand: Hand) -> None:
@@ -336,7 +336,7 @@ def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(hand: Hand, tmp_path
     hand.type_sentence("kept words")
     hand.settle()
     hand.until(lambda: bool(list(recovery().glob("*.recovery"))))
-    assert left_behind(recovery()) == []  # it is this program's own
+    assert recovery_files_of_crashes(recovery()) == []  # it is this program's own
     save_as(hand, tmp_path / "mine")
     hand.until(lambda: not list(recovery().glob("*.recovery")))
 
@@ -354,21 +354,23 @@ def test_closing_leaves_nothing_behind(hand: Hand) -> None:
 def crashed(tmp_path: Path) -> Document:
     """What a program that was killed was working on."""
     document = Document(text="what was lost")
-    keeper = RecoveryFile(recovery())
-    keeper.keep(document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{SUFFIX}")
-    assert keeper._lock
-    os.close(keeper._lock._file)  # as the system does
-    keeper._lock = None
+    autosave_controller = RecoveryFile(recovery())
+    autosave_controller.keep(
+        document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{SUFFIX}"
+    )
+    assert autosave_controller._lock
+    os.close(autosave_controller._lock._file)  # as the system does
+    autosave_controller._lock = None
     return document
 
 
 @pytest.fixture
 def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
     """The windows of a program, as it opens them."""
-    made = WindowManager(app.program())
+    made = WindowManager(app.window_services())
     yield made
     for window in made.all.copy():
-        window.filer.give_up()
+        window.document_controller.give_up()
         window.close()
     QApplication.processEvents()
 
@@ -389,7 +391,7 @@ def test_what_a_crash_left_is_offered(
         assert hand.window.workspace.document == crashed
         assert hand.window.isWindowModified()
         assert hand.window.windowTitle().startswith("old")
-    hand.until(lambda: left_behind(recovery()) == [])
+    hand.until(lambda: recovery_files_of_crashes(recovery()) == [])
 
 
 # --------------------------------------------------------------------------- coming back
@@ -413,7 +415,7 @@ def test_what_was_asked_for_goes_before_what_was_open_last(
     windows.begin(SavedDocument(Document(text="asked for"), View()), None)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: hand.chips == ("asked", "for"))
-    assert hand.window.filer.path is None
+    assert hand.window.document_controller.path is None
 
 
 @pytest.mark.parametrize("stored", ["", "/nowhere/a.attention", 7, "a\0b"])
@@ -444,7 +446,9 @@ def test_a_file_is_opened_beside_what_would_be_lost(
     hand.until(lambda: hand.window.workspace.run is not None)
     hand.press(Qt.Key.Key_M)
     hand.settle()
-    hand.window.filer.open(written(tmp_path / f"a{SUFFIX}", Document(text="opened beside")))
+    hand.window.document_controller.open(
+        written(tmp_path / f"a{SUFFIX}", Document(text="opened beside"))
+    )
     hand.until(lambda: len(windows.all) == 2)
     other = Hand(qtbot, windows.all[1])
     other.until(lambda: other.chips == ("opened", "beside"))

@@ -15,7 +15,7 @@ from tests.support.accessible_text import heard
 from tests.support.colour_vision import contrast
 from tests.support.image_pixels import rgb_of
 from visualizer.session.cell_address import Cell
-from visualizer.session.settings_table import SETTINGS
+from visualizer.session.setting_definitions import SETTINGS
 from visualizer.widgets.focus_ring import FocusRing
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def named(widget: QWidget) -> str:
 
 
 def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
-    hand.window.editor.more_button.setChecked(True)
+    hand.window.setup_pane.more_button.setChecked(True)
     found = reachable(hand)
     names = {named(widget) for widget in found}
     for setting in SETTINGS:
-        if hand.window.editor.rows[setting.name].control.isEnabled():
+        if hand.window.setup_pane.rows[setting.name].control.isEnabled():
             assert setting.label in names
     assert {"Sentence", "Heatmaps", "More settings"} <= names
     assert {"What counts as a token", "Whether lines are one text or a batch of texts"} <= names
@@ -56,7 +56,7 @@ def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
 
 
 def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
-    hand.window.editor.more_button.setChecked(True)
+    hand.window.setup_pane.more_button.setChecked(True)
     hand.type_number("dropout", "1.5")
     unnamed = [widget for widget in reachable(hand) if not named(widget)]
     assert unnamed == []
@@ -66,7 +66,7 @@ def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
 def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str) -> None:
     window = hand.window
     window.set_scheme(scheme)
-    window.editor.more_button.setChecked(True)
+    window.setup_pane.more_button.setChecked(True)
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     hand.settle()
@@ -74,7 +74,7 @@ def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str
     dim = []
     for widget in reachable(hand):
         widget.setFocus(Qt.FocusReason.TabFocusReason)
-        window.editor.ensureWidgetVisible(widget)
+        window.setup_pane.ensureWidgetVisible(widget)
         there = _picture(widget)
         widget.clearFocus()
         if not _stands_out(there, _picture(widget)):
@@ -155,12 +155,12 @@ def _stands_out(one: QImage, other: QImage) -> bool:
 
 
 def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
-    for row in hand.window.editor.rows.values():
+    for row in hand.window.setup_pane.rows.values():
         part = row.control.focusProxy()
         assert part is not None
         assert part.accessibleDescription() == row.setting.help
     hand.type_number("dropout", "1.5")
-    control = hand.window.editor.rows["dropout"].control
+    control = hand.window.setup_pane.rows["dropout"].control
     parts = [part for part in control.findChildren(QWidget) if part.accessibleName() == "Dropout"]
     assert len(parts) == 2
     for part in parts:
@@ -171,24 +171,24 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     assert heard(hand.board).value.endswith("journey (query 2) reads 48 % from Your (key 1).")
-    button = hand.window.rail.button("weights")
+    button = hand.window.stage_bar.button("weights")
     assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
     assert "6 tokens" in hand.window.token_pane.strip.accessibleName()
 
 
 def test_who_clicks_sees_no_ring(hand: Hand) -> None:
     ring = hand.window.focus_ring
-    hand.click(hand.window.rail.button("queries"))
-    hand.click(hand.window.editor.rows["heads"].control.focusProxy() or hand.window)
+    hand.click(hand.window.stage_bar.button("queries"))
+    hand.click(hand.window.setup_pane.rows["heads"].control.focusProxy() or hand.window)
     assert not ring.isVisible()
     hand.key(Qt.Key.Key_Tab)
     assert ring.isVisible()
-    hand.click(hand.window.editor.more_button)
+    hand.click(hand.window.setup_pane.more_button)
     assert not ring.isVisible()
 
 
 def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
-    ring, editor = hand.window.focus_ring, hand.window.editor
+    ring, editor = hand.window.focus_ring, hand.window.setup_pane
     hand.window.resize(1280, 600)
     editor.more_button.setChecked(True)
     QApplication.processEvents()

@@ -29,10 +29,10 @@ ALT = Qt.KeyboardModifier.AltModifier
 
 @pytest.fixture
 def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
-    made = WindowManager(app.program())
+    made = WindowManager(app.window_services())
     yield made
     for window in made.all.copy():
-        window.filer.give_up()
+        window.document_controller.give_up()
         window.close()
     if made.lab:
         made.lab.close()
@@ -89,7 +89,7 @@ def test_the_lab_comes_though_the_window_was_closed_meanwhile(
     windows: WindowManager, qtbot: QtBot, is_there: bool
 ) -> None:
     window, _ = first(windows, qtbot)
-    window.filer.give_up()
+    window.document_controller.give_up()
     done = meanwhile(windows, is_there, window.close)
     assert not QApplication.quitOnLastWindowClosed()
     assert opened(windows, qtbot).styleSheet()
@@ -103,7 +103,7 @@ def test_the_lab_does_not_come_after_the_end(
     windows: WindowManager, qtbot: QtBot, is_there: bool
 ) -> None:
     window, _ = first(windows, qtbot)
-    window.filer.give_up()
+    window.document_controller.give_up()
     done = meanwhile(windows, is_there, windows.quit)
     qtbot.waitUntil(lambda: bool(done), timeout=PATIENCE_MS)
     assert done == [False]
@@ -143,16 +143,16 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     pinned = windows.all[-1].workspace.view.pinned
     assert pinned
     assert pinned.place == (1, 2, 0)
-    assert hand.window.inspector.isVisible()
+    assert hand.window.cell_pane.isVisible()
     assert hand.window.windowTitle() == "repeat-1, layer 2, step 1,500[*] — Attention Visualizer"
     assert hand.window.isWindowModified()
-    hand.window.publisher.export()
-    hand.until(lambda: hand.window.publisher.dialog is not None)
-    dialog = hand.window.publisher.dialog
+    hand.window.export_controller.export()
+    hand.until(lambda: hand.window.export_controller.dialog is not None)
+    dialog = hand.window.export_controller.dialog
     assert dialog
-    assert dialog.wish.look.title == "repeat-1, layer 2, step 1,500"  # of a figure of it
+    assert dialog.settings.look.title == "repeat-1, layer 2, step 1,500"  # of a figure of it
     dialog.reject()
-    assert hand.window.publisher.wish.look.title == ""
+    assert hand.window.export_controller.settings.look.title == ""
     hand.press(Qt.Key.Key_W)
     assert hand.window.isVisible()
     box = hand.window.findChild(QMessageBox)

@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QSlider
 from tests.support.window_input import CONTROL, SHIFT, link_in, words
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device
-from visualizer.documents.sentence_file import LONGEST_TEXT
-from visualizer.session.settings_table import SETTINGS
+from visualizer.documents.plain_text_file import LONGEST_TEXT
+from visualizer.session.setting_definitions import SETTINGS
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -163,7 +163,7 @@ def test_a_wrong_number_is_said_where_it_stands(
     where = "heads" if setting == "d_out" else setting
     assert sentence in hand.problem(where)
     assert hand.shown is board
-    assert hand.window.editor.rows[where].problem.isVisible()
+    assert hand.window.setup_pane.rows[where].problem.isVisible()
     assert "The picture stays as it was. " in words(hand.window.notice)
     assert hand.window.notice.isVisible()
     mend(hand, where)
@@ -174,11 +174,11 @@ def test_a_wrong_number_is_said_where_it_stands(
 
 def mend(hand: Hand, setting: str) -> None:
     """Click on the offer to mend a setting, which stands at the end of its problem."""
-    label = hand.window.editor.rows[setting].problem
+    label = hand.window.setup_pane.rows[setting].problem
     row = next(row for row in SETTINGS if row.name == setting)
     assert re.search(rf" Set (output size|{row.label.lower()}) to \d\S*$", words(label))
     hand.until(lambda: label.isVisible() and label.height() > label.fontMetrics().height())
-    hand.window.editor.ensureWidgetVisible(label)
+    hand.window.setup_pane.ensureWidgetVisible(label)
     hand.click(label, link_in(label))
 
 
@@ -187,7 +187,7 @@ def test_the_offer_to_mend_can_be_read_in_every_theme(hand: Hand, scheme: str) -
     hand.type_number("dropout", "1.5")
     hand.window.set_scheme("light" if scheme == "dark" else "dark")
     hand.window.set_scheme(scheme)
-    label = hand.window.editor.rows["dropout"].problem
+    label = hand.window.setup_pane.rows["dropout"].problem
     hand.until(lambda: label.height() > label.fontMetrics().height())
     image = label.grab().toImage()
     area = ((x, y) for x in range(image.width()) for y in range(image.height()))
@@ -198,7 +198,7 @@ def test_the_offer_to_mend_can_be_read_in_every_theme(hand: Hand, scheme: str) -
 
 def test_the_keyboard_mends_too(hand: Hand) -> None:
     hand.type_number("dropout", "1.5")
-    label = hand.window.editor.rows["dropout"].problem
+    label = hand.window.setup_pane.rows["dropout"].problem
     label.setFocus(Qt.FocusReason.TabFocusReason)
     hand.key(Qt.Key.Key_Tab)
     hand.key(Qt.Key.Key_Return)
@@ -221,8 +221,8 @@ def test_one_dimension(hand: Hand) -> None:
     hand.type_number("d_out", "1")
     hand.type_number("d_in", "1")
     hand.settle()
-    hand.click(hand.window.rail.button("input"))
-    hand.click(hand.window.rail.button("output"))
+    hand.click(hand.window.stage_bar.button("input"))
+    hand.click(hand.window.stage_bar.button("output"))
     hand.settle()
     assert hand.panel("input", None).values.shape == (6, 1)
     assert hand.panel("output", None).values.shape == (6, 1)

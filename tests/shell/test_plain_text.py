@@ -41,8 +41,8 @@ from visualizer.widgets import dialogs
 from visualizer.widgets.app_settings import own_folder
 from visualizer.widgets.dialogs import ask_save_path
 from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT
-from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,7 +162,7 @@ def test_every_part_of_what_is_said_of_a_cell_is_escaped(application: QApplicati
         chosen=True,
     )
     readout = CellPanel(BOLD, "", "0.5", FILE, (term,), FILE, BOLD, False, (FILE,))
-    pane.show_readout(readout, LIGHT)
+    pane.show_cell(readout, LIGHT)
     assert rich(pane) == []
     for part in (pane.heading, pane.value, pane.terms):
         assert is_hostile(part.text())
@@ -178,7 +178,7 @@ def test_tokens_are_plain_in_playback_predictions_and_comparisons(captured: Hand
         hand.key(Qt.Key.Key_PageDown)
         hand.settle()
         assert rich(window) == []
-        told += is_hostile(words(window.transport.caption))
+        told += is_hostile(words(window.playback_bar.caption))
     assert told >= len(HOSTILE)
     for key in (Qt.Key.Key_P, Qt.Key.Key_Return, Qt.Key.Key_P, Qt.Key.Key_H, Qt.Key.Key_G):
         hand.press(key)
@@ -209,8 +209,8 @@ def test_a_file_of_any_name_is_plain_in_titles_lists_and_bars(
 ) -> None:
     hand = captured
     path = tmp_path / f"{FILE.replace('/', '&#47;')}.attention"
-    hand.window.filer._write_named(str(path))
-    hand.until(lambda: not hand.window.filer.is_busy)
+    hand.window.document_controller._write_named(str(path))
+    hand.until(lambda: not hand.window.document_controller.is_busy)
     assert path.exists()
     assert is_hostile(hand.window.windowTitle())
     assert is_hostile(hand.window.statusBar().currentMessage())
@@ -241,14 +241,14 @@ def test_a_lesson_and_what_is_wrong_with_one_are_plain(
     (folder / f"{BOLD.replace('/', '')}.toml").write_text(
         LESSON.replace('["weights"]', '["<a zqlink>"]'), encoding="utf-8"
     )
-    hand.window.reader.load()
+    hand.window.lesson_controller.load()
     hand.press(Qt.Key.Key_8, ALT | SHIFT)
     hand.settle()
     pane = hand.window.lesson
     assert words(pane.title) == FILE
     assert BOLD in words(pane.text)
     assert rich(hand.window) == []
-    hand.window.reader.tell_errors()
+    hand.window.lesson_controller.tell_errors()
     (box,) = hand.boxes()
     assert "&lt;b&gt;zqbold" in box.text()
     assert "&lt;a zqlink" in box.text()
@@ -264,7 +264,7 @@ def test_what_boxes_say_is_plain(captured: Hand) -> None:
     dialogs.ask_unsaved(window, BOLD, lambda: None, lambda: None)
     dialogs.ask_recover(window, f"{BOLD}: {FILE}\n{all_of_them}", lambda: None, lambda: None)
     dialogs.show_bug(window, FILE)
-    window.publisher.refuse(FILE)
+    window.export_controller.refuse(FILE)
     assert len(hand.boxes()) == 5
     for box in hand.boxes():
         assert {label.textFormat() for label in box.findChildren(QLabel) if label.text()} == {
@@ -283,13 +283,13 @@ def test_what_boxes_say_is_plain(captured: Hand) -> None:
 def test_the_export_dialog_says_what_is_typed_as_it_is(captured: Hand) -> None:
     hand = captured
     hand.press(Qt.Key.Key_E)
-    hand.until(lambda: hand.window.publisher.dialog is not None)
-    dialog = hand.window.publisher.dialog
+    hand.until(lambda: hand.window.export_controller.dialog is not None)
+    dialog = hand.window.export_controller.dialog
     assert dialog
     title = dialog.figure.title
     title.setFocus()
     QTest.keyClicks(title, FILE)
-    hand.until(lambda: dialog.wish.look.title == FILE)
+    hand.until(lambda: dialog.settings.look.title == FILE)
     assert rich(hand.window, dialog) == []
     dialog.reject()
 
@@ -337,11 +337,11 @@ class Elements(html.parser.HTMLParser):
 @pytest.fixture
 def exported(captured: Hand, tmp_path: Path) -> dict[str, str]:
     """Every export that is text, with hostile tokens, a hostile title and a hostile caption."""
-    shot = captured.window.workspace.shot
-    assert shot
+    snapshot = captured.window.workspace.snapshot
+    assert snapshot
     files = {}
     for suffix in (".html", ".svg", ".md", ".csv", ".json"):
-        path = export(tmp_path / f"figure{suffix}", shot, FigureSettings(title=FILE))
+        path = export(tmp_path / f"figure{suffix}", snapshot, FigureSettings(title=FILE))
         files[suffix] = path.read_text(encoding="utf-8-sig")
     return files
 

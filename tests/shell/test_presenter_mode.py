@@ -12,7 +12,7 @@ from tests.support.accessible_text import heard
 from tests.support.colour_vision import contrast
 from tests.support.window_input import CONTROL, Hand, words
 from visualizer.features.playback.widget import TimelineSlider
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import text_scale
 
@@ -78,7 +78,7 @@ def arrangement(window: MainWindow) -> dict[str, object]:
         "window": (window.geometry(), window.windowState()),
         "menu": window.menuBar().height(),
         "type": (QApplication.font(), text_scale()),
-        "tracks": window.transport.track.sizeHint(),
+        "tracks": window.playback_bar.track.sizeHint(),
         "icons": {button.iconSize().width() for button in window.findChildren(QToolButton)},
         "theme": window.theme,
     }
@@ -90,8 +90,8 @@ def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
     assert window.actions_.by_id["presenter.toggle"].isChecked()
     assert not any(panes(window).values())
     assert window.menuBar().height() == 0
-    assert window.rail.isVisible()
-    assert window.transport.isVisible()
+    assert window.stage_bar.isVisible()
+    assert window.playback_bar.isVisible()
     assert text_scale() == pytest.approx(1.5, abs=0.04)
     assert teacher.board.hasFocus()
 
@@ -116,9 +116,9 @@ def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
 def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
     teacher.click_cell(CELL)
     teacher.leave()
-    assert teacher.window.workspace.screen.panel(PICTURE).cursor.pinned == CELL
+    assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == CELL
     teacher.key(Key.Key_Escape)
-    assert teacher.window.workspace.screen.panel(PICTURE).cursor.pinned is None
+    assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
     assert teacher.window.presenter.is_on
     teacher.key(Key.Key_Escape)
     assert not teacher.window.presenter.is_on
@@ -126,7 +126,7 @@ def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
 
 
 def test_escape_leaves_from_wherever_the_keys_are(teacher: Hand) -> None:
-    teacher.window.rail.button("queries").setFocus()
+    teacher.window.stage_bar.button("queries").setFocus()
     teacher.key(Key.Key_Escape)
     assert not teacher.window.presenter.is_on
 
@@ -136,7 +136,7 @@ def test_outside_of_it_escape_only_lets_go(usual_size: None, hand: Hand) -> None
     hand.click_cell(CELL)
     hand.key(Key.Key_Escape)
     hand.key(Key.Key_Escape)
-    assert hand.window.workspace.screen.panel(PICTURE).cursor.pinned is None
+    assert hand.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
     assert not hand.window.isFullScreen()
 
 
@@ -163,7 +163,7 @@ def test_the_sentence_of_a_cell_is_large(teacher: Hand) -> None:
 
 
 def test_a_clicker_steps(teacher: Hand) -> None:
-    player = teacher.window.player
+    player = teacher.window.playback_controller
     teacher.key(Key.Key_PageDown)
     teacher.settle()
     first = player.place
@@ -180,7 +180,7 @@ def test_a_clicker_steps(teacher: Hand) -> None:
 @pytest.mark.parametrize("back", [Key.Key_B, Key.Key_PageDown, Key.Key_F5, Key.Key_Escape])
 def test_a_clicker_blanks_the_screen_until_a_key(teacher: Hand, key: Key, back: Key) -> None:
     window = teacher.window
-    place = window.player.place
+    place = window.playback_controller.place
     teacher.key(key)
     whole = window.grab(window.rect().adjusted(0, 0, 0, -window.statusBar().height())).toImage()
     (colour,) = _colours(whole)
@@ -190,7 +190,7 @@ def test_a_clicker_blanks_the_screen_until_a_key(teacher: Hand, key: Key, back: 
     assert not window.presenter.blank.isVisible()
     assert teacher.board.hasFocus()
     assert window.presenter.is_on
-    assert window.player.place == place
+    assert window.playback_controller.place == place
     assert "F5 or Esc leaves" in teacher.status
 
 

@@ -141,7 +141,7 @@ def test_settings_are_undone_in_turn(hand: Hand) -> None:
     assert causal.isChecked()
     assert hand.sentence.toPlainText() == "a b"
     hand.settle()
-    assert "output" in hand.window.rail._buttons
+    assert "output" in hand.window.stage_bar._buttons
     hand.press(Z, CONTROL | SHIFT)
     assert not causal.isChecked()
 
@@ -210,7 +210,7 @@ def test_the_last_seed_is_followed_by_the_first(
     assert hand.window.workspace.document.get(name) == 0
     hand.press(Z)
     assert hand.window.workspace.document.get(name) == 2**31 - 1
-    hand.click(hand.window.editor.rows[name].control.findChildren(QToolButton)[0])
+    hand.click(hand.window.setup_pane.rows[name].control.findChildren(QToolButton)[0])
     assert hand.window.workspace.document.get(name) == 0
     hand.settle()
 

@@ -23,7 +23,7 @@ from tests.support.golden_documents import (
     run_of,
 )
 from visualizer.documents.document_file import document_bytes
-from visualizer.documents.open_document import KEYWORD, as_attachment, as_metadata
+from visualizer.documents.embedded_document import KEYWORD, as_attachment, as_metadata
 from visualizer.session.view import View
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.view import View
-from visualizer.session.zoom import Zoom
+from visualizer.session.zoom_ranges import Zoom
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "documents"
 

@@ -22,11 +22,11 @@ import torch
 from PIL import Image
 from PySide6.QtGui import QGuiApplication
 
+from visualizer.document_services import ROOMY, compute
 from visualizer.documents.open_document import open_document
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.writers import export
-from visualizer.services import ROOMY, compute
 from visualizer.session.document import Document
 from visualizer.session.screen import Snapshot
 from visualizer.session.timeline import Grain

@@ -21,7 +21,7 @@ import numpy as np
 from visualizer.attention.spec import AttentionSpec, NumberMatrix
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.open_document import open_document
-from visualizer.documents.recovery_file import RecoveryFile, left_behind
+from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.storage.atomic_file import write
@@ -75,7 +75,9 @@ def killed(folder: Path, start: int, seconds: float, seed: int) -> tuple[int, in
             os._exit(1)
     os.close(telling)
     heard, end = os.read(told, 5), time.monotonic() + seconds  # it has started
-    assert left_behind(folder / "kept") == [], "what a running program keeps is its own"
+    assert recovery_files_of_crashes(folder / "kept") == [], (
+        "what a running program keeps is its own"
+    )
     while (rest := end - time.monotonic()) > 0:
         if select.select([told], [], [], rest)[0]:
             heard += os.read(told, 4096)
@@ -103,12 +105,12 @@ def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
             saved, kept = killed(folder, start, chance.random() * LONGEST_S, chance.getrandbits(32))
             last = number_of(open_document(folder / "a.attention").document)
             assert last in (saved, saved + 1), f"{last} is neither {saved} nor the next"
-            (left,) = left_behind(folder / "kept")
+            (left,) = recovery_files_of_crashes(folder / "kept")
             offered = number_of(left.saved().document)
             assert offered in (kept, kept + 1), f"{offered} is neither {kept} nor the next"
             assert left.path == folder / "a.attention"
             left.forget()
-            assert left_behind(folder / "kept") == []
+            assert recovery_files_of_crashes(folder / "kept") == []
             parts = [*folder.rglob("*.part")]
             for part in parts:
                 part.unlink()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
     from tests.support.window_input import Hand
-    from visualizer.features.playback.model import PlaybackBarState
+    from visualizer.features.playback.bar_model import PlaybackBarState
     from visualizer.session.timeline import Place
     from visualizer.shell.window import MainWindow
 
@@ -27,7 +27,7 @@ class Viewer:
     def __init__(self, hand: Hand) -> None:
         self.hand = hand
         self.window: MainWindow = hand.window
-        self.bar = hand.window.transport
+        self.bar = hand.window.playback_bar
         hand.board.setFocus()
 
     @property

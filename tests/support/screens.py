@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.session.screen import Moment, Screen
-from visualizer.shell.panel_table import PanelTable
+from visualizer.shell.panel_presenters import PanelPresenters
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -35,14 +35,14 @@ def present(
     """Make the screen of a document, a view and the last good run."""
     shown = resolve(document, view, run, computed) if run else None
     moment = Moment(document, view, shown, refused, is_working)
-    return PanelTable().present(moment, previous.panels if previous else {})
+    return PanelPresenters().present(moment, previous.panels if previous else {})
 
 
 def needs(run: Run, view: View) -> Hashable:
     """Return the prefetch key of a view."""
-    return PanelTable().prefetch_key(resolved(run, view))
+    return PanelPresenters().prefetch_key(resolved(run, view))
 
 
 def warm(run: Run, view: View) -> None:
     """Prefetch all that a view needs, as the worker does."""
-    PanelTable().prefetch(resolved(run, view), {})
+    PanelPresenters().prefetch(resolved(run, view), {})

@@ -28,7 +28,7 @@ from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.documents.document_file import SavedDocument
 from visualizer.export.dialog.preview_controller import PreviewController
-from visualizer.features.mask_editor.widget import MaskEditBar
+from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.shapes.widget import ShapesPane
 from visualizer.session.document import Document
 from visualizer.session.worker import Worker
@@ -69,7 +69,7 @@ class Start:
     view: View
     panes: QByteArray
     scheme: str
-    wish: ExportSettings
+    settings: ExportSettings
     folder: Path
     traits: Traits
 
@@ -99,8 +99,8 @@ class SharedWindow:
                 window.workspace.wanted,
                 window.saveState(),
                 window.scheme,
-                window.publisher.wish,
-                window.publisher.folder,
+                window.export_controller.settings,
+                window.export_controller.folder,
                 traits(window),
             )
         return window
@@ -126,7 +126,7 @@ class SharedWindow:
 
 def let_go(window: MainWindow) -> None:
     """Let a window close: no unsaved changes, and no pending write."""
-    window.filer.give_up()
+    window.document_controller.give_up()
     window.exporter.cancel()
     while window.exporter.is_working:  # otherwise closing is postponed
         QApplication.processEvents()
@@ -157,14 +157,18 @@ def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
         dialog.close()
         dialog.deleteLater()
     let_go(window)
-    for stop in (window.painter.stop, window.player.stop, window.presenter.leave):
+    for stop in (
+        window.mask_edit_controller.stop,
+        window.playback_controller.stop,
+        window.presenter.leave,
+    ):
         stop()
     if window.scheme != start.scheme:
         window.set_scheme(start.scheme)
     _reload(window, start)
     window.token_pane.strip._anchor = None
     window.token_pane.finder.hide()
-    window.editor.more_button.setChecked(False)
+    window.setup_pane.more_button.setChecked(False)
     window.resize(*SIZE)
     try:
         come_to_rest(window, qtbot)
@@ -177,7 +181,10 @@ def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
     for view in (window.board, window.lines.view):
         QApplication.sendEvent(view.viewport(), QEvent(QEvent.Type.Leave))
     window.statusBar().showMessage("")
-    window.publisher.wish, window.publisher.folder = start.wish, start.folder
+    window.export_controller.settings, window.export_controller.folder = (
+        start.settings,
+        start.folder,
+    )
     for area in window.findChildren(QAbstractScrollArea):
         for bar in (area.horizontalScrollBar(), area.verticalScrollBar()):
             bar.setValue(bar.minimum())
@@ -188,10 +195,10 @@ def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
 
 def _reload(window: MainWindow, start: Start) -> None:
     """Take in a new document, where the window's own, its view, history or file is another."""
-    workspace, filer = window.workspace, window.filer
-    has_past = workspace.can_undo or workspace.can_redo or filer.path is not None
+    workspace, document_controller = window.workspace, window.document_controller
+    has_past = workspace.can_undo or workspace.can_redo or document_controller.path is not None
     if has_past or (workspace.document, workspace.wanted) != (Document(), start.view):
-        filer.take_in(SavedDocument(Document(), start.view), None)
+        document_controller.take_in(SavedDocument(Document(), start.view), None)
 
 
 def traits(window: MainWindow) -> Traits:

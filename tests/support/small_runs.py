@@ -10,10 +10,10 @@ import numpy as np
 from tests.support.screens import resolved
 from visualizer.attention.captured import CapturedAttention
 from visualizer.attention.run import run
+from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.attention.stages import TABLE
-from visualizer.attention.stored_run import captured_run
-from visualizer.heatmap.board import present_board
+from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.model import Board, Heatmap
 from visualizer.language.tokenizers import Tokenizer, tokenize
 from visualizer.session.cell_address import Cell

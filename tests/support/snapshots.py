@@ -48,7 +48,7 @@ def numbers(page: FigurePage) -> set[str]:
 def cell_colours(page: FigurePage) -> Iterator[tuple[float, float, QColor]]:
     """Yield an off-centre point of each numbered cell on the page, with its colour."""
     for slot in page.layout.slots:
-        indices = colour_table.entries(slot.heatmap)
+        indices = colour_table.colour_indices(slot.heatmap)
         table = colour_table.table(slot.heatmap.colour.map, page.theme)
         for (row, column), index in np.ndenumerate(indices):
             if index <= colour_table.LARGEST:

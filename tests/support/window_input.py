@@ -43,7 +43,7 @@ class Hand:
         self.qtbot = qtbot
         self.window = window
         self.board = window.board
-        self.sentence = window.editor.sentence
+        self.sentence = window.setup_pane.sentence
         self.activate()
 
     # ------------------------------------------------------------------ waiting
@@ -106,12 +106,12 @@ class Hand:
     def find(self, kind: type[SomeWidget], name: str) -> SomeWidget:
         found = self.window.findChild(kind, name)
         assert found is not None, name
-        self.window.editor.ensureWidgetVisible(found)
+        self.window.setup_pane.ensureWidgetVisible(found)
         return found
 
     def type_number(self, setting: str, text: str) -> None:
         """Tab into a setting's box, which selects its number, and type another one."""
-        control = self.window.editor.rows[setting].control
+        control = self.window.setup_pane.rows[setting].control
         box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
         box.setFocus(Qt.FocusReason.TabFocusReason)
         box.selectAll()
@@ -199,12 +199,12 @@ class Hand:
 
     def problem(self, setting: str) -> str:
         """The problem shown at a setting; empty where there is none."""
-        label = self.window.editor.rows[setting].problem
+        label = self.window.setup_pane.rows[setting].problem
         return words(label) if label.isVisibleTo(self.window) else ""
 
     @property
     def text_problem(self) -> str:
-        label = self.window.editor.problem
+        label = self.window.setup_pane.problem
         return words(label) if label.isVisibleTo(self.window) else ""
 
     @property
@@ -214,7 +214,7 @@ class Hand:
     @property
     def said(self) -> str:
         """The sentence in the Cell pane."""
-        return words(self.window.inspector.sentence)
+        return words(self.window.cell_pane.sentence)
 
     def boxes(self) -> list[QMessageBox]:
         return [box for box in self.window.findChildren(QMessageBox) if box.isVisible()]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.support.window_input import Hand
     from visualizer.session.cell_address import Cell
-    from visualizer.session.zoom import Zoom
+    from visualizer.session.zoom_ranges import Zoom
 
 NOTCH = 120
 

@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.api.notebook_output import Explained, Figure
-from visualizer.api.settings_input import Look, Settings, document_given, look_given
-from visualizer.attention.kept_weights import weights_of
+from visualizer.api.settings_input import Look, Settings, attention_document_of, figure_settings_of
+from visualizer.attention.computed_weights_as_own import weights_of
+from visualizer.document_services import ROOMY, open_as_document, restore_document, run_of
 from visualizer.errors import InputError
-from visualizer.features.cell.model import present_readout
-from visualizer.services import ROOMY, open_as_document, restore_document, run_of
+from visualizer.features.cell.model import head_cell_panel
 from visualizer.session.cell_address import Cell
+from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve
-from visualizer.session.run_caption import caption
 from visualizer.session.screen import Snapshot
-from visualizer.session.stage_and_head_parsing import looked_at, named_stages, no_stage
+from visualizer.session.stage_and_head_parsing import (
+    named_stages,
+    no_stage,
+    with_parsed_stages_and_heads,
+)
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -67,7 +71,7 @@ def attend(
     InputError
         A `ValueError` that says what is invalid and how to correct it.
     """
-    document = document_given(text, vectors, weights or {}, settings)
+    document = attention_document_of(text, vectors, weights or {}, settings)
     return _warned(Attention(document, ROOMY, run_of(document, None)))
 
 
@@ -205,9 +209,9 @@ class Attention:
         cell = Cell(stage, tuple(place[dim] for dim in dims))
         view = View(layer=place.get("layer", 0), text=place.get("text", 0))
         resolved = resolve(self.document, view, self.run)
-        readout = present_readout(resolved, cell, is_pinned=False)
+        panel = head_cell_panel(resolved, cell, is_pinned=False)
         index = (*resolved.leading, *cell.place)
-        return Explained(readout, float(trace.read(stage, index)))
+        return Explained(panel, float(trace.read(stage, index)))
 
     def figure(
         self,
@@ -243,8 +247,10 @@ class Attention:
         count = self.run.trace.spec.heads
         if rows and not rows <= {*range(count)}:
             raise InputError("heads", f"There is no head {max(rows)}, only 0 to {count - 1}.")
-        view = looked_at(self.run, replace(self.view, text=text, layer=layer), shown, rows)
-        return Figure(Snapshot(self.document, view, self.run), look_given(look))
+        view = with_parsed_stages_and_heads(
+            self.run, replace(self.view, text=text, layer=layer), shown, rows
+        )
+        return Figure(Snapshot(self.document, view, self.run), figure_settings_of(look))
 
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix; see `Figure.save`."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.export.figure_settings import PIXELS_AN_INCH
-from visualizer.export.offscreen import drawing, lacking_fonts
+from visualizer.export.offscreen_qt_application import missing_fonts, qt_for_drawing
 from visualizer.progress_callback import no_progress
-from visualizer.session.run_caption import caption
+from visualizer.session.computation_caption import caption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,8 +71,8 @@ class Figure:
 
     @contextmanager
     def _drawing(self) -> Iterator[None]:
-        with drawing():
-            if lacking := lacking_fonts(self.shot, self.look):
+        with qt_for_drawing():
+            if lacking := missing_fonts(self.shot, self.look):
                 warnings.warn(lacking, stacklevel=4)
             yield
 

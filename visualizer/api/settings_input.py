@@ -18,9 +18,9 @@ from visualizer.attention.spec import (
 )
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
-from visualizer.export.option_parsing import figure_look
+from visualizer.export.option_parsing import figure_settings
 from visualizer.session.document import Document
-from visualizer.session.document_options import document_of, text_of
+from visualizer.session.document_builder import document_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,7 +115,7 @@ class Look(TypedDict, total=False):
     caption: bool
 
 
-def look_given(look: Look) -> FigureSettings:
+def figure_settings_of(look: Look) -> FigureSettings:
     """Return the settings of a figure.
 
     Raises
@@ -127,7 +127,7 @@ def look_given(look: Look) -> FigureSettings:
     if unknown:
         known = ", ".join(Look.__annotations__)
         raise InputError(unknown[0], f"A figure has no “{unknown[0]}”. It has {known}.")
-    return figure_look(
+    return figure_settings(
         look.get("width"),
         layout=_choice("layout", FigureExtent, look.get("layout", FigureExtent.SHOWN)),
         theme=_choice("theme", FigurePaper, look["theme"]) if "theme" in look else None,
@@ -143,7 +143,7 @@ def _choice(field: str, kind: type[Choice], value: str) -> Choice:
     return kind(value)
 
 
-def document_given(
+def attention_document_of(
     text: str | Sequence[str] | None,
     vectors: ArrayLike | None,
     weights: Mapping[str, ArrayLike],

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from visualizer.attention import masks
+from visualizer.attention import dropout_mask, masks
+from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.embedding import sinusoids
 from visualizer.attention.parameter_init import as_matrix
 from visualizer.attention.spec import Arrangement, AttentionSpec, Normalisation, Position, check
 from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
-from visualizer.attention.tensor_cache import CachedTensor
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
 
@@ -121,7 +121,7 @@ def _is_kept(stage: Stage, work: StageInputs, reuse: Trace) -> bool:
         return False
     if stage.operation is Operation.GIVEN:
         return _same(old, work.given)
-    if stage.operation is Operation.DROP and work.kept is not None:
+    if stage.operation is Operation.DROPOUT and work.kept is not None:
         return False
     return all(getattr(spec, name) == getattr(reuse.spec, name) for name in stage.fields) and all(
         name in reuse.parameters and _same(reuse.parameters[name], work.parameters[name])
@@ -214,7 +214,9 @@ def _drop(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
     elif spec.own_kept is not None:
         kept = torch.from_numpy(masks.own_cells("own_kept", spec.own_kept, work.tokens))
     else:
-        kept = torch.from_numpy(masks.kept(spec.dropout, spec.dropout_seed, tuple(weights.shape)))
+        kept = torch.from_numpy(
+            dropout_mask.kept_by_dropout(spec.dropout, spec.dropout_seed, tuple(weights.shape))
+        )
     room = work.room(stage)
     larger = torch.div(weights, 1 - spec.dropout, out=room)
     return torch.where(kept.to(weights.device), larger, weights.new_zeros(()), out=room)
@@ -228,19 +230,21 @@ def _project_out(work: StageInputs, stage: Stage, concat: Tensor) -> Tensor:
 
 _COMPUTE: dict[Operation, Callable[..., Tensor]] = {
     Operation.GIVEN: lambda work, stage: work.given,  # token d_in
-    Operation.POSITION: _position,  # token d_in
+    Operation.POSITIONAL_ENCODING: _position,  # token d_in
     Operation.ADD: lambda work, stage, embedding, position: embedding + position,  # token d_in
-    Operation.PROJECT: _project,  # head token d_head
-    Operation.SPLIT: _split,  # head token d_head
-    Operation.DOT: _dot,  # head query key
+    Operation.INPUT_PROJECTION: _project,  # head token d_head
+    Operation.UNPROJECTED_INPUT: _split,  # head token d_head
+    Operation.DOT_PRODUCT: _dot,  # head query key
     Operation.SCALE: _scale,  # head query key
-    Operation.FORBID: _forbid,  # head query key
+    Operation.MASK_SCORES: _forbid,  # head query key
     Operation.NORMALISE: _normalise,  # head query key
-    Operation.AVERAGE: _average,  # head query key
-    Operation.ZERO: _zero,  # head query key
+    Operation.UNIFORM_WEIGHTS: _average,  # head query key
+    Operation.MASK_WEIGHTS: _zero,  # head query key
     Operation.RENORMALISE: _renormalise,  # head query key
-    Operation.DROP: _drop,  # head query key
-    Operation.MIX: lambda work, stage, weights, values: weights @ values,  # head query d_head
-    Operation.JOIN: lambda work, stage, context: context.transpose(-3, -2).flatten(-2),
-    Operation.PROJECT_OUT: _project_out,  # query d_out
+    Operation.DROPOUT: _drop,  # head query key
+    Operation.WEIGHTED_SUM: lambda work, stage, weights, values: (
+        weights @ values
+    ),  # head query d_head
+    Operation.CONCAT_HEADS: lambda work, stage, context: context.transpose(-3, -2).flatten(-2),
+    Operation.OUTPUT_PROJECTION: _project_out,  # query d_out
 }

@@ -106,7 +106,7 @@ def stage_of(*, is_weights: bool) -> Stage:
     )
 
 
-def numbered(count: int) -> tuple[str, ...]:
+def position_labels(count: int) -> tuple[str, ...]:
     """Return labels for positions without tokens: their numbers from 1."""
     return tuple(str(place) for place in range(1, count + 1))
 

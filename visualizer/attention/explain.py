@@ -102,85 +102,89 @@ def _sum(*groups: tuple[Factor, ...]) -> TermList:
     return TermList(CombineRule.SUM, tuple(Group(factors) for factors in groups))
 
 
-def _given(asked: ExplainedCell) -> TermList:
-    return _sum((asked.factor(asked.stage.name, *asked.place),))
+def _given(explained: ExplainedCell) -> TermList:
+    return _sum((explained.factor(explained.stage.name, *explained.place),))
 
 
-def _position(asked: ExplainedCell) -> TermList:
-    place, column = asked.place
-    if asked.spec.position is Position.LEARNED:
-        return _sum((asked.weight("position.weight", place, column),))
-    value = sinusoids(place + 1, asked.spec.d_in)[place, column]
-    exponent = f"{column - column % 2}/{asked.spec.d_in}"
+def _position(explained: ExplainedCell) -> TermList:
+    place, column = explained.place
+    if explained.spec.position is Position.LEARNED:
+        return _sum((explained.weight("position.weight", place, column),))
+    value = sinusoids(place + 1, explained.spec.d_in)[place, column]
+    exponent = f"{column - column % 2}/{explained.spec.d_in}"
     function = "cos" if column % 2 else "sin"
     return _sum((_constant(float(value), f"{function}({place} / 10000^({exponent})) = {{}}"),))
 
 
-def _add(asked: ExplainedCell) -> TermList:
-    return _sum(*((asked.factor(name, *asked.place),) for name in asked.stage.reads))
+def _add(explained: ExplainedCell) -> TermList:
+    return _sum(*((explained.factor(name, *explained.place),) for name in explained.stage.reads))
 
 
-def _project(asked: ExplainedCell) -> TermList:
-    head, token, column = asked.place
-    spec = asked.spec
-    names = parameter_names(spec, asked.stage.parameters[0])
+def _project(explained: ExplainedCell) -> TermList:
+    head, token, column = explained.place
+    spec = explained.spec
+    names = parameter_names(spec, explained.stage.parameters[0])
     kinds = [name for name in names if not name.endswith(".bias")]
     if len(kinds) == 1 and spec.arrangement is Arrangement.SPLIT:
         column += head * spec.d_head
     number = head % len(kinds)
-    x = asked.factor(asked.stage.reads[0], token, None)
+    x = explained.factor(explained.stage.reads[0], token, None)
     if spec.projection is Projection.UNIFORM:
-        return _sum((x, asked.weight(kinds[number], None, column)))
-    products = (x, asked.weight(kinds[number], column, None))
+        return _sum((x, explained.weight(kinds[number], None, column)))
+    products = (x, explained.weight(kinds[number], column, None))
     biases = names[len(kinds) :]
-    return _sum(products, (asked.weight(biases[number], column),)) if biases else _sum(products)
+    return _sum(products, (explained.weight(biases[number], column),)) if biases else _sum(products)
 
 
-def _split(asked: ExplainedCell) -> TermList:
-    head, token, column = asked.place
-    if asked.spec.arrangement is Arrangement.SPLIT:
-        column += head * asked.spec.d_head
-    return _sum((asked.factor(asked.stage.reads[0], token, column),))
+def _split(explained: ExplainedCell) -> TermList:
+    head, token, column = explained.place
+    if explained.spec.arrangement is Arrangement.SPLIT:
+        column += head * explained.spec.d_head
+    return _sum((explained.factor(explained.stage.reads[0], token, column),))
 
 
-def _dot(asked: ExplainedCell) -> TermList:
-    head, query, key = asked.place
-    queries, keys = asked.stage.reads
-    return _sum((asked.factor(queries, head, query, None), asked.factor(keys, head, key, None)))
+def _dot(explained: ExplainedCell) -> TermList:
+    head, query, key = explained.place
+    queries, keys = explained.stage.reads
+    return _sum(
+        (explained.factor(queries, head, query, None), explained.factor(keys, head, key, None))
+    )
 
 
-def _scale(asked: ExplainedCell) -> TermList:
-    divisor = asked.spec.divisor
+def _scale(explained: ExplainedCell) -> TermList:
+    divisor = explained.spec.divisor
     inverse = np.array([1 / divisor])
     constant = Factor("", (), np.array([divisor]), inverse, "1/{}")
-    return _sum((asked.factor(asked.stage.reads[0], *asked.place), constant))
+    return _sum((explained.factor(explained.stage.reads[0], *explained.place), constant))
 
 
-def _choose(asked: ExplainedCell, otherwise: float, form: str) -> TermList:
-    read = (asked.factor(asked.stage.reads[0], *asked.place),)
+def _choose(explained: ExplainedCell, otherwise: float, form: str) -> TermList:
+    read = (explained.factor(explained.stage.reads[0], *explained.place),)
     groups = (Group(read), Group((_constant(otherwise, form),)))
-    return TermList(CombineRule.CHOICE, groups, 0 if asked.allowed()[asked.place[-1]] else 1)
+    return TermList(
+        CombineRule.CHOICE, groups, 0 if explained.allowed()[explained.place[-1]] else 1
+    )
 
 
-def _normalise(asked: ExplainedCell) -> TermList:
-    head, query, key = asked.place
-    row = asked.factor(asked.stage.reads[0], head, query, None)
-    if asked.spec.normalisation is Normalisation.SUM:
+def _normalise(explained: ExplainedCell) -> TermList:
+    head, query, key = explained.place
+    row = explained.factor(explained.stage.reads[0], head, query, None)
+    if explained.spec.normalisation is Normalisation.SUM:
         return TermList(CombineRule.SHARE, (Group((row,)),), key)
-    is_empty = asked.stage.reads_masked and not asked.allowed().any()
-    make = _exponentials if asked.spec.normalisation is Normalisation.SOFTMAX else _naive
-    return TermList(CombineRule.SHARE, (Group((make(asked, row),)),), key, is_empty)
+    is_empty = explained.stage.reads_masked and not explained.allowed().any()
+    make = _exponentials if explained.spec.normalisation is Normalisation.SOFTMAX else _naive
+    return TermList(CombineRule.SHARE, (Group((make(explained, row),)),), key, is_empty)
 
 
-def _exponentials(asked: ExplainedCell, row: Factor) -> Factor:
+def _exponentials(explained: ExplainedCell, row: Factor) -> Factor:
     largest = 0.0 if row.read.max() == -np.inf else float(row.read.max())
     with np.errstate(invalid="ignore"):
         used = np.exp(row.read - largest)
     return replace(row, used=used, form=f"exp({{}} − {_signed(largest)})")
 
 
-def _naive(asked: ExplainedCell, row: Factor) -> Factor:
-    dtype = asked.trace.read(row.name, asked.cell).dtype
+def _naive(explained: ExplainedCell, row: Factor) -> Factor:
+    dtype = explained.trace.read(row.name, explained.cell).dtype
     with np.errstate(over="ignore"):  # overflows wherever the trace's type does
         used = np.exp(row.read).astype(dtype)
     return replace(row, used=used, form="exp({})")
@@ -190,65 +194,68 @@ def _signed(number: float) -> str:
     return f"{number:.4f}" if number >= 0 else f"(−{-number:.4f})"
 
 
-def _average(asked: ExplainedCell) -> TermList:
-    cells = asked.allowed().astype(np.float64)
+def _average(explained: ExplainedCell) -> TermList:
+    cells = explained.allowed().astype(np.float64)
     group = Group((Factor("", (), cells, cells),))
-    return TermList(CombineRule.SHARE, (group,), asked.place[-1], not cells.any())
+    return TermList(CombineRule.SHARE, (group,), explained.place[-1], not cells.any())
 
 
-def _renormalise(asked: ExplainedCell) -> TermList:
-    head, query, key = asked.place
-    row = asked.factor(asked.stage.reads[0], head, query, None)
+def _renormalise(explained: ExplainedCell) -> TermList:
+    head, query, key = explained.place
+    row = explained.factor(explained.stage.reads[0], head, query, None)
     return TermList(CombineRule.SHARE, (Group((row,)),), key, not row.read.any())
 
 
-def _drop(asked: ExplainedCell) -> TermList:
-    weight = asked.factor(asked.stage.reads[0], *asked.place)
-    factor = 1 / (1 - asked.spec.dropout)
-    scaled = _constant(factor, f"1/(1 − {asked.spec.dropout:g})")
-    value = float(asked.trace.read(asked.stage.name, asked.cell))
+def _drop(explained: ExplainedCell) -> TermList:
+    weight = explained.factor(explained.stage.reads[0], *explained.place)
+    factor = 1 / (1 - explained.spec.dropout)
+    scaled = _constant(factor, f"1/(1 − {explained.spec.dropout:g})")
+    value = float(explained.trace.read(explained.stage.name, explained.cell))
     dropped = value == 0 and weight.read[0] != 0
     groups = (Group((weight, scaled)), Group((_constant(0.0, "0"),)))
     return TermList(CombineRule.CHOICE, groups, int(dropped))
 
 
-def _mix(asked: ExplainedCell) -> TermList:
-    head, query, column = asked.place
-    weights, values = asked.stage.reads
-    factors = asked.factor(weights, head, query, None), asked.factor(values, head, None, column)
+def _mix(explained: ExplainedCell) -> TermList:
+    head, query, column = explained.place
+    weights, values = explained.stage.reads
+    factors = (
+        explained.factor(weights, head, query, None),
+        explained.factor(values, head, None, column),
+    )
     return _sum(factors)
 
 
-def _join(asked: ExplainedCell) -> TermList:
-    query, column = asked.place
-    head, within = divmod(column, asked.spec.d_head)
-    return _sum((asked.factor(asked.stage.reads[0], head, query, within),))
+def _join(explained: ExplainedCell) -> TermList:
+    query, column = explained.place
+    head, within = divmod(column, explained.spec.d_head)
+    return _sum((explained.factor(explained.stage.reads[0], head, query, within),))
 
 
-def _project_out(asked: ExplainedCell) -> TermList:
-    query, column = asked.place
-    weight, bias = parameter_names(asked.spec, asked.stage.parameters[0])
-    joined = asked.factor(asked.stage.reads[0], query, None)
-    return _sum((joined, asked.weight(weight, column, None)), (asked.weight(bias, column),))
+def _project_out(explained: ExplainedCell) -> TermList:
+    query, column = explained.place
+    weight, bias = parameter_names(explained.spec, explained.stage.parameters[0])
+    joined = explained.factor(explained.stage.reads[0], query, None)
+    return _sum((joined, explained.weight(weight, column, None)), (explained.weight(bias, column),))
 
 
 _EXPLAIN: dict[Operation, Callable[[ExplainedCell], TermList]] = {
     Operation.GIVEN: _given,
-    Operation.POSITION: _position,
+    Operation.POSITIONAL_ENCODING: _position,
     Operation.ADD: _add,
-    Operation.PROJECT: _project,
-    Operation.SPLIT: _split,
-    Operation.DOT: _dot,
+    Operation.INPUT_PROJECTION: _project,
+    Operation.UNPROJECTED_INPUT: _split,
+    Operation.DOT_PRODUCT: _dot,
     Operation.SCALE: _scale,
-    Operation.FORBID: lambda asked: _choose(asked, -np.inf, "−∞"),
+    Operation.MASK_SCORES: lambda explained: _choose(explained, -np.inf, "−∞"),
     Operation.NORMALISE: _normalise,
-    Operation.AVERAGE: _average,
-    Operation.ZERO: lambda asked: _choose(asked, 0.0, "0"),
+    Operation.UNIFORM_WEIGHTS: _average,
+    Operation.MASK_WEIGHTS: lambda explained: _choose(explained, 0.0, "0"),
     Operation.RENORMALISE: _renormalise,
-    Operation.DROP: _drop,
-    Operation.MIX: _mix,
-    Operation.JOIN: _join,
-    Operation.PROJECT_OUT: _project_out,
+    Operation.DROPOUT: _drop,
+    Operation.WEIGHTED_SUM: _mix,
+    Operation.CONCAT_HEADS: _join,
+    Operation.OUTPUT_PROJECTION: _project_out,
     Operation.CAPTURED: _given,
 }
 

@@ -1,8 +1,4 @@
-"""Attention masks and dropout masks, identical on every machine; imports no torch.
-
-Sources: Raschka 2024, §3.5.1 (causal) and §3.5.2 (dropout); Beltagy et al. 2020, "Longformer",
-§3.1, and Jiang et al. 2023, "Mistral 7B", §2 (sliding window).
-"""
+"""Attention masks, identical on every machine; imports no torch."""
 
 from __future__ import annotations
 
@@ -123,25 +119,3 @@ def parse_mask(text: str) -> BooleanMatrix:
     if not cells:
         raise InputError("own_mask", "There is no matrix yet. Write a row of 0s and 1s a query.")
     return BooleanMatrix.of(np.array(cells) == "1")
-
-
-def kept(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Draw the cells that dropout keeps.
-
-    The output of a counter-based generator (Philox 4×64, Salmon et al. 2011) is compared as
-    integers, so that a seed gives the same cells on every operating system, unlike torch's dropout.
-
-    Parameters
-    ----------
-    rate : float
-        Share of cells to drop, in [0, 1).
-
-    Returns
-    -------
-    numpy.ndarray
-        Boolean, of the given shape.
-    """
-    count = int(np.prod(shape))
-    words = np.random.Philox(key=seed).random_raw((count + 1) // 2)
-    draws = words.astype("<u8", copy=False).view("<u4")[:count]
-    return (draws >= np.uint32(min(round(rate * 2**32), 2**32 - 1))).reshape(shape)

@@ -37,21 +37,21 @@ class Operation(StrEnum):
     """What a stage computes from the stages it reads."""
 
     GIVEN = auto()
-    POSITION = auto()
+    POSITIONAL_ENCODING = auto()
     ADD = auto()
-    PROJECT = auto()
-    SPLIT = auto()
-    DOT = auto()
+    INPUT_PROJECTION = auto()
+    UNPROJECTED_INPUT = auto()
+    DOT_PRODUCT = auto()
     SCALE = auto()
-    FORBID = auto()
+    MASK_SCORES = auto()
     NORMALISE = auto()
-    AVERAGE = auto()
-    ZERO = auto()
+    UNIFORM_WEIGHTS = auto()
+    MASK_WEIGHTS = auto()
     RENORMALISE = auto()
-    DROP = auto()
-    MIX = auto()
-    JOIN = auto()
-    PROJECT_OUT = auto()
+    DROPOUT = auto()
+    WEIGHTED_SUM = auto()
+    CONCAT_HEADS = auto()
+    OUTPUT_PROJECTION = auto()
     CAPTURED = auto()
 
 
@@ -148,10 +148,10 @@ def _from_input(
 ) -> tuple[Stage, Stage]:
     common = (name, name.capitalize(), symbol, ("head", "token", "d_head"))
     return (
-        Stage(*common, Operation.PROJECT, ("input",), (*HEAD_FIELDS, "d_out", "bias"), (layer,),
-              f"each token's vector times {layer}",
+        Stage(*common, Operation.INPUT_PROJECTION, ("input",),
+              (*HEAD_FIELDS, "d_out", "bias"), (layer,), f"each token's vector times {layer}",
               lambda spec: needed(spec) and _projected(spec)),
-        Stage(*common, Operation.SPLIT, ("input",), HEAD_FIELDS, (),
+        Stage(*common, Operation.UNPROJECTED_INPUT, ("input",), HEAD_FIELDS, (),
               "the input itself, as there is no projection",
               lambda spec: needed(spec) and not _projected(spec)),
     )
@@ -182,8 +182,8 @@ def _normalised(
 TABLE: tuple[Stage, ...] = (
     Stage("embedding", "Embedding", "E", ("token", "d_in"), Operation.GIVEN, (), (), (),
           "one vector a token", _positioned),
-    Stage("position", "Position", "P", ("token", "d_in"), Operation.POSITION, (), ("position",),
-          ("position",), "one vector a place in the text", _positioned),
+    Stage("position", "Position", "P", ("token", "d_in"), Operation.POSITIONAL_ENCODING, (),
+          ("position",), ("position",), "one vector a place in the text", _positioned),
     Stage("input", "Input", "X", ("token", "d_in"), Operation.GIVEN, (), (), (),
           "one vector a token", lambda spec: not _positioned(spec)),
     Stage("input", "Input", "X = E + P", ("token", "d_in"), Operation.ADD,
@@ -191,7 +191,7 @@ TABLE: tuple[Stage, ...] = (
     *_from_input("queries", "Q", "W_query", _compares),
     *_from_input("keys", "K", "W_key", _compares),
     *_from_input("values", "V", "W_value", _always),
-    Stage("scores", "Scores", "QKᵀ", CELLS, Operation.DOT, ("queries", "keys"), (), (),
+    Stage("scores", "Scores", "QKᵀ", CELLS, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
           "each query meets each key in a dot product", _compares),
     _scaled("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature == 1),
@@ -199,35 +199,35 @@ TABLE: tuple[Stage, ...] = (
             lambda spec: spec.scale is Scale.NONE and spec.temperature != 1),
     _scaled("QKᵀ/(√d·T)", "√d and by the temperature T",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature != 1),
-    Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.FORBID, ("scaled",),
+    Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.MASK_SCORES, ("scaled",),
           MASK_FIELDS, (), "forbidden keys get −∞",
           lambda spec: _compares(spec) and _forbids(spec)),
-    Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.FORBID, ("scaled",),
+    Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.MASK_SCORES, ("scaled",),
           ("lengths",), (), "padding gets −∞, as it is no key",
           lambda spec: _compares(spec) and not _forbids(spec) and bool(spec.lengths)),
     *_normalised("unmasked", ", before the mask", _zeroes),
-    Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.AVERAGE, (), ("lengths",), (),
+    Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.UNIFORM_WEIGHTS, (), ("lengths",), (),
           "every key read alike, before the mask",
           lambda spec: not _compares(spec) and _zeroes(spec)),
-    Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.ZERO, ("unmasked",),
+    Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.MASK_WEIGHTS, ("unmasked",),
           MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1", _renormalises),
     *_normalised("weights", "", lambda spec: not _zeroes(spec)),
-    Stage("weights", "Weights", "1/n", CELLS, Operation.AVERAGE, (), MASK_FIELDS, (),
+    Stage("weights", "Weights", "1/n", CELLS, Operation.UNIFORM_WEIGHTS, (), MASK_FIELDS, (),
           "every allowed key read alike", lambda spec: not _compares(spec) and not _zeroes(spec)),
     Stage("weights", "Weights", "÷ row sum", CELLS, Operation.RENORMALISE, ("zeroed",), (), (),
           "what is left divided by its row's sum", _renormalises),
-    Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.ZERO, ("unmasked",),
+    Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.MASK_WEIGHTS, ("unmasked",),
           MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1",
           lambda spec: _zeroes(spec) and not _renormalises(spec)),
-    Stage("dropped", "Dropped", "0 or ×1/(1−p)", CELLS, Operation.DROP, ("weights",),
+    Stage("dropped", "Dropped", "0 or ×1/(1−p)", CELLS, Operation.DROPOUT, ("weights",),
           ("dropout", "dropout_seed", "own_kept", "mode"), (),
           "some weights dropped, the others made larger", lambda spec: spec.drops),
-    Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.MIX,
+    Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.WEIGHTED_SUM,
           ("dropped", "values"), (), (), "each query's weighted sum of the values", _always),
-    Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.JOIN, ("context",),
+    Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.CONCAT_HEADS, ("context",),
           (), (), "the heads' context vectors side by side", _always),
-    Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.PROJECT_OUT, ("concat",), (),
-          ("out_proj",), "the heads mixed by the output projection",
+    Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
+          (), ("out_proj",), "the heads mixed by the output projection",
           lambda spec: spec.output_projection),
 )
 # fmt: on

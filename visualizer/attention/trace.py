@@ -11,14 +11,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from visualizer.attention.cached_tensor import CachedTensor, Index, readable
 from visualizer.attention.head_measures import HeadMeasures, measure
 from visualizer.attention.masks import Masking, allowed_in_text
 from visualizer.attention.stages import Operation, Stage, shape
-from visualizer.attention.tensor_cache import CachedTensor, Index, readable
 from visualizer.attention.weight_transforms import (
     HeadAggregate,
     WeightTransform,
-    fold,
+    aggregate_heads,
     times_value,
     without_first,
 )
@@ -154,7 +154,7 @@ class Trace:
     @cached_property
     def dropout_stage(self) -> str | None:
         """Name of the stage of weights after dropout; None where nothing is dropped."""
-        return next((row.name for row in self.stages if row.operation is Operation.DROP), None)
+        return next((row.name for row in self.stages if row.operation is Operation.DROPOUT), None)
 
     def before_dropout(self, stage: str) -> str | None:
         """Name of the stage that dropout was applied to; None for stages without dropped cells."""
@@ -195,7 +195,9 @@ class Trace:
             return held
         if "head" not in row.dims:
             raise KeyError((stage, by))
-        folded: CachedTensor = held.keep(by, lambda tensor: CachedTensor(fold(tensor, by)))
+        folded: CachedTensor = held.keep(
+            by, lambda tensor: CachedTensor(aggregate_heads(tensor, by))
+        )
         return folded
 
     def _through(self, held: CachedTensor, lens: WeightTransform) -> CachedTensor:

@@ -32,7 +32,7 @@ class WeightTransform(StrEnum):
     TIMES_VALUE = "times-value"
 
 
-def fold(tensor: Tensor, by: HeadAggregate) -> Tensor:
+def aggregate_heads(tensor: Tensor, by: HeadAggregate) -> Tensor:
     """Aggregate [..., head, row, column] to [..., row, column]."""
     return tensor.mean(-3) if by is HeadAggregate.MEAN else tensor.amax(-3)
 

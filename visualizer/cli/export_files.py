@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.console_progress import say
 from visualizer.errors import InputError
 from visualizer.export.formats import format_of
-from visualizer.export.offscreen import drawing, lacking_fonts
+from visualizer.export.offscreen_qt_application import missing_fonts, qt_for_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def write_all(
-    paths: Sequence[Path], shot: Snapshot, look: FigureSettings, teller: ConsoleProgress
+    paths: Sequence[Path],
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    progress: ConsoleProgress,
 ) -> int:
     """Write files of one run; a failed one does not stop the others.
 
@@ -30,18 +33,18 @@ def write_all(
         invalid.
     """
     status = 0
-    with drawing():
+    with qt_for_drawing():
         from visualizer.export.writers import export
 
-        lacking = lacking_fonts(shot, look) if any(map(_has_words, paths)) else ""
+        lacking = missing_fonts(snapshot, figure_settings) if any(map(_has_words, paths)) else ""
         if lacking:
             say(lacking)
         for path in paths:
             try:
-                export(path, shot, look, teller.progress(path.name))
-                teller.written(path.name)
+                export(path, snapshot, figure_settings, progress.progress(path.name))
+                progress.written(path.name)
             except InputError as refused:
-                teller.clear()
+                progress.clear()
                 say(refused.sentence)
                 status = max(status, 1 if refused.field == "export" else 2)
     return status

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from visualizer.console_progress import printable
 from visualizer.errors import InputError, reason_of
-from visualizer.export.formats import format_of, taken
+from visualizer.export.formats import format_of, suffixes
 from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
-from visualizer.session.document_options import text_of
+from visualizer.session.document_builder import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class PrintableParser(argparse.ArgumentParser):
         super().error(printable(message))
 
 
-def said(read: Callable[[str], Value]) -> Callable[[str], Value]:
+def as_argument_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
     """Turn a converter's `InputError` into an argparse error."""
 
     def reads(text: str) -> Value:
@@ -42,7 +42,7 @@ def said(read: Callable[[str], Value]) -> Callable[[str], Value]:
     return reads
 
 
-def whole(low: int, high: float = float("inf")) -> Callable[[str], int]:
+def whole_number(low: int, high: float = float("inf")) -> Callable[[str], int]:
     """Make a converter for whole numbers of a range."""
 
     def read(text: str) -> int:
@@ -58,7 +58,7 @@ def whole(low: int, high: float = float("inf")) -> Callable[[str], int]:
     return read
 
 
-dots = whole(SMALLEST_DPI, LARGEST_DPI)
+dots = whole_number(SMALLEST_DPI, LARGEST_DPI)
 
 
 def rate(text: str) -> float:
@@ -118,5 +118,5 @@ def _begin_of(name: str) -> bytes:
 def file(text: str) -> Path:
     """Check for a file of a format that can be written."""
     if format_of(text) is None:
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a file that ends in {taken()}")
+        raise argparse.ArgumentTypeError(f"got '{text}', takes a file that ends in {suffixes()}")
     return Path(text)

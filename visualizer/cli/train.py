@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.spec import Device
 from visualizer.cli import option_types
-from visualizer.console_progress import (
-    STOPPED,
-    ConsoleProgress,
-    InterruptedRunError,
-    say,
-    stoppable,
-)
+from visualizer.console_progress import ConsoleProgress, say
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_settings import (
@@ -31,6 +25,7 @@ from visualizer.language.training_settings import (
     TrainingSettings,
     problems,
 )
+from visualizer.signal_interruption import STOPPED, InterruptedRunError, stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,13 +91,15 @@ def train_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     made.add_argument("--tokenizer", **_named(Tokenizer, "words for world, else characters"))
     made.add_argument(
-        "--size", type=option_types.whole(*LIMITS["size"]), help="tokens of what is made, about"
+        "--size",
+        type=option_types.whole_number(*LIMITS["size"]),
+        help="tokens of what is made, about",
     )
     usual = TrainingSettings()
     for name, words in _WHOLE.items():
         said = f"{words} ({getattr(usual, name):,})"
         made.add_argument(
-            f"--{name}", type=option_types.whole(*LIMITS[name]), metavar="N", help=said
+            f"--{name}", type=option_types.whole_number(*LIMITS[name]), metavar="N", help=said
         )
     for name, kind in _CHOICES.items():
         made.add_argument(f"--{name}", **_named(kind, getattr(usual, name)))
@@ -182,16 +179,16 @@ def train(arguments: Sequence[str]) -> int:
     if wrong := complaint(options):
         say(wrong)
         return 2
-    teller = TrainingConsoleProgress(is_quiet=options.quiet)
+    progress = TrainingConsoleProgress(is_quiet=options.quiet)
     try:
-        with stoppable(teller):
+        with stoppable(progress.stop):
             opened = _opened(options)
             try:
-                return _train(opened, options, teller)
+                return _train(opened, options, progress)
             finally:
                 opened.close()
     except InputError as refused:
-        teller.clear()
+        progress.clear()
         say(refused.sentence)
         return 1 if refused.field in {"folder", "held", "export"} else 2
 
@@ -209,12 +206,12 @@ def _opened(options: argparse.Namespace) -> OpenRun:
     return opened
 
 
-def _train(opened: OpenRun, options: argparse.Namespace, teller: TrainingConsoleProgress) -> int:
+def _train(opened: OpenRun, options: argparse.Namespace, progress: TrainingConsoleProgress) -> int:
     from visualizer.language.training_run import DivergedError
 
     running = opened.running
     assert running, "a run without its text is not opened"
-    if running.stand.is_ended:
+    if running.state.is_ended:
         say(f"{opened.folder.path} diverged: begin again with a smaller learning rate")
         return 1
     if options.resume and options.steps:
@@ -222,44 +219,44 @@ def _train(opened: OpenRun, options: argparse.Namespace, teller: TrainingConsole
     for notice in opened.about.notices:
         say(notice)
     try:
-        _advance(running, teller)
+        _advance(running, progress)
     except DivergedError as diverged:
-        teller.clear()
+        progress.clear()
         say(diverged.sentence)
         return 1
     except InputError as refused:  # out of memory
         running.save()
-        teller.clear()
+        progress.clear()
         say(refused.sentence)
         return 1
-    teller.clear()
-    if running.notice and not teller.asked:
+    progress.clear()
+    if running.notice and not progress.asked:
         running.save()  # there may be room by now
     if running.notice:
         say(running.notice)
-    if teller.asked and not running.is_done:
+    if progress.asked and not running.is_done:
         say(f"stopped at step {running.step:,}; --resume {opened.folder.path} goes on")
-        return teller.asked.status
+        return progress.asked.status
     _summarize(opened, running)
     return 1 if running.notice else 0
 
 
-def _advance(running: TrainingRun, teller: TrainingConsoleProgress) -> None:
+def _advance(running: TrainingRun, progress: TrainingConsoleProgress) -> None:
     """Train until complete, or until a signal or a window requests a stop."""
     from visualizer.language.training_progress import TrainingSpeed
 
     pace, told_at, quarters = TrainingSpeed(), 0.0, set(range(5))
-    while not running.is_done and not teller.asked:
+    while not running.is_done and not progress.asked:
         running.advance()
         now = time.monotonic()
         pace.add(running.settings.batch * running.settings.block, now)
         if now - told_at > TOLD_EVERY_S:
             told_at = now
             done, of = running.step, running.settings.steps
-            teller.count(_said(running, pace), done, of, quarters)
+            progress.count(_said(running, pace), done, of, quarters)
             if running.folder.stop.exists():
-                teller.stop(signal.SIGTERM, None)
-    if teller.asked and not running.is_done:
+                progress.stop(signal.SIGTERM, None)
+    if progress.asked and not running.is_done:
         running.save()
 
 

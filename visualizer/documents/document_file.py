@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from visualizer.documents.recorded_traces import is_of, taken, trace_members
-from visualizer.documents.schema_migrations import CODING, SCHEMA, lasting, migrated
+from visualizer.documents.document_schema import CODING, without_passing_fields
+from visualizer.documents.recorded_run_archive import (
+    is_computed_from,
+    take_recorded_run,
+    trace_members,
+)
+from visualizer.documents.schema_migrations import SCHEMA, migrated
 from visualizer.documents.validation import check_saved
 from visualizer.errors import InputError, reason_of
 from visualizer.session.document import Document
@@ -29,8 +34,8 @@ from visualizer.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from visualizer.attention.recorded_numbers import RecordedNumbers
     from visualizer.attention.run import Run
+    from visualizer.attention.saved_run_numbers import RecordedNumbers
 
 __all__ = ["SCHEMA", "SUFFIX", "SavedDocument", "document_bytes", "read_document", "write_document"]
 
@@ -54,7 +59,7 @@ class SavedDocument:
     ----------
     view : View
         The view as `lasting` returns it. A comparison with a kept side A has its document but not
-        its run, which `visualizer.services.restore_document` adds.
+        its run, which `visualizer.document_services.restore_document` adds.
     recorded : RecordedNumbers or None
         The document's numbers as computed where it was saved.
     kept : RecordedNumbers or None
@@ -102,7 +107,7 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
             "schema": SCHEMA,
             "program": __version__,
             "document": CODING.encode(document, Document, "document", members),
-            "view": CODING.encode(lasting(view), View, "view", members),
+            "view": CODING.encode(without_passing_fields(view), View, "view", members),
         }
         texts = {_TREE: _json(tree)}
         arrays = {
@@ -116,11 +121,16 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
 
 
 def _runs(document: Document, view: View, run: Run | None) -> Iterator[tuple[str, Run]]:
-    if run is None or not is_of(run, document):
+    if run is None or not is_computed_from(run, document):
         return
     yield "trace", run
     compared = view.comparison
-    if compared and compared.kept and compared.document and is_of(compared.kept, compared.document):
+    if (
+        compared
+        and compared.kept
+        and compared.document
+        and is_computed_from(compared.kept, compared.document)
+    ):
         yield "kept", compared.kept
 
 
@@ -169,9 +179,9 @@ def read_document(file: BinaryIO) -> SavedDocument:
         document = CODING.decode(tree["document"], Document, "document", given)
         view = CODING.decode(tree["view"], View, "view", given)
         check_saved(document, view)
-        recorded = taken("trace", document, texts, arrays)
+        recorded = take_recorded_run("trace", document, texts, arrays)
         of_a = view.comparison.document if view.comparison else None
-        kept = taken("kept", of_a, texts, arrays) if of_a else None
+        kept = take_recorded_run("kept", of_a, texts, arrays) if of_a else None
         if left := [*given, *texts, *arrays]:
             raise DamagedError(f"has something in it that belongs to nothing: “{left[0]}”.")
     return SavedDocument(document, view, recorded, kept)

@@ -9,21 +9,22 @@ inside a PDF), as QPdfWriter writes them: in one stream, compressed or not.
 
 from __future__ import annotations
 
-import base64
 import io
-import re
 import stat
-import zlib
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from visualizer.documents.document_file import SavedDocument, read_document
+from visualizer.documents.embedded_document import (
+    MARKER,
+    PNG_SIGNATURE,
+    find_embedded_document,
+    is_web_page,
+)
 from visualizer.errors import InputError
 from visualizer.storage.archive import MOST_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from visualizer.session.document import Document
@@ -43,137 +44,8 @@ class DocumentChange:
     notice: str = ""
 
 
-KEYWORD = "attention-visualizer"
-"""Keyword of the PNG text chunk that holds the document."""
-NAMESPACE = "https://attention-visualizer.invalid/document"
-"""Namespace of the SVG element that holds the document."""
-ATTACHMENT = "document.attention"
-"""Name of the file attached to a PDF."""
-MARKER = b"attention-visualizer document\n"
-"""First bytes of the file attached to a PDF."""
-
 MOST_PICTURE = 2**28
 """Largest size of a picture that is searched, in bytes."""
-_MOST_INSIDE = 2**27
-_MOST_STREAMS = 20_000
-_PNG = b"\x89PNG\r\n\x1a\n"
-_OPENED = f'<document xmlns="{NAMESPACE}" encoding="base64">'.encode()
-_CLOSED = b"</document>"
-_IN_PAGE = b'<script type="application/octet-stream" id="document">'
-_PAGE_ENDS = b"</script>"
-
-
-# ------------------------------------------------------------------------------ for writers
-
-
-def as_text(document: bytes) -> str:
-    """Encode a document file as the content of a PNG text chunk."""
-    return base64.b64encode(document).decode()
-
-
-def as_metadata(document: bytes) -> str:
-    """Encode a document file as an SVG ``metadata`` element."""
-    return f"<metadata>{_OPENED.decode()}{as_text(document)}{_CLOSED.decode()}</metadata>"
-
-
-def as_script(document: bytes) -> str:
-    """Encode a document file as a ``script`` element of a web page."""
-    return f"{_IN_PAGE.decode()}{as_text(document)}{_PAGE_ENDS.decode()}"
-
-
-def as_attachment(document: bytes) -> bytes:
-    """Encode a document file as the file attached to a PDF."""
-    return MARKER + base64.b64encode(document) + b"\n"
-
-
-# ------------------------------------------------------------------------------ finding
-
-
-def found(data: bytes) -> bytes | None:
-    """Return the document file embedded in a picture, a web page or a PDF attachment."""
-    if data.startswith(_PNG):
-        written = _in_png(data)
-    elif data.startswith(b"%PDF"):
-        written = _in_pdf(data)
-    elif data.startswith(MARKER):
-        written = data[len(MARKER) :]
-    elif _is_page(data):
-        written = _between(data, _IN_PAGE, _PAGE_ENDS)
-    elif b"<svg" in data[:4096]:
-        written = _between(data, _OPENED, _CLOSED)
-    else:
-        written = None
-    return None if written is None else _decoded(written)
-
-
-def _decoded(written: bytes) -> bytes | None:
-    try:
-        return base64.b64decode(b"".join(written.split()), validate=True)
-    except ValueError:
-        return None
-
-
-def _in_png(data: bytes) -> bytes | None:
-    keyword = KEYWORD.encode() + b"\0"
-    for kind, content in _chunks(data):
-        if content.startswith(keyword) and kind in _PNG_TEXTS:
-            return _PNG_TEXTS[kind](content[len(keyword) :])
-    return None
-
-
-def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    at = len(_PNG)
-    while at + 12 <= len(data):
-        length = int.from_bytes(data[at : at + 4], "big")
-        yield data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
-        at += 12 + length
-
-
-def _international(content: bytes) -> bytes | None:
-    """Read an iTXt chunk after its keyword: two flags, language, translated keyword, text."""
-    is_compressed, parts = content[:1] == b"\1", content[2:].split(b"\0", 2)
-    if len(parts) < 3:
-        return None
-    return _inflated(parts[2]) if is_compressed else parts[2]
-
-
-_PNG_TEXTS: dict[bytes, Callable[[bytes], bytes | None]] = {
-    b"tEXt": lambda content: content,
-    b"zTXt": lambda content: _inflated(content[1:]),
-    b"iTXt": _international,
-}
-
-
-def _inflated(packed: bytes, most: int = _MOST_INSIDE) -> bytes | None:
-    try:
-        return zlib.decompressobj().decompress(packed, most)
-    except zlib.error:
-        return None
-
-
-def _is_page(data: bytes) -> bool:
-    return data[:64].lstrip().lower().startswith(b"<!doctype html")
-
-
-def _between(data: bytes, opened: bytes, closed: bytes) -> bytes | None:
-    start = data.find(opened)
-    end = data.find(closed, start)
-    return None if start < 0 or end < 0 else data[start + len(opened) : end]
-
-
-def _in_pdf(data: bytes) -> bytes | None:
-    for stream in islice(re.finditer(rb"stream\r?\n", data), _MOST_STREAMS):
-        start = stream.end()
-        content: bytes | None = data[start : start + len(MARKER)]
-        if content == MARKER:
-            content = data[start : data.find(b"\n", start + len(MARKER))]
-        # The first bytes identify the stream; no other stream is decompressed.
-        elif _inflated(data[start : start + 256], len(MARKER)) == MARKER:
-            content = _inflated(data[start : start + _MOST_INSIDE])
-        else:
-            continue
-        return content[len(MARKER) :] if content else None
-    return None
 
 
 # ------------------------------------------------------------------------------ opening
@@ -204,10 +76,10 @@ def open_document(path: Path) -> SavedDocument:
 
 
 def _in_picture(path: Path, data: bytes) -> SavedDocument:
-    document = found(data)
+    document = find_embedded_document(data)
     if document is None:
-        kinds = (_PNG, b"%PDF", MARKER)
-        is_known = data.startswith(kinds) or _is_page(data) or b"<svg" in data[:4096]
+        kinds = (PNG_SIGNATURE, b"%PDF", MARKER)
+        is_known = data.startswith(kinds) or is_web_page(data) or b"<svg" in data[:4096]
         what = "has no document in it" if is_known else "is no document of Attention Visualizer"
         hint = "Open a file that was saved or a picture that was exported by the program."
         raise InputError("open", f"“{path.name}” {what}. {hint}")

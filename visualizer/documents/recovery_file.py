@@ -90,7 +90,10 @@ def _new_lock(folder: Path) -> FileLock:
     while True:
         try:
             return FileLock(folder / f"{secrets.token_hex(8)}{_LOCK}")
-        except (BlockingIOError, FileNotFoundError):  # another program's `left_behind` was faster
+        except (
+            BlockingIOError,
+            FileNotFoundError,
+        ):  # another program's `recovery_files_of_crashes` was faster
             if not folder.is_dir():
                 raise
 
@@ -138,7 +141,7 @@ class RecoveredDocument:
             self.file.unlink(missing_ok=True)
 
 
-def left_behind(folder: Path) -> list[RecoveredDocument]:
+def recovery_files_of_crashes(folder: Path) -> list[RecoveredDocument]:
     """List the recovery files of crashed programs, newest first.
 
     Files of running programs, this one included, are left out. Stale locks are removed.

@@ -16,9 +16,9 @@ from visualizer.attention.spec import LARGEST
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT
+from visualizer.session.line_options import FOLLOWS
 from visualizer.session.timeline import ORDER, SPEEDS
 from visualizer.session.view_changes import LONGEST as LONGEST_TRAIL
-from visualizer.session.view_options import FOLLOWS
 from visualizer.storage.json_coding import LONGEST, DamagedError, shown
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from visualizer.attention.captured import CapturedAttention
     from visualizer.attention.spec import BooleanMatrix, NumberMatrix
     from visualizer.session.cell_address import Cell
+    from visualizer.session.colour_options import ColourOptions
     from visualizer.session.comparison import Comparison
     from visualizer.session.document import Document
     from visualizer.session.view import View
-    from visualizer.session.view_options import ColourOptions
 
 Claim = tuple[bool, str]
 """Whether a condition holds, and the subject of the message if it does not."""

@@ -25,14 +25,14 @@ def instruction(run: Run, guess: Prediction) -> str:
     title = run.trace.stage(guess.stage).nouns
     marks = f" {format_count(len(guess.marks), 'mark')} so far." if guess.marks else ""
     if guess.question is PredictionQuestion.ZERO:
-        asked = f"Which {title} will be {_nothing(run, guess)}?"
-        return f"{asked} Click them, or walk there and press Enter; then reveal.{marks}"
-    asked = f"In a row of your choice, which of the {title} will be largest?"
-    return f"{asked} Click it, or walk there and press Enter.{marks}"
+        question = f"Which {title} will be {_nothing(run, guess)}?"
+        return f"{question} Click them, or walk there and press Enter; then reveal.{marks}"
+    question = f"In a row of your choice, which of the {title} will be largest?"
+    return f"{question} Click it, or walk there and press Enter.{marks}"
 
 
 def _nothing(run: Run, guess: Prediction) -> str:
-    is_forbidden = run.trace.stage(guess.stage).operation is Operation.FORBID
+    is_forbidden = run.trace.stage(guess.stage).operation is Operation.MASK_SCORES
     return "−∞" if is_forbidden else "0"
 
 

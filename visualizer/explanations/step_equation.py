@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from visualizer.attention.explain import explain
-from visualizer.explanations.equation_line import EquationLine, EquationPart
+from visualizer.explanations.equation_terms import EquationPart, EquationTermWriter
 from visualizer.explanations.operation_registry import TEXTS
 from visualizer.number_format import format_number
 from visualizer.session.timeline import described_cell
@@ -37,8 +37,8 @@ class Equation:
     @property
     def plain(self) -> str:
         """The line without marks."""
-        told = "".join(part.text for part in self.parts)
-        return " = ".join(filter(None, (self.left, told, self.result)))
+        terms = "".join(part.text for part in self.parts)
+        return " = ".join(filter(None, (self.left, terms, self.result)))
 
 
 def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation:
@@ -46,7 +46,7 @@ def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation
     trace = run.trace
     place = described_cell(run, leading, step, head)
     explanation = explain(trace, step.stage, (*leading, *place))
-    written = TEXTS[explanation.stage.operation].equation(EquationLine(trace, explanation))
+    written = TEXTS[explanation.stage.operation].equation(EquationTermWriter(trace, explanation))
     parts = tuple(
         EquationPart("".join(part.text for part in alike), is_lit)
         for is_lit, alike in groupby(written.parts, lambda part: part.is_lit)

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QProgressBar, QSizePolicy, QToolButton, QWidget
 from visualizer.errors import InputError
 from visualizer.export import export_settings
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.formats import named
+from visualizer.export.formats import with_suffix
 from visualizer.number_format import format_count
 from visualizer.progress_callback import CancelledError
 from visualizer.session.worker import Worker
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
     from visualizer.export.figures.clipboard_figure import ClipboardFigure
     from visualizer.progress_callback import Progress
     from visualizer.session.screen import Snapshot
-    from visualizer.session.view_options import CodeDialect
+    from visualizer.session.view import CodeDialect
     from visualizer.session.workspace import Workspace
 
 
-def load_wish() -> ExportSettings:
+def load_export_settings() -> ExportSettings:
     """Load the last export settings; defaults where none or invalid ones are stored."""
     return export_settings.settings_from_json(str(QSettings().value(EXPORT, "")))
 
 
-def save_wish(wish: ExportSettings) -> None:
+def save_export_settings(settings: ExportSettings) -> None:
     """Store the export settings."""
-    QSettings().setValue(EXPORT, export_settings.settings_to_json(wish))
+    QSettings().setValue(EXPORT, export_settings.settings_to_json(settings))
 
 
 DIALOG = ("visualizer.export.dialog.preview_controller", "visualizer.export.dialog.dialog")
@@ -86,11 +86,11 @@ class ExportRunner(QObject):
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
 
-    def ask(self, path: Path, shot: Snapshot, look: FigureSettings) -> None:
+    def ask(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
         """Write a file, unless something is being written."""
         from visualizer.export.writers import export  # large, and not needed before
 
-        self.ask_to_write(partial(export, path, shot, look))
+        self.ask_to_write(partial(export, path, snapshot, figure_settings))
 
     def ask_to_write(self, write: Callable[[Progress], Path]) -> None:
         """Call a function that writes a file, unless something is being written.
@@ -102,11 +102,11 @@ class ExportRunner(QObject):
         """
         self._ask(partial(write, self._tell), "Exporting…")
 
-    def ask_for_picture(self, shot: Snapshot, look: FigureSettings) -> None:
+    def ask_for_picture(self, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
         """Copy a figure to the clipboard, unless something is being written."""
-        from visualizer.export.figures.clipboard_figure import copied
+        from visualizer.export.figures.clipboard_figure import clipboard_figure
 
-        self._ask(partial(copied, shot, look, self._tell), "Copying…")
+        self._ask(partial(clipboard_figure, snapshot, figure_settings, self._tell), "Copying…")
 
     def ask_for_script(self, run: Run, dialect: CodeDialect) -> None:
         """Copy a script to the clipboard, unless something is being written."""
@@ -188,7 +188,7 @@ class ExportController(QObject):
         self._workspace, self._window, self._title = workspace, window, title
         self._theme = LIGHT
         self.exporter, self.saving = ExportRunner(self), ExportProgressWidget()
-        self.wish = load_wish()
+        self.settings = load_export_settings()
         self.folder = Path.home()
         self.dialog: ExportDialog | None = None
         self._is_closed = False
@@ -223,14 +223,14 @@ class ExportController(QObject):
             self._loader.ask(_load_dialog)
 
     def _open_dialog(self) -> None:
-        shot = self._workspace.shot
-        if shot is None or self.dialog is not None or self._is_closed:
+        snapshot = self._workspace.snapshot
+        if snapshot is None or self.dialog is not None or self._is_closed:
             return
         from visualizer.export.dialog.dialog import ExportDialog
 
-        wish = _titled(self.wish, "", self._title())
-        dialog = ExportDialog(shot, wish, self._theme, self.previewer, self._window)
-        dialog.wished.connect(self._remember)
+        settings = _titled(self.settings, "", self._title())
+        dialog = ExportDialog(snapshot, settings, self._theme, self.previewer, self._window)
+        dialog.settingsChanged.connect(self._remember)
         dialog.saveWanted.connect(self._ask_where)
         dialog.copyWanted.connect(self._copy)
         dialog.finished.connect(self._forget_dialog)
@@ -242,8 +242,8 @@ class ExportController(QObject):
 
     def copy_picture(self) -> None:
         """Copy the shown figure to the clipboard, as pixels and as SVG."""
-        if shot := self._workspace.shot:
-            self.exporter.ask_for_picture(shot, FigureSettings(title=self._title()))
+        if snapshot := self._workspace.snapshot:
+            self.exporter.ask_for_picture(snapshot, FigureSettings(title=self._title()))
 
     def copy_script(self) -> None:
         """Copy a script that recomputes the numbers to the clipboard."""
@@ -284,28 +284,30 @@ class ExportController(QObject):
 
     # ------------------------------------------------------------------ dialog
 
-    def _remember(self, wish: ExportSettings) -> None:
-        self.wish = _titled(wish, self._title(), "")  # the next figure may show something else
-        save_wish(wish)
+    def _remember(self, settings: ExportSettings) -> None:
+        self.settings = _titled(
+            settings, self._title(), ""
+        )  # the next figure may show something else
+        save_export_settings(settings)
 
     def _forget_dialog(self) -> None:
         self.dialog = None
 
-    def _copy(self, wish: ExportSettings) -> None:
+    def _copy(self, settings: ExportSettings) -> None:
         if self.dialog:
-            self.exporter.ask_for_picture(self.dialog.shot, wish.asked)
+            self.exporter.ask_for_picture(self.dialog.snapshot, settings.figure_settings)
 
-    def _ask_where(self, wish: ExportSettings) -> None:
+    def _ask_where(self, settings: ExportSettings) -> None:
         if self.dialog:
-            ask_for_file(self.dialog, wish, self.folder, self._save)
+            ask_for_file(self.dialog, settings, self.folder, self._save)
 
     def _save(self, name: str) -> None:
         if self.dialog:
-            wish = self.dialog.wish
-            path = named(name, f"(*{wish.suffix})")
+            settings = self.dialog.settings
+            path = with_suffix(name, f"(*{settings.suffix})")
             self.folder = path.parent
-            named_so = replace(wish, suffix=path.suffix.lower())
-            self.exporter.ask(path, self.dialog.shot, named_so.asked)
+            named_so = replace(settings, suffix=path.suffix.lower())
+            self.exporter.ask(path, self.dialog.snapshot, named_so.figure_settings)
             self.dialog.accept()
 
     def _show_working(self) -> None:
@@ -321,18 +323,18 @@ def _load_dialog() -> None:
         import_module(name)
 
 
-def _titled(wish: ExportSettings, before: str, title: str) -> ExportSettings:
+def _titled(settings: ExportSettings, before: str, title: str) -> ExportSettings:
     """Return settings with another title, if their title is unchanged."""
-    is_so = wish.look.title == before
-    return replace(wish, look=replace(wish.look, title=title)) if is_so else wish
+    is_so = settings.look.title == before
+    return replace(settings, look=replace(settings.look, title=title)) if is_so else settings
 
 
 def ask_for_file(
-    parent: QWidget, wish: ExportSettings, folder: Path, answer: Callable[[str], object]
+    parent: QWidget, settings: ExportSettings, folder: Path, answer: Callable[[str], object]
 ) -> None:
     """Ask for a file's name; an existing file is replaced only after confirmation."""
-    words = f"{wish.format.words} (*{wish.suffix})"
-    ask_save_path(parent, "Export", folder / f"attention{wish.suffix}", words, answer)
+    words = f"{settings.format.words} (*{settings.suffix})"
+    ask_save_path(parent, "Export", folder / f"attention{settings.suffix}", words, answer)
 
 
 LINE = (120, 4)

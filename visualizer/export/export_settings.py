@@ -116,28 +116,32 @@ class ExportSettings:
         return FILM_EXTENTS if self.format.kind is FormatKind.FILM else EXTENTS
 
     @property
-    def asked(self) -> FigureSettings:
+    def figure_settings(self) -> FigureSettings:
         """The effective figure settings: defaults for fields that this format does not use."""
-        look = replace(
+        figure_settings = replace(
             FigureSettings(), **{name: getattr(self.look, name) for name in self.deciding}
         )
-        if look.extent in self.extents:
-            return look
-        return replace(look, extent=_HEADS_OF[look.extent])
+        if figure_settings.extent in self.extents:
+            return figure_settings
+        return replace(figure_settings, extent=_HEADS_OF[figure_settings.extent])
 
 
-def preset_of(look: FigureSettings) -> str:
+def preset_of(figure_settings: FigureSettings) -> str:
     """Return the preset whose size the settings have."""
-    return next((name for name, one in PRESETS.items() if _size(one) == _size(look)), OWN)
+    return next(
+        (name for name, one in PRESETS.items() if _size(one) == _size(figure_settings)), OWN
+    )
 
 
-def sized_as(look: FigureSettings, preset: str) -> FigureSettings:
+def sized_as(figure_settings: FigureSettings, preset: str) -> FigureSettings:
     """Apply the size and colours of a preset; the content stays."""
-    return replace(look, **_size(PRESETS[preset])) if preset in PRESETS else look
+    return (
+        replace(figure_settings, **_size(PRESETS[preset])) if preset in PRESETS else figure_settings
+    )
 
 
-def _size(look: FigureSettings) -> dict[str, Any]:
-    return {name: getattr(look, name) for name in _SIZE}
+def _size(figure_settings: FigureSettings) -> dict[str, Any]:
+    return {name: getattr(figure_settings, name) for name in _SIZE}
 
 
 def size_in_words(width: float, height: float, dpi: float | None) -> str:
@@ -165,9 +169,9 @@ _CODING = JsonCoding(
 )  # a title belongs to one figure
 
 
-def settings_to_json(wish: ExportSettings) -> str:
+def settings_to_json(settings: ExportSettings) -> str:
     """Write export settings as JSON."""
-    return json.dumps(_CODING.encode(wish, ExportSettings, "wish", {}))
+    return json.dumps(_CODING.encode(settings, ExportSettings, "wish", {}))
 
 
 def settings_from_json(text: str) -> ExportSettings:
@@ -180,14 +184,14 @@ def settings_from_json(text: str) -> ExportSettings:
     return found if is_known and _is_possible(found.look) else ExportSettings()
 
 
-def _is_possible(look: FigureSettings) -> bool:
-    height = SHORTEST_MM if look.height_mm is None else look.height_mm
+def _is_possible(figure_settings: FigureSettings) -> bool:
+    height = SHORTEST_MM if figure_settings.height_mm is None else figure_settings.height_mm
     return (
-        SHORTEST_MM <= look.width_mm <= LONGEST_MM
+        SHORTEST_MM <= figure_settings.width_mm <= LONGEST_MM
         and SHORTEST_MM <= height <= LONGEST_MM
-        and LEAST_DPI <= look.dpi <= MOST_DPI
-        and LEAST_POINTS <= look.points <= MOST_POINTS
-        and _is_film(look.film)
+        and LEAST_DPI <= figure_settings.dpi <= MOST_DPI
+        and LEAST_POINTS <= figure_settings.points <= MOST_POINTS
+        and _is_film(figure_settings.film)
     )
 
 

@@ -84,7 +84,7 @@ def format_of(name: str) -> ExportFormat | None:
     return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
 
 
-def why_not(suffix: str) -> str:
+def why_not_writable(suffix: str) -> str:
     """Say why a format cannot be written here; empty where it can."""
     needs = next(each.needs for each in FORMATS if each.suffix == suffix)
     if not needs or find_spec(needs):
@@ -93,14 +93,14 @@ def why_not(suffix: str) -> str:
     return f"{name} needs the package {needs}: pip install 'attention-visualizer[film]'"
 
 
-def named(name: str, chosen: str) -> Path:
+def with_suffix(name: str, chosen: str) -> Path:
     """Return a file's path; a name without a suffix gets that of the chosen filter."""
     path = Path(name)
     suffix = next((each.suffix for each in FORMATS if f"*{each.suffix}" in chosen), ".png")
     return path if path.suffix else path.with_suffix(suffix)
 
 
-def taken(formats: tuple[ExportFormat, ...] = FORMATS) -> str:
+def suffixes(formats: tuple[ExportFormat, ...] = FORMATS) -> str:
     """List the suffixes in words."""
     *others, last = (each.suffix for each in formats)
     return f"{', '.join(others)} or {last}" if others else last

@@ -66,7 +66,7 @@ def size_of(text: str) -> FigureSize:
     return FigureSize(float(area[1]), float(area[3]), area[4])
 
 
-def figure_look(
+def figure_settings(
     size: str | None = None,
     *,
     layout: FigureExtent | None = None,
@@ -88,16 +88,17 @@ def figure_look(
     InputError
         When an option is invalid.
     """
-    look = SIZES.get(size or "", FigureSettings())
+    settings = SIZES.get(size or "", FigureSettings())
     given = {"extent": layout, "paper": theme, "dpi": dpi}
-    look = replace(look, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
-    if not SMALLEST_DPI <= look.dpi <= LARGEST_DPI:
+    chosen = {name: value for name, value in given.items() if value is not None}
+    settings = replace(settings, **chosen)  # type: ignore[arg-type]
+    if not SMALLEST_DPI <= settings.dpi <= LARGEST_DPI:
         sentence = f"A figure has {SMALLEST_DPI} to {LARGEST_DPI:,} pixels an inch."
         raise InputError("dpi", sentence)
     if size and size not in SIZES:
-        width, height = size_of(size).mm(look.dpi)
-        look = replace(look, width_mm=width, height_mm=height, is_trimmed=False)
-    return replace(look, title=title, has_caption=has_caption, film=film or FilmSettings())
+        width, height = size_of(size).mm(settings.dpi)
+        settings = replace(settings, width_mm=width, height_mm=height, is_trimmed=False)
+    return replace(settings, title=title, has_caption=has_caption, film=film or FilmSettings())
 
 
 def span_of(text: str) -> tuple[Place, str]:

@@ -9,20 +9,20 @@ from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
 from visualizer.export.data import (
     csv_writer,
+    export_matrix,
     json_writer,
     markdown_writer,
-    matrices,
     npz_writer,
     parameters_safetensors_writer,
 )
-from visualizer.export.figure_framing import framed
-from visualizer.export.figures.document_attachment import carried
+from visualizer.export.figure_extent import view_of_figure
+from visualizer.export.figures.document_attachment import attached_document
 from visualizer.export.figures.figure_page import THEMES, figure_within
 from visualizer.export.figures.png_writer import write_png
 from visualizer.export.figures.svg_pdf_writer import write_pdf, write_svg
 from visualizer.export.figures.webpage_writer import room_for, write_webpage
 from visualizer.export.films.film_writer import write_film
-from visualizer.export.formats import format_of, taken, why_not
+from visualizer.export.formats import format_of, suffixes, why_not_writable
 from visualizer.progress_callback import Progress, no_progress, part_of_progress
 from visualizer.storage import atomic_file
 from visualizer.version import __version__
@@ -37,38 +37,52 @@ if TYPE_CHECKING:
     Write = Callable[[Snapshot, FigureSettings, BinaryIO, Progress], object]
 
 
-def _webpage(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
+def _webpage(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
     progress(0, 10)
-    figure = figure_within(shot, look, room_for)
-    theme, document = THEMES[look.paper], carried(shot, look)
+    figure = figure_within(snapshot, figure_settings, room_for)
+    theme, document = THEMES[figure_settings.paper], attached_document(snapshot, figure_settings)
     tell = part_of_progress(progress, 20, 100)
     write_webpage(figure.board, figure.name, figure.caption, theme, file, document, tell)
 
 
-def _npz(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
-    npz_writer.npz(shot.run, file, progress)
+def _npz(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
+    npz_writer.npz(snapshot.run, file, progress)
 
 
-def _csv(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
-    seen = matrices.shown(framed(shot, look))
-    csv_writer.write_csv(shot.run, seen, file, progress)
+def _csv(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
+    seen = export_matrix.shown_matrices(view_of_figure(snapshot, figure_settings))
+    csv_writer.write_csv(snapshot.run, seen, file, progress)
 
 
-def _markdown(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
-    seen = matrices.shown(framed(shot, look))
-    markdown_writer.write_markdown(shot.run, seen, file, progress)
+def _markdown(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
+    seen = export_matrix.shown_matrices(view_of_figure(snapshot, figure_settings))
+    markdown_writer.write_markdown(snapshot.run, seen, file, progress)
 
 
-def _json(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
-    json_writer.write_json(shot.run, __version__, file, progress)
+def _json(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
+    json_writer.write_json(snapshot.run, __version__, file, progress)
 
 
-def _safetensors(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
-    parameters_safetensors_writer.write_safetensors(shot.run, file)
+def _safetensors(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
+    parameters_safetensors_writer.write_safetensors(snapshot.run, file)
 
 
-def _document(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
-    write_document(file, shot.document, shot.view)
+def _document(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
+    write_document(file, snapshot.document, snapshot.view)
 
 
 WRITERS: dict[str, Write] = {
@@ -87,7 +101,10 @@ WRITERS: dict[str, Write] = {
 
 
 def export(
-    path: Path, shot: Snapshot, look: FigureSettings, progress: Progress = no_progress
+    path: Path,
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    progress: Progress = no_progress,
 ) -> Path:
     """Write a snapshot in the format of the file's suffix.
 
@@ -104,9 +121,9 @@ def export(
     """
     known = format_of(path.name)
     if known is None:
-        raise InputError("export", f"“{path.suffix}” is no format to export. Use {taken()}.")
-    if lacking := why_not(known.suffix):
+        raise InputError("export", f"“{path.suffix}” is no format to export. Use {suffixes()}.")
+    if lacking := why_not_writable(known.suffix):
         raise InputError("export", lacking)
     write = WRITERS[known.suffix]
-    atomic_file.write(path, lambda file: write(shot, look, file, progress))
+    atomic_file.write(path, lambda file: write(snapshot, figure_settings, file, progress))
     return path

@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QImage
 from visualizer.heatmap.panel_colour_scale import counted
 from visualizer.resources import resource
 from visualizer.session.colour_maps import AUTOMATIC, MapKind
-from visualizer.session.view_options import ColourCurve, ColourLimits
+from visualizer.session.colour_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
     from visualizer.heatmap.model import Heatmap
@@ -63,7 +63,7 @@ def light_entries(name: str, theme: Theme) -> np.ndarray:
     return light
 
 
-def entries(heatmap: Heatmap) -> np.ndarray:
+def colour_indices(heatmap: Heatmap) -> np.ndarray:
     """Return the colour index of each cell, uint8 [row, column]."""
     chosen = _position(heatmap) * LARGEST + 0.5
     is_finite = bool(np.isfinite(chosen).all())

@@ -13,29 +13,29 @@ import numpy as np
 from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
 from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.heatmap.board import PanelSource, forbidden_by, overview_of, present_board
+from visualizer.heatmap.board_presenter import PanelSource, forbidden_by, overview_of, present_board
 from visualizer.heatmap.model import Board
 from visualizer.heatmap.panel_colour_scale import SHORT, change_colour
 from visualizer.number_format import format_count
 from visualizer.session.cell_address import ComparedSide
+from visualizer.session.colour_options import ColourLimits
 from visualizer.session.compared_tensors import (
     ROUNDING,
     change_of,
     largest_change,
-    mean_held,
+    mean_tensor,
     mismatch,
     signed,
     size_of,
 )
 from visualizer.session.comparison import ComparisonKind
-from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.attention.tensor_cache import CachedTensor
     from visualizer.attention.weight_transforms import HeadAggregate
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.comparison import Comparison
@@ -59,9 +59,14 @@ class SidePanelSource(PanelSource):
     """
 
     def __init__(
-        self, resolved: Resolved, stage: Stage, whose: Whose, part: ComparedSide, other: Run | None
+        self,
+        resolved: Resolved,
+        stage: Stage,
+        head_or_aggregate: Whose,
+        part: ComparedSide,
+        other: Run | None,
     ) -> None:
-        super().__init__(resolved, stage, *whose)
+        super().__init__(resolved, stage, *head_or_aggregate)
         self.part, self.title = part, f"{stage.title} {LETTERS[part]}"
         self.is_alone = other is None and part is ComparedSide.A
         self.live = other if other and part is ComparedSide.A else self.run
@@ -95,7 +100,7 @@ class SamplePanelSource(PanelSource):
         self, resolved: Resolved, stage: Stage, head: int, comparison: Comparison, title: str
     ) -> None:
         super().__init__(resolved, stage, head, None, lens=WeightTransform.PLAIN)
-        run, mean = self.run, mean_held(self.run, comparison)
+        run, mean = self.run, mean_tensor(self.run, comparison)
         names = ("weights", "dropped")
         self.title = title
         self.beside = (*(run.trace.holding(name) for name in names), mean)
@@ -114,7 +119,7 @@ class MeanPanelSource(SamplePanelSource):
         self, resolved: Resolved, stage: Stage, head: int, comparison: Comparison, title: str
     ) -> None:
         super().__init__(resolved, stage, head, comparison, title)
-        self.held = mean_held(self.run, comparison)
+        self.held = mean_tensor(self.run, comparison)
 
     def _before(self) -> CachedTensor | None:
         return None
@@ -126,18 +131,23 @@ class ChangePanelSource(PanelSource):
     part = ComparedSide.CHANGE
 
     def __init__(
-        self, resolved: Resolved, stage: Stage, whose: Whose, comparison: Comparison, title: str
+        self,
+        resolved: Resolved,
+        stage: Stage,
+        head_or_aggregate: Whose,
+        comparison: Comparison,
+        title: str,
     ) -> None:
         is_sampled = comparison.against is ComparisonKind.SAMPLES
         super().__init__(
-            resolved, stage, *whose, lens=WeightTransform.PLAIN if is_sampled else None
+            resolved, stage, *head_or_aggregate, lens=WeightTransform.PLAIN if is_sampled else None
         )
         self.comparison, self.title = comparison, title
         self.size = size_of(resolved, stage.name, self.by)
         self.held, before = change_of(resolved, stage.name, self.by)
         if comparison.against is ComparisonKind.HEAD:
             self.index = before
-            self.whole = (*before, *self.look.cells)
+            self.whole = (*before, *self.extent.cells)
             self.kin = _kin(stage, self.head, comparison.heads)
         elif is_sampled:
             self.kin = _kin(stage, self.head, (self.trace.stage("weights"),))
@@ -167,9 +177,9 @@ class ChangePanelSource(PanelSource):
         if kept is None or not any(is_hatched(spec, name) for spec in specs):
             return None
         made = [Masking.of(spec, name) for spec in specs]
-        tokens, blocks = self.trace.tokens, self.look.blocks
+        tokens, blocks = self.trace.tokens, self.extent.blocks
         mine, yours = (
-            forbidden_by(one, tokens, self.text, *blocks)[self.look.cells] for one in made
+            forbidden_by(one, tokens, self.text, *blocks)[self.extent.cells] for one in made
         )
         return mine, yours
 
@@ -238,14 +248,29 @@ def _kept(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[Panel
     for stage in resolved.shown_stages:
         rows = list(resolved.rows_of(stage))
         if not mismatch(kept, run, stage):
-            yield [SidePanelSource(a, stage, whose, ComparedSide.A, run) for whose in rows]
-            yield [SidePanelSource(resolved, stage, whose, ComparedSide.B, kept) for whose in rows]
-            yield [ChangePanelSource(resolved, stage, whose, comparison, _CHANGE) for whose in rows]
+            yield [
+                SidePanelSource(a, stage, head_or_aggregate, ComparedSide.A, run)
+                for head_or_aggregate in rows
+            ]
+            yield [
+                SidePanelSource(resolved, stage, head_or_aggregate, ComparedSide.B, kept)
+                for head_or_aggregate in rows
+            ]
+            yield [
+                ChangePanelSource(resolved, stage, head_or_aggregate, comparison, _CHANGE)
+                for head_or_aggregate in rows
+            ]
             continue
         if stage.name in kept.trace:
             own = kept.trace.stage(stage.name)
-            yield [SidePanelSource(a, own, whose, ComparedSide.A, None) for whose in a.rows_of(own)]
-        yield [SidePanelSource(resolved, stage, whose, ComparedSide.B, None) for whose in rows]
+            yield [
+                SidePanelSource(a, own, head_or_aggregate, ComparedSide.A, None)
+                for head_or_aggregate in a.rows_of(own)
+            ]
+        yield [
+            SidePanelSource(resolved, stage, head_or_aggregate, ComparedSide.B, None)
+            for head_or_aggregate in rows
+        ]
 
 
 def _heads(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:

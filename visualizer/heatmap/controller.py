@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from visualizer.heatmap.board_picture import PICTURE
-from visualizer.heatmap.cursor import drawn, walked
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.cursor import moved_cursor, shown_cell
 from visualizer.session.prediction import marked
 from visualizer.session.resolved_view import existing
 from visualizer.session.view_changes import go_back, go_forward, pin_cell
-from visualizer.session.zoom import seen_with
+from visualizer.session.zoom_ranges import zoom_including
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
@@ -66,9 +66,9 @@ class CellSelectionController(QObject):
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell by drawn cells, or pin the first one."""
         screen, wanted = self._workspace.screen, self._workspace.wanted
-        picture = screen.panel(PICTURE)
+        picture = screen.panel(BOARD_CONTENTS)
         asked = screen.resolved.covered if screen.resolved else frozenset()
-        cell = self._drawn(walked(picture.board, picture.cursor.pinned, down, right, asked))
+        cell = self._drawn(moved_cursor(picture.board, picture.cursor.pinned, down, right, asked))
         self._workspace.want(self._seeing(replace(wanted, hovered=None, pinned=cell)))
 
     def _seeing(self, view: View) -> View:
@@ -77,7 +77,7 @@ class CellSelectionController(QObject):
         if run is None or cell is None or existing(run, cell) is None:
             return view
         stage = run.trace.stage(cell.stage)
-        return replace(view, zoom=seen_with(view.zoom, run.trace.sides, stage, cell))
+        return replace(view, zoom=zoom_including(view.zoom, run.trace.sides, stage, cell))
 
     def _is_covered(self, cell: Cell) -> bool:
         resolved = self._workspace.screen.resolved
@@ -87,4 +87,4 @@ class CellSelectionController(QObject):
         screen = self._workspace.screen
         if cell is None or screen.resolved is None or self._is_covered(cell):
             return cell
-        return drawn(screen.resolved, screen.panel(PICTURE).board, cell)
+        return shown_cell(screen.resolved, screen.panel(BOARD_CONTENTS).board, cell)

@@ -9,9 +9,9 @@ import numpy as np
 
 from visualizer.heatmap.model import Board
 from visualizer.session.cell_address import Cell
-from visualizer.session.compared_tensors import held_of
+from visualizer.session.compared_tensors import tensor_of
 from visualizer.session.token_selection import TokenRole
-from visualizer.session.zoom import row_role
+from visualizer.session.zoom_ranges import row_role
 
 if TYPE_CHECKING:
     from visualizer.heatmap.model import Heatmap
@@ -93,7 +93,7 @@ def cell_of(heatmap: Heatmap, row: int, column: int) -> Cell:
     return Cell(heatmap.stage, (*head, row, column), heatmap.fold, heatmap.part)
 
 
-def drawn(resolved: Resolved, board: Board, cell: Cell) -> Cell:
+def shown_cell(resolved: Resolved, board: Board, cell: Cell) -> Cell:
     """Return the cell whose number a pooled cell shows: the farthest from 0 in its block."""
     heatmap = panel_of(board, cell)
     if heatmap is None or not heatmap.is_pooled:
@@ -105,7 +105,7 @@ def largest_near(resolved: Resolved, cell: Cell, blocks: tuple[int, int]) -> Cel
     """Return the cell farthest from 0 in the block around a cell."""
     top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
     block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
-    held, index = held_of(resolved, cell)
+    held, index = tensor_of(resolved, cell)
     numbers = held.read((*index, *block))
     down, right = divmod(farthest(numbers), numbers.shape[1])
     return replace(cell, place=(*cell.place[:-2], top + down, left + right))
@@ -124,7 +124,7 @@ def farthest(numbers: np.ndarray) -> int:
     return int(positive[0] if len(positive) else at_end[0])
 
 
-def walked(
+def moved_cursor(
     board: Board,
     cell: Cell | None,
     down: int,

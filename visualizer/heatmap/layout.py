@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF
 
-from visualizer.heatmap.label_metrics import (
+from visualizer.heatmap.panel_margins import (
     LONGEST_LABEL,
     NARROWEST,
     column_label_height,

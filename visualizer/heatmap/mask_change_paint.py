@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPainter
 
-from visualizer.heatmap.paint import areas, paint_hatch
+from visualizer.heatmap.panel_paint import areas, paint_hatch
 
 if TYPE_CHECKING:
     from visualizer.heatmap.layout import PanelSlot
@@ -19,7 +19,9 @@ SMALLEST = 8
 """Smallest cell in pixels in which hatching is visible."""
 
 
-def paint_fresh(painter: QPainter, slot: PanelSlot, fresh: PendingCells, theme: Theme) -> None:
+def paint_mask_changes(
+    painter: QPainter, slot: PanelSlot, fresh: PendingCells, theme: Theme
+) -> None:
     """Hatch newly forbidden cells, blank newly allowed ones; fill tiny cells with the accent."""
     if fresh.forbidden.shape != slot.heatmap.values.shape:
         return  # belongs to a board of another size, which is pending

@@ -31,7 +31,7 @@ class MinimapWidget(QWidget):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._board: Board | None = None
-        self._lights = Highlights()
+        self._highlights = Highlights()
         self._theme = LIGHT
         self._picture: tuple[Heatmap, Theme, QPixmap] | None = None
         # All of it is painted: what is under it need not be painted first.
@@ -44,11 +44,11 @@ class MinimapWidget(QWidget):
         side = round(SIDE * text_scale()) + 2 * EDGE
         return QSize(side, side)
 
-    def show_board(self, board: Board, lights: Highlights, theme: Theme) -> None:
+    def show_board(self, board: Board, highlights: Highlights, theme: Theme) -> None:
         """Show the map of a zoomed board; hide without a zoom."""
-        if board is self._board and lights is self._lights and theme is self._theme:
+        if board is self._board and highlights is self._highlights and theme is self._theme:
             return
-        self._board, self._lights, self._theme = board, lights, theme
+        self._board, self._highlights, self._theme = board, highlights, theme
         self.setVisible(board.overview is not None)
         if board.zoom:
             queries, keys = board.zoom.queries, board.zoom.keys
@@ -84,14 +84,14 @@ class MinimapWidget(QWidget):
 
     def _is_there(self, heatmap: Heatmap) -> bool:
         """Whether all of it is computed, and none of it is covered for a prediction."""
-        rows = {reach.stage: reach.rows for reach in self._lights.reaches}
+        rows = {reach.stage: reach.rows for reach in self._highlights.reaches}
         is_whole = rows.get(heatmap.stage, len(heatmap.rows.labels)) >= len(heatmap.rows.labels)
-        return is_whole and heatmap.stage not in self._lights.covered
+        return is_whole and heatmap.stage not in self._highlights.covered
 
     def _drawn(self, heatmap: Heatmap) -> QPixmap:
         if self._picture is None or self._picture[:2] != (heatmap, self._theme):
             image = colour_table.image(
-                colour_table.entries(heatmap), heatmap.colour.map, self._theme
+                colour_table.colour_indices(heatmap), heatmap.colour.map, self._theme
             )
             self._picture = (heatmap, self._theme, QPixmap.fromImage(image))
         return self._picture[2]
@@ -99,13 +99,13 @@ class MinimapWidget(QWidget):
     # ------------------------------------------------------------------ mouse
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._look(event.position())
+        self._show_place(event.position())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if event.buttons():
-            self._look(event.position())
+            self._show_place(event.position())
 
-    def _look(self, point: QPointF) -> None:
+    def _show_place(self, point: QPointF) -> None:
         board, area = self._board, self._area()
         if board and board.overview:
             overview = board.overview

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from visualizer.attention.weight_transforms import HeadAggregate
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.cell_address import Cell
-    from visualizer.session.zoom import Zoom
+    from visualizer.session.zoom_ranges import Zoom
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.compared_tensors import ROUNDING
-from visualizer.session.view_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.stages import Stage
-    from visualizer.attention.tensor_cache import CachedTensor
     from visualizer.attention.trace import Trace
-    from visualizer.session.view_options import ColourOptions
+    from visualizer.session.colour_options import ColourOptions
 
 # In a longer text nearly all weights are so small that on a scale to 1 all look alike.
 SHORT = 24
@@ -136,7 +136,7 @@ def _limits(trace: Trace, stage: Stage, chosen: ColourOptions, is_signed: bool) 
     return ColourLimits.SHARED if is_signed or is_short else ColourLimits.ROW
 
 
-def beyond(
+def outside_limits(
     values: np.ndarray, marks: Iterable[np.ndarray | None], colour: ColourScale
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the masks of numbers below and above typed ends; None without typed ends.

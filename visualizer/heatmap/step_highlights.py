@@ -127,14 +127,14 @@ class Highlights:
     """
 
     reaches: tuple[ComputedExtent, ...] = ()
-    lit: tuple[HighlightBlock, ...] = ()
+    blocks: tuple[HighlightBlock, ...] = ()
     leading: Cell | None = None
     covered: frozenset[str] = frozenset()
     marks: tuple[Cell, ...] = ()
     verdict: PredictionVerdict | None = None
 
 
-def present_lights(resolved: Resolved) -> Highlights:
+def present_highlights(resolved: Resolved) -> Highlights:
     """Highlight what the present step computes and reads, or cover what is predicted."""
     if resolved.prediction:
         return _predicting(resolved, resolved.prediction)
@@ -145,12 +145,12 @@ def present_lights(resolved: Resolved) -> Highlights:
     return Highlights(reached, step_highlights(resolved, step), resolved.step_cell)
 
 
-def with_pointed(resolved: Resolved, lights: Highlights) -> Highlights:
+def with_pointed(resolved: Resolved, highlights: Highlights) -> Highlights:
     """Highlight what the hovered or pinned cell reads, if no step is highlighted."""
     cell = resolved.pointed
-    if cell is None or lights.lit or cell.stage in lights.covered:
-        return lights
-    return replace(lights, lit=cell_highlights(resolved, cell))
+    if cell is None or highlights.blocks or cell.stage in highlights.covered:
+        return highlights
+    return replace(highlights, blocks=cell_highlights(resolved, cell))
 
 
 def _predicting(resolved: Resolved, guess: Prediction) -> Highlights:

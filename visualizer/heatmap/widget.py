@@ -18,16 +18,15 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocke
 from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.heatmap import annotation_paint
-from visualizer.heatmap import paint as heatmap_paint
+from visualizer.heatmap import labels_and_colour_bar_paint, panel_paint
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.cursor import CellCursor, cell_of, is_own
 from visualizer.heatmap.cursor_paint import is_seen, paint_cursor
 from visualizer.heatmap.layout import BoardLayout, PanelSlot, lay_out, room
-from visualizer.heatmap.mask_change_paint import paint_fresh
+from visualizer.heatmap.mask_change_paint import paint_mask_changes
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.model import Board, Heatmap, target_of
-from visualizer.heatmap.step_highlight_paint import paint_lights
+from visualizer.heatmap.step_highlight_paint import paint_highlights
 from visualizer.heatmap.step_highlights import Highlights
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.theme import font, system_font
@@ -84,7 +83,7 @@ class LabelImageCache:
         painter = QPainter(picture)
         painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Source)
         painter.drawPixmap(QPointF(), frame)
-        if annotation_paint.has_head(slot):
+        if labels_and_colour_bar_paint.has_head(slot):
             painter.drawPixmap(*self._head(key, frame, slot, whole))
         painter.end()
         return picture
@@ -102,7 +101,7 @@ class LabelImageCache:
     ) -> tuple[QPointF, QPixmap]:
         """Give the part of a frame in which it is written whose panel it is, and its place."""
         _, theme, ratio, _ = key
-        box = annotation_paint.head_box(slot).translated(-whole.topLeft())
+        box = labels_and_colour_bar_paint.head_box(slot).translated(-whole.topLeft())
         place = (box.left(), box.top(), box.width(), box.height())
         key_of_head = (key, slot.heatmap.label, slot.heatmap.head, place)
         if key_of_head not in self._heads:
@@ -111,7 +110,7 @@ class LabelImageCache:
             part, corner = frame.copy(pixels), QPointF(pixels.topLeft()) / ratio
             painter = QPainter(part)
             painter.translate(-whole.topLeft() - corner)
-            annotation_paint.paint_head(painter, slot, theme)
+            labels_and_colour_bar_paint.paint_head(painter, slot, theme)
             painter.end()
             self._heads[key_of_head] = corner, part
             if len(self._heads) > MOST_HEADS:
@@ -139,7 +138,7 @@ def _painted(slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPix
     picture.fill(QColor(theme.paper))
     painter = QPainter(picture)
     painter.translate(-whole.topLeft())
-    heatmap_paint.paint_frame(painter, slot, theme)
+    panel_paint.paint_frame(painter, slot, theme)
     painter.end()
     return picture
 
@@ -156,7 +155,7 @@ class BoardCanvas(CellScrollArea):
         self.setAccessibleDescription("Arrow keys walk from cell to cell; Escape lets go.")
         self._board = Board()
         self._cursor = CellCursor()
-        self._lights = Highlights()
+        self._highlights = Highlights()
         self._fresh: Mapping[Drawn, PendingCells] = {}
         self._message = ""
         self._is_stale = False
@@ -172,25 +171,25 @@ class BoardCanvas(CellScrollArea):
     # ------------------------------------------------------------------ what is shown
 
     def show_board(
-        self, board: Board, cursor: CellCursor, lights: Highlights, theme: Theme, message: str
+        self, board: Board, cursor: CellCursor, highlights: Highlights, theme: Theme, message: str
     ) -> None:
         """Show panels under a cursor and lights; `message` stands where there are none."""
         is_pinned_anew = cursor.pinned is not None and cursor.pinned != self._cursor.pinned
         self._cursor, before = cursor, self._cursor
-        self._lights, lit_before = lights, self._lights
+        self._highlights, lit_before = highlights, self._highlights
         if board is not self._board or theme is not self._theme or message != self._message:
             is_new_theme = theme is not self._theme
             self._board, self._theme, self._message = board, theme, message
             self._arrange(is_new_theme)
-        self.minimap.show_board(board, lights, theme)
-        if cursor != before or lights is not lit_before:
+        self.minimap.show_board(board, highlights, theme)
+        if cursor != before or highlights is not lit_before:
             self._paint_soon()
         if is_pinned_anew:
             self._see(cursor.pinned)
-        elif lights is not lit_before:
-            self._see(lights.leading)
+        elif highlights is not lit_before:
+            self._see(highlights.leading)
 
-    def show_fresh(self, fresh: Mapping[Drawn, PendingCells]) -> None:
+    def show_mask_changes(self, fresh: Mapping[Drawn, PendingCells]) -> None:
         """Show cells that were painted before their numbers are there."""
         if fresh or self._fresh:
             self._fresh = fresh
@@ -310,9 +309,9 @@ class BoardCanvas(CellScrollArea):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
                 fresh = self._fresh.get((*target_of(slot.heatmap), slot.heatmap.leading))
                 if fresh:
-                    paint_fresh(painter, slot, fresh, self._theme)
+                    paint_mask_changes(painter, slot, fresh, self._theme)
                 if self._board.is_current(slot.heatmap):
-                    paint_lights(painter, slot, self._lights, self._theme)
+                    paint_highlights(painter, slot, self._highlights, self._theme)
                     paint_cursor(painter, slot, self._cursor, self._theme)
         self._spare.clear()
         painter.translate(0, offset.y())
@@ -331,7 +330,7 @@ class BoardCanvas(CellScrollArea):
         if self._layout.slots:
             head = QRectF(0, 0, max(self._layout.width, self.viewport().width()), self._layout.head)
             painter.fillRect(head, QColor(self._theme.paper))
-            annotation_paint.paint_titles(painter, self._layout.titles, self._theme)
+            labels_and_colour_bar_paint.paint_titles(painter, self._layout.titles, self._theme)
 
     def _whole_pixels(self, area: QRectF) -> QRectF:
         """Begin a picture at a pixel of the screen, or its cells would lie across two."""
@@ -356,7 +355,7 @@ class BoardCanvas(CellScrollArea):
             picture = self._frames.paint_on(spare, slot, whole, self._theme, ratio)
             painter = QPainter(picture)
             painter.translate(-whole.topLeft())
-            heatmap_paint.paint_own(painter, slot, self._theme)
+            panel_paint.paint_own(painter, slot, self._theme)
             painter.end()
             self._pictures[key] = (slot.heatmap, picture)
         return self._pictures[key][1]

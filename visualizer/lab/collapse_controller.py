@@ -33,7 +33,7 @@ class CollapseController(QObject):
 
     def restore(self) -> None:
         """Restore the stored state; by default, collapse what does not fit."""
-        folded = app_settings.load_folded()
+        folded = app_settings.load_collapsed()
         if folded is None:
             is_narrow = self._window.screen().availableGeometry().width() < NARROW
             folded = frozenset({LEFT} if is_narrow else ())
@@ -42,7 +42,7 @@ class CollapseController(QObject):
 
     def toggle(self, name: str) -> None:
         self._show(name, name in self.folded)
-        app_settings.save_folded(self.folded)
+        app_settings.save_collapsed(self.folded)
 
     def show_left(self) -> None:
         """Expand the settings and the runs."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.lab.collapse_controller import LEFT, LOSSES
-from visualizer.lab.loss_plot.model import AxisScale
-from visualizer.session.view_options import ColourLimits
+from visualizer.lab.loss_plot.axis_ticks import AxisScale
+from visualizer.session.colour_options import ColourLimits
 from visualizer.widgets import dialogs
 from visualizer.widgets.command_menus import Command, Face
 from visualizer.widgets.theme import Scheme
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMainWindow
 
-    from visualizer.lab.attention_view.controller import LabPictureController
     from visualizer.lab.collapse_controller import CollapseController
     from visualizer.lab.generation.controller import GenerationController
-    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.lab_state_controller import LabStateController
     from visualizer.lab.loss_plot.controller import LossPlotController
-    from visualizer.lab.loss_plot.model import PlotLook
-    from visualizer.lab.model import LabScreen
+    from visualizer.lab.loss_plot.model import PlotOptions
+    from visualizer.lab.runs.run_export_controller import RunExportController
     from visualizer.lab.runs.saved_runs_controller import RunController
+    from visualizer.lab.screen_model import LabScreen
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
-    from visualizer.lab.training_film.run_export_controller import RunExportController
-    from visualizer.session.view_options import ColourOptions
+    from visualizer.lab.training_views_controller import TrainingViewsController
+    from visualizer.session.colour_options import ColourOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,13 +35,13 @@ class LabControllers:
     """The controllers that the lab's commands call."""
 
     window: QMainWindow
-    lab: LabController
-    keeper: RunController
-    saver: RunExportController
-    teller: GenerationController
-    folding: CollapseController
-    plotter: LossPlotController
-    pictures: LabPictureController
+    lab: LabStateController
+    run_controller: RunController
+    run_export_controller: RunExportController
+    generation_controller: GenerationController
+    collapse_controller: CollapseController
+    loss_plot_controller: LossPlotController
+    training_views_controller: TrainingViewsController
     scrub: SnapshotBar
     train_more: Callable[[], object]
     edit_probe: Callable[[], object]
@@ -54,7 +54,7 @@ class LabState:
     """Decides which commands are enabled and which are checked."""
 
     screen: LabScreen
-    look: PlotLook
+    plot_options: PlotOptions
     colouring: ColourOptions
     scheme: Scheme
     folded: frozenset[str]
@@ -75,22 +75,25 @@ RUN, TRAIN, TEXT, VIEW, HELP = "&Run", "&Train", "Te&xt", "&View", "&Help"
 # fmt: off
 LAB_COMMANDS: tuple[Row, ...] = (
     Row("keeper.begin_another", RUN, "&New run with these settings…",
-        lambda c: c.keeper.begin_another(), ("Ctrl+N",), is_enabled=lambda now: now.screen.has_run),
-    Row("keeper.choose_to_open", RUN, "&Open run folder…", lambda c: c.keeper.choose_to_open(),
-        ("Ctrl+O",), icon="open"),
-    Row("keeper.open_chosen", RUN, "Open the &chosen run", lambda c: c.keeper.open_chosen(),
+        lambda c: c.run_controller.begin_another(), ("Ctrl+N",),
+        is_enabled=lambda now: now.screen.has_run),
+    Row("keeper.choose_to_open", RUN, "&Open run folder…",
+        lambda c: c.run_controller.choose_to_open(), ("Ctrl+O",), icon="open"),
+    Row("keeper.open_chosen", RUN, "Open the &chosen run", lambda c: c.run_controller.open_chosen(),
         ("Ctrl+Shift+O",)),
-    Row("keeper.rename", RUN, "&Rename the chosen run", lambda c: c.keeper.rename(), ("F2",),
-        divides=True),
-    Row("keeper.delete", RUN, "&Delete the chosen run…", lambda c: c.keeper.delete(),
+    Row("keeper.rename", RUN, "&Rename the chosen run", lambda c: c.run_controller.rename(),
+        ("F2",), divides=True),
+    Row("keeper.delete", RUN, "&Delete the chosen run…", lambda c: c.run_controller.delete(),
         ("Ctrl+Del",)),
-    Row("saver.save_weights", RUN, "&Save the weights as…", lambda c: c.saver.save_weights(),
-        ("Ctrl+Shift+S",), icon="save", divides=True, is_enabled=lambda now: now.screen.is_open),
-    Row("saver.save_film", RUN, "Save a &film of the training…", lambda c: c.saver.save_film(),
-        ("Ctrl+Shift+E",), icon="export",
+    Row("saver.save_weights", RUN, "&Save the weights as…",
+        lambda c: c.run_export_controller.save_weights(), ("Ctrl+Shift+S",), icon="save",
+        divides=True, is_enabled=lambda now: now.screen.is_open),
+    Row("saver.save_film", RUN, "Save a &film of the training…",
+        lambda c: c.run_export_controller.save_film(), ("Ctrl+Shift+E",), icon="export",
         is_enabled=lambda now: now.screen.is_open and now.has_layers),
-    Row("open_layer", RUN, "&Open this layer in the visualizer", lambda c: c.pictures.open_layer(),
-        ("Ctrl+E",), is_enabled=lambda now: now.has_layers),
+    Row("open_layer", RUN, "&Open this layer in the visualizer",
+        lambda c: c.training_views_controller.open_layer(), ("Ctrl+E",),
+        is_enabled=lambda now: now.has_layers),
     Row("close", RUN, "&Close the window", lambda c: c.window.close(), ("Ctrl+W",), divides=True),
     Row("lab.toggle", TRAIN, "&Start, pause or go on", lambda c: c.lab.toggle(),
         ("Ctrl+Return", "Ctrl+Enter"), icon="play",
@@ -102,32 +105,37 @@ LAB_COMMANDS: tuple[Row, ...] = (
     Row("train_more", TRAIN, "Train for &more steps", lambda c: c.train_more(), ("Ctrl+M",),
         divides=True, is_enabled=lambda now: now.screen.progress.can_train_more),
     Row("edit_probe", TEXT, "&Edit the text that is read", lambda c: c.edit_probe(), ("Ctrl+L",)),
-    Row("teller.sample", TEXT, "&Draw a token", lambda c: c.teller.sample(), ("Ctrl+T",),
-        divides=True, is_enabled=lambda now: now.can_draw),
-    Row("teller.toggle", TEXT, "&Write on, token after token, or stop", lambda c: c.teller.toggle(),
-        ("Ctrl+R",), is_enabled=lambda now: now.can_draw),
-    Row("teller.step_back", TEXT, "Step bac&k", lambda c: c.teller.step_back(), ("Alt+Left",)),
-    Row("teller.step_on", TEXT, "Step &on", lambda c: c.teller.step_on(), ("Alt+Right",)),
-    Row("teller.turn 1", TEXT, "Other &branch that was tried here", lambda c: c.teller.turn(1),
-        ("Alt+Down",)),
+    Row("teller.sample", TEXT, "&Draw a token", lambda c: c.generation_controller.sample(),
+        ("Ctrl+T",), divides=True, is_enabled=lambda now: now.can_draw),
+    Row("teller.toggle", TEXT, "&Write on, token after token, or stop",
+        lambda c: c.generation_controller.toggle(), ("Ctrl+R",),
+        is_enabled=lambda now: now.can_draw),
+    Row("teller.step_back", TEXT, "Step bac&k", lambda c: c.generation_controller.step_back(),
+        ("Alt+Left",)),
+    Row("teller.step_on", TEXT, "Step &on", lambda c: c.generation_controller.step_on(),
+        ("Alt+Right",)),
+    Row("teller.turn 1", TEXT, "Other &branch that was tried here",
+        lambda c: c.generation_controller.turn(1), ("Alt+Down",)),
     Row("show_pane settings", VIEW, "The &settings", lambda c: c.show_pane("settings"), ("Alt+1",)),
     Row("show_pane runs", VIEW, "The &runs", lambda c: c.show_pane("runs"), ("Alt+2",)),
-    Row("folding.toggle left", VIEW, "Show settings and r&uns", lambda c: c.folding.toggle(LEFT),
-        ("F9",), divides=True, is_checked=lambda now: LEFT not in now.folded),
-    Row("folding.toggle losses", VIEW, "Show losse&s", lambda c: c.folding.toggle(LOSSES), ("F8",),
+    Row("folding.toggle left", VIEW, "Show settings and r&uns",
+        lambda c: c.collapse_controller.toggle(LEFT), ("F9",), divides=True,
+        is_checked=lambda now: LEFT not in now.folded),
+    Row("folding.toggle losses", VIEW, "Show losse&s",
+        lambda c: c.collapse_controller.toggle(LOSSES), ("F8",),
         is_checked=lambda now: LOSSES not in now.folded),
     Row("plotter.turn_axis losses", VIEW, "&Losses on a log axis",
-        lambda c: c.plotter.turn_axis("losses"), ("Ctrl+1",), divides=True,
-        is_checked=lambda now: now.look.losses is AxisScale.LOG),
+        lambda c: c.loss_plot_controller.turn_axis("losses"), ("Ctrl+1",), divides=True,
+        is_checked=lambda now: now.plot_options.losses is AxisScale.LOG),
     Row("plotter.turn_axis steps", VIEW, "St&eps on a log axis",
-        lambda c: c.plotter.turn_axis("steps"), ("Ctrl+2",),
-        is_checked=lambda now: now.look.steps is AxisScale.LOG),
-    Row("plotter.smoothen 1", VIEW, "S&moother losses", lambda c: c.plotter.smoothen(1),
-        ("Ctrl+3",)),
-    Row("plotter.smoothen -1", VIEW, "&Rougher losses", lambda c: c.plotter.smoothen(-1),
-        ("Ctrl+4",)),
+        lambda c: c.loss_plot_controller.turn_axis("steps"), ("Ctrl+2",),
+        is_checked=lambda now: now.plot_options.steps is AxisScale.LOG),
+    Row("plotter.smoothen 1", VIEW, "S&moother losses",
+        lambda c: c.loss_plot_controller.smoothen(1), ("Ctrl+3",)),
+    Row("plotter.smoothen -1", VIEW, "&Rougher losses",
+        lambda c: c.loss_plot_controller.smoothen(-1), ("Ctrl+4",)),
     Row("pictures.turn_colours", VIEW, "&Colours up to each row’s largest",
-        lambda c: c.pictures.turn_colours(), ("Ctrl+5",), divides=True,
+        lambda c: c.training_views_controller.turn_colours(), ("Ctrl+5",), divides=True,
         is_checked=lambda now: now.colouring.limits is ColourLimits.ROW),
     Row("scrub.toggle", VIEW, "&Play training time, or pause", lambda c: c.scrub.toggle(),
         ("Ctrl+6",), divides=True, is_enabled=lambda now: now.can_play),

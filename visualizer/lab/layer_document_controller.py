@@ -10,7 +10,7 @@ from visualizer.lab.layer_document import saved_of
 from visualizer.widgets.app_settings import NOTICE_MS
 
 if TYPE_CHECKING:
-    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.lab_state_controller import LabStateController
     from visualizer.language.wire_format import Message
 
 
@@ -22,7 +22,7 @@ class LayerDocumentController(QObject):
     refused = Signal(str, int)
     """Why it cannot be opened, and for how many milliseconds the message stays."""
 
-    def __init__(self, lab: LabController) -> None:
+    def __init__(self, lab: LabStateController) -> None:
         super().__init__(lab)
         self._lab = lab
         self._count = 0

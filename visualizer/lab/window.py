@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.lab.attention_view.controller import LabPictureController, Watched
 from visualizer.lab.attention_view.probe_controller import ProbeController
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.collapse_controller import CollapseController
@@ -23,10 +22,11 @@ from visualizer.lab.commands import LAB_COMMANDS, LabControllers, LabState
 from visualizer.lab.generation.controller import GenerationController
 from visualizer.lab.generation.next_tokens_widget import NextTokensPane
 from visualizer.lab.generation.widget import GenerationPane
-from visualizer.lab.lab_controller import LabController
+from visualizer.lab.lab_state_controller import LabStateController
 from visualizer.lab.layer_document_controller import LayerDocumentController
 from visualizer.lab.loss_plot.controller import LossPlotController
 from visualizer.lab.loss_plot.widget import PlotPane
+from visualizer.lab.runs.run_export_controller import RunExportController
 from visualizer.lab.runs.saved_runs_controller import RunController
 from visualizer.lab.runs.widget import RunsPane
 from visualizer.lab.settings.text_sample_controller import TextSampleController
@@ -34,14 +34,14 @@ from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.process_controller import SERVICE
 from visualizer.lab.training.widget import RunNotices, TrainingBar
-from visualizer.lab.training_film.run_export_controller import RunExportController
+from visualizer.lab.training_views_controller import TrainingViewsController, WatchedTraining
 from visualizer.widgets import accessibility, app_settings, dialogs
 from visualizer.widgets.command_menus import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.splitter import KeepingSplitter
+from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
 from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
 
 if TYPE_CHECKING:
@@ -78,27 +78,35 @@ class LabWindow(QMainWindow):
         self.scheme = app_settings.load_scheme()
         self.theme = theme_of(self.scheme)
         self.setWindowIcon(icon("app", "#000000"))
-        self.lab = LabController(command, self)
-        self.puller, self.sampler = ProbeController(self.lab), TextSampleController(self.lab)
+        self.lab = LabStateController(command, self)
+        self.probe_controller, self.text_sample_controller = (
+            ProbeController(self.lab),
+            TextSampleController(self.lab),
+        )
         self.menus = CommandMenus(self, LAB_COMMANDS)
         self.settings_pane = settings_pane or SettingsPane()
         self.runs_pane = RunsPane(self._of(OF_RUNS))
-        self.keeper = RunController(self.lab, self.runs_pane, self)
-        self.saver = RunExportController(self.lab, self)
+        self.run_controller = RunController(self.lab, self.runs_pane, self)
+        self.run_export_controller = RunExportController(self.lab, self)
         self.bar, self.notices = TrainingBar(self._of(NAMES)), RunNotices()
         self.attention, self.scrub, self.probe = LabAttentionView(), SnapshotBar(), QLineEdit()
         self.probe_problem, self.facts = PlainLabel(), PlainLabel()
         self.statusBar().addWidget(self.facts, 1)
-        self.next, self.story = NextTokensPane(), GenerationPane()
-        self.teller = GenerationController(self.lab, self.puller)
-        self.plot_pane, self.opener = PlotPane(self._of(AXES)), LayerDocumentController(self.lab)
-        self.plotter = LossPlotController(self.lab, self.keeper, self.plot_pane)
+        self.next, self.generation_pane = NextTokensPane(), GenerationPane()
+        self.generation_controller = GenerationController(self.lab, self.probe_controller)
+        self.plot_pane, self.layer_document_controller = (
+            PlotPane(self._of(AXES)),
+            LayerDocumentController(self.lab),
+        )
+        self.loss_plot_controller = LossPlotController(
+            self.lab, self.run_controller, self.plot_pane
+        )
         self.left = QTabWidget()
         self.setCentralWidget(self._centre())
-        self.pictures = LabPictureController(
-            self.lab, self.puller, self.teller, self._watched_parts()
+        self.training_views_controller = TrainingViewsController(
+            self.lab, self.probe_controller, self.generation_controller, self._watched_parts()
         )
-        self.folding = CollapseController(self, self.left, self.plot_pane)
+        self.collapse_controller = CollapseController(self, self.left, self.plot_pane)
         self._is_left = False
         self.menus.act_on(self._controllers())
         # Several changes in one turn of the event loop are shown once.
@@ -108,10 +116,10 @@ class LabWindow(QMainWindow):
         _connect(self)
         self._show_theme()
         self._take_place()
-        self.folding.restore()
+        self.collapse_controller.restore()
         if self.runs_pane.choose(app_settings.load_last_run()):  # selected, not opened
             self.left.setCurrentWidget(self.runs_pane)
-        self.sampler.look()
+        self.text_sample_controller.look()
         self.bar.buttons["toggle"].setFocus()
 
     def _of(self, names: dict[str, str]) -> dict[str, QAction]:
@@ -121,17 +129,17 @@ class LabWindow(QMainWindow):
         self.left.setDocumentMode(True)
         self.left.addTab(self.settings_pane, "Settings")
         self.left.addTab(self.runs_pane, "Runs")
-        self.across = KeepingSplitter(Qt.Orientation.Horizontal, WIDTHS, 1)
+        self.across = SizeKeepingSplitter(Qt.Orientation.Horizontal, WIDTHS, 1)
         self.across.setObjectName("across")
-        self.middle = KeepingSplitter(Qt.Orientation.Vertical, HEIGHTS, 1)
+        self.middle = SizeKeepingSplitter(Qt.Orientation.Vertical, HEIGHTS, 1)
         for part in (self.plot_pane, self._watched()):
             self.middle.addWidget(part)
-        self.right = KeepingSplitter(Qt.Orientation.Vertical, HEIGHTS_OF_TEXT, 1)
+        self.right = SizeKeepingSplitter(Qt.Orientation.Vertical, HEIGHTS_OF_TEXT, 1)
         next_one = QScrollArea()
         next_one.setWidget(self.next)
         next_one.setWidgetResizable(True)
         next_one.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        for pane in (next_one, self.story):
+        for pane in (next_one, self.generation_pane):
             self.right.addWidget(pane)
         for widget in (self.left, self.middle, self.right):
             self.across.addWidget(widget)
@@ -156,27 +164,27 @@ class LabWindow(QMainWindow):
         column.addWidget(self.scrub)
         return read
 
-    def _watched_parts(self) -> Watched:
-        return Watched(
+    def _watched_parts(self) -> WatchedTraining:
+        return WatchedTraining(
             self.probe,
             self.probe_problem,
             self.attention,
             self.scrub,
             self.right,
             self.next,
-            self.story,
+            self.generation_pane,
         )
 
     def _controllers(self) -> LabControllers:
         return LabControllers(
             window=self,
             lab=self.lab,
-            keeper=self.keeper,
-            saver=self.saver,
-            teller=self.teller,
-            folding=self.folding,
-            plotter=self.plotter,
-            pictures=self.pictures,
+            run_controller=self.run_controller,
+            run_export_controller=self.run_export_controller,
+            generation_controller=self.generation_controller,
+            collapse_controller=self.collapse_controller,
+            loss_plot_controller=self.loss_plot_controller,
+            training_views_controller=self.training_views_controller,
             scrub=self.scrub,
             train_more=self.train_more,
             edit_probe=self.edit_probe,
@@ -195,7 +203,7 @@ class LabWindow(QMainWindow):
                 splitter.want(sizes)
 
     @property
-    def _splitters(self) -> dict[str, KeepingSplitter]:
+    def _splitters(self) -> dict[str, SizeKeepingSplitter]:
         return {
             app_settings.ACROSS: self.across,
             app_settings.MIDDLE: self.middle,
@@ -210,24 +218,26 @@ class LabWindow(QMainWindow):
         self.bar.show_progress(screen.progress)
         self.notices.show_notices(screen.notices, screen.failure)
         self.show_runs()
-        self.plotter.show(self.theme)
-        self.pictures.show(self.theme)
+        self.loss_plot_controller.show(self.theme)
+        self.training_views_controller.show(self.theme)
         self.show_commands()
         self.facts.setText(screen.facts)
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
 
     def show_runs(self) -> None:
         run = self.lab.run
-        keeper, name = self.keeper, run.name if run else ""
-        self.runs_pane.show_runs(keeper.runs, keeper.ticked, keeper.at_work, name)
+        run_controller, name = self.run_controller, run.name if run else ""
+        self.runs_pane.show_runs(
+            run_controller.runs, run_controller.ticked, run_controller.at_work, name
+        )
 
     def show_plot(self) -> None:
-        self.plotter.show(self.theme)
+        self.loss_plot_controller.show(self.theme)
         self.show_commands()
 
-    def show_pictures(self) -> None:
-        self.saver.colouring = self.pictures.colouring
-        self.pictures.show(self.theme)
+    def show_training_views(self) -> None:
+        self.run_export_controller.colouring = self.training_views_controller.colouring
+        self.training_views_controller.show(self.theme)
         self.show_commands()
 
     def show_commands(self) -> None:
@@ -237,13 +247,13 @@ class LabWindow(QMainWindow):
             self.attention.setFocus()  # otherwise it would go to the next widget
         state = LabState(
             screen,
-            self.plotter.look,
-            self.pictures.colouring,
+            self.loss_plot_controller.options,
+            self.training_views_controller.colouring,
             self.scheme,
-            self.folding.folded,
-            has_layers=self.pictures.has_layers,
-            can_draw=self.pictures.can_draw,
-            can_play=self.pictures.can_play,
+            self.collapse_controller.folded,
+            has_layers=self.training_views_controller.has_layers,
+            can_draw=self.training_views_controller.can_draw,
+            can_play=self.training_views_controller.can_play,
         )
         self.menus.show_state(state, self.theme)
 
@@ -263,7 +273,7 @@ class LabWindow(QMainWindow):
     def show_pane(self, name: str) -> None:
         """Expand the settings or the runs, and focus them."""
         pane = {"settings": self.settings_pane, "runs": self.runs_pane}[name]
-        self.folding.show_left()
+        self.collapse_controller.show_left()
         self.left.setCurrentWidget(pane)
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
 
@@ -294,13 +304,13 @@ class LabWindow(QMainWindow):
             self.set_scheme(self.scheme)
 
     def open_run(self, folder: Path) -> None:
-        self.keeper.open(folder)
+        self.run_controller.open(folder)
 
     def may_close(self, close: Callable[[], object]) -> bool:
         """Whether nothing would be interrupted; else ask, and call `close` after the answer."""
         if self._is_left or not self.lab.is_training:
             return True
-        self.keeper.leave(partial(self._leave, close))
+        self.run_controller.leave(partial(self._leave, close))
         return False
 
     def _leave(self, close: Callable[[], object]) -> None:
@@ -316,7 +326,7 @@ class LabWindow(QMainWindow):
         for key, splitter in self._splitters.items():
             app_settings.save_sizes(key, splitter.wanted)
         self.hide()
-        for part in (self.sampler, self.saver, self.keeper):
+        for part in (self.text_sample_controller, self.run_export_controller, self.run_controller):
             part.close()
         event.accept()
         self.closed.emit(self)
@@ -333,62 +343,62 @@ def _connect(window: LabWindow) -> None:
 
 
 def _connect_run(window: LabWindow) -> None:
-    lab, keeper = window.lab, window.keeper
+    lab, run_controller = window.lab, window.run_controller
     lab.changed.connect(window.show_soon.start)
-    for broken in (window.sampler, keeper):
+    for broken in (window.text_sample_controller, run_controller):
         broken.broke.connect(window.show_bug)
     pane = window.settings_pane
     pane.chosen.connect(lab.set)
     pane.remedied.connect(lab.remedy)
-    pane.anotherWanted.connect(keeper.begin_another)
-    keeper.changed.connect(window.show_soon.start)
-    window.folding.changed.connect(window.show_commands)
-    keeper.settingsWanted.connect(partial(window.show_pane, "settings"))
-    for part in (lab, keeper, window.saver):
+    pane.anotherWanted.connect(run_controller.begin_another)
+    run_controller.changed.connect(window.show_soon.start)
+    window.collapse_controller.changed.connect(window.show_commands)
+    run_controller.settingsWanted.connect(partial(window.show_pane, "settings"))
+    for part in (lab, run_controller, window.run_export_controller):
         part.said.connect(window.statusBar().showMessage)
-    window.saver.filmer.broke.connect(window.show_bug)
+    window.run_export_controller.film_controller.broke.connect(window.show_bug)
     runs = window.runs_pane
     # Queued, as it rebuilds the list, which is impossible while one of its rows changes.
     for signal, intent in (
-        (runs.opened, keeper.open_name),
-        (runs.overlaid, keeper.overlay),
-        (runs.renamed, keeper.rename_to),
+        (runs.opened, run_controller.open_name),
+        (runs.overlaid, run_controller.overlay),
+        (runs.renamed, run_controller.rename_to),
     ):
         signal.connect(intent, Qt.ConnectionType.QueuedConnection)
 
 
 def _connect_pictures(window: LabWindow) -> None:
-    lab, pictures = window.lab, window.pictures
-    window.puller.changed.connect(window.show_soon.start)
+    lab, views = window.lab, window.training_views_controller
+    window.probe_controller.changed.connect(window.show_soon.start)
     window.probe.textEdited.connect(lab.probe)
     attention = window.attention
-    attention.cellHovered.connect(pictures.hover)
-    attention.cellClicked.connect(pictures.pin)
-    attention.walked.connect(pictures.walk)
-    attention.roomChanged.connect(pictures.make_room)
-    attention.layerWanted.connect(pictures.open_layer_of)
+    attention.cellHovered.connect(views.hover)
+    attention.cellClicked.connect(views.pin)
+    attention.walked.connect(views.walk)
+    attention.roomChanged.connect(views.make_room)
+    attention.layerWanted.connect(views.open_layer_of)
     _connect_story(window)
     plot = window.plot_pane
-    plot.lookChosen.connect(window.plotter.choose)
-    plot.view.stepPicked.connect(window.plotter.pick)
+    plot.optionsChosen.connect(window.loss_plot_controller.choose)
+    plot.view.stepPicked.connect(window.loss_plot_controller.pick)
     plot.view.presentPicked.connect(partial(lab.scrub, None))
-    window.plotter.changed.connect(window.show_plot)
-    pictures.changed.connect(window.show_pictures)
-    pictures.layerWanted.connect(window.opener.want)
-    window.opener.opened.connect(window.layerOpened)
-    window.opener.refused.connect(window.statusBar().showMessage)
+    window.loss_plot_controller.changed.connect(window.show_plot)
+    views.changed.connect(window.show_training_views)
+    views.layerWanted.connect(window.layer_document_controller.want)
+    window.layer_document_controller.opened.connect(window.layerOpened)
+    window.layer_document_controller.refused.connect(window.statusBar().showMessage)
     window.scrub.stepLooked.connect(lab.scrub)
 
 
 def _connect_story(window: LabWindow) -> None:
-    teller, story = window.teller, window.story
-    teller.changed.connect(window.show_pictures)
-    window.next.tokenPicked.connect(teller.pick)
-    window.next.samplingChosen.connect(teller.choose)
-    story.sampleWanted.connect(teller.sample)
-    story.runWanted.connect(teller.run)
-    story.steppedBack.connect(teller.step_back)
-    story.steppedOn.connect(teller.step_on)
-    story.turned.connect(teller.turn)
-    story.nodeChosen.connect(teller.go)
-    story.seedChosen.connect(teller.reseed)
+    generation_controller, generation_pane = window.generation_controller, window.generation_pane
+    generation_controller.changed.connect(window.show_training_views)
+    window.next.tokenPicked.connect(generation_controller.pick)
+    window.next.samplingChosen.connect(generation_controller.choose)
+    generation_pane.sampleWanted.connect(generation_controller.sample)
+    generation_pane.runWanted.connect(generation_controller.run)
+    generation_pane.steppedBack.connect(generation_controller.step_back)
+    generation_pane.steppedOn.connect(generation_controller.step_on)
+    generation_pane.turned.connect(generation_controller.turn)
+    generation_pane.nodeChosen.connect(generation_controller.go)
+    generation_pane.seedChosen.connect(generation_controller.reseed)

@@ -59,7 +59,7 @@ class TrainerState:
 
 
 def write_checkpoint(
-    file: ContainedFile, training: Trainer, about: RunMetadata, stand: TrainerState
+    file: ContainedFile, training: Trainer, about: RunMetadata, trainer_state: TrainerState
 ) -> None:
     """Write everything needed to resume training.
 
@@ -72,11 +72,11 @@ def write_checkpoint(
         "run": plain(about),
         "step": training.step,
         "generator": training.generator.bit_generator.state,
-        "seconds": stand.seconds,
-        "first": stand.first,
-        "high": stand.high,
-        "is_ended": stand.is_ended,
-        "final": stand.final,
+        "seconds": trainer_state.seconds,
+        "first": trainer_state.first,
+        "high": trainer_state.high,
+        "is_ended": trainer_state.is_ended,
+        "final": trainer_state.final,
     }
     tensors = {f"model/{name}": value for name, value in _parameters(training.model).items()}
     for name, parameter in training.model.named_parameters():
@@ -98,7 +98,7 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
     tensors, metadata = _read(file, (1 + len(_STATES)) * _size(training.model))
     try:
         header = json.loads(metadata["checkpoint"])
-        stand = _stand(header)
+        trainer_state = _stand(header)
         training.generator.bit_generator.state = header["generator"]
         training.step = int(header["step"])
         _fill(training.model, _under("model/", tensors))
@@ -107,17 +107,17 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
         training.randomness = _under("randomness/", tensors)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError("folder", f"“{file.name}” is damaged, or of another model.") from error
-    return stand
+    return trainer_state
 
 
 def _stand(header: dict[str, Any]) -> TrainerState:
-    stand = TrainerState(
+    trainer_state = TrainerState(
         float(header["seconds"]), header["first"], int(header["high"]), header["is_ended"]
     )
     if not header.get("final"):
-        return stand
+        return trainer_state
     training, validation = header["final"]
-    return replace(stand, final=(float(training), float(validation)))
+    return replace(trainer_state, final=(float(training), float(validation)))
 
 
 def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetadata) -> None:

@@ -10,7 +10,7 @@ from visualizer.language.checkpoints import read_weights
 from visualizer.language.corpora.corpus import load
 from visualizer.language.language_models import build
 from visualizer.language.memory_estimate import check_room
-from visualizer.language.training_run import TrainingRun, described
+from visualizer.language.training_run import TrainingRun, new_run_metadata
 from visualizer.storage.file_lock import FileLock
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class OpenRun:
         self.folder, self.obstacle = folder, ""
         corpus = _loaded(settings) if settings else None
         if settings and corpus:
-            folder.begin(described(settings, corpus))
+            folder.begin(new_run_metadata(settings, corpus))
         self.about = folder.read_about()
         self._lock = _held(folder) if is_held or settings else None
         try:

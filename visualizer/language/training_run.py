@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
 
-def too_much(step: int) -> str:
+def out_of_memory_message(step: int) -> str:
     """Return the message for memory that ran out."""
     return (
         f"The memory ran out at step {step:,}; the model is as it was before. Go on when there is "
@@ -44,7 +44,7 @@ def too_much(step: int) -> str:
     )
 
 
-def changed(source: CorpusSource) -> str:
+def changed_text_message(source: CorpusSource) -> str:
     """Return the message for a text that differs from the one trained on."""
     if source.kind is CorpusKind.FILE:
         name = Path(source.path).name
@@ -81,7 +81,7 @@ class FinalLosses:
     validation: float
 
 
-def described(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
+def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
     """Return the metadata of a new run, with a definite number of threads."""
     return RunMetadata(
         replace(settings, threads=settings.threads or usual_threads()),
@@ -116,16 +116,16 @@ class TrainingRun:
 
     def __init__(self, folder: RunFolder, about: RunMetadata, corpus: Corpus) -> None:
         if corpus.digest != about.fingerprint:
-            raise InputError("path", changed(about.settings.source))
+            raise InputError("path", changed_text_message(about.settings.source))
         torch.set_num_threads(about.settings.threads or usual_threads())
         self.folder, self.about = folder, about
         self.training = Trainer(about.settings, corpus)
-        self.stand, self.notice = TrainerState(), ""
+        self.state, self.notice = TrainerState(), ""
         if folder.checkpoint.exists():
-            self.stand = read_checkpoint(folder.checkpoint, self.training)
+            self.state = read_checkpoint(folder.checkpoint, self.training)
         self._journal = LossLog(folder.losses)
         # Rows of a diverged or finished run are kept; rows of steps to be repeated are not.
-        is_over = self.stand.is_ended or self.final is not None
+        is_over = self.state.is_ended or self.final is not None
         rows = self._journal.read(sys.maxsize if is_over else self.step)
         self._rows = [row for row in rows if self.final is None or row.step < self.step]
         self._saved_at = time.monotonic()
@@ -157,12 +157,12 @@ class TrainingRun:
     @property
     def final(self) -> FinalLosses | None:
         """The final losses; None before all steps are done."""
-        return FinalLosses(*self.stand.final) if self.stand.final else None
+        return FinalLosses(*self.state.final) if self.state.final else None
 
     @property
     def is_done(self) -> bool:
         """Whether all steps are done or training has diverged."""
-        return self.step >= self.settings.steps or self.stand.is_ended
+        return self.step >= self.settings.steps or self.state.is_ended
 
     def take_rows(self) -> list[LossRow]:
         """Return the rows measured since the last call; at first all rows of the folder."""
@@ -181,7 +181,7 @@ class TrainingRun:
         settings = self.training.settings = replace(self.settings, steps=max(steps, self.step))
         self.about = replace(self.about, settings=settings)
         if self.final and steps > self.step:
-            self.stand = replace(self.stand, final=None)
+            self.state = replace(self.state, final=None)
             self._journal.cut(self.step)  # removes the final measurement
         self.folder.write_about(self.about)
         if self.is_done and not self.final:
@@ -207,16 +207,16 @@ class TrainingRun:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise InputError("batch", too_much(self.step)) from error
+            raise InputError("batch", out_of_memory_message(self.step)) from error
 
     def _advance(self) -> None:
         began, step = time.perf_counter(), self.step
         validation = self._measured()
         loss = self.training.advance()
-        seconds = self.stand.seconds + time.perf_counter() - began
+        seconds = self.state.seconds + time.perf_counter() - began
         self._add(LossRow(step, loss, validation, self.settings.rate_at(step), seconds))
-        self.stand = self._watched(loss, seconds)
-        if self.stand.high >= PATIENT or not math.isfinite(loss):
+        self.state = self._watched(loss, seconds)
+        if self.state.high >= PATIENT or not math.isfinite(loss):
             raise DivergedError(self._end_badly(loss, step))
         if self.is_done:
             self._finish()
@@ -228,7 +228,7 @@ class TrainingRun:
         self._saved_at = time.monotonic()
         try:
             self._journal.flush()
-            write_checkpoint(self.folder.checkpoint, self.training, self.about, self.stand)
+            write_checkpoint(self.folder.checkpoint, self.training, self.about, self.state)
             self.notice = ""
         except InputError as refused:
             self.notice = f"{refused.sentence} {self._then}"
@@ -248,7 +248,7 @@ class TrainingRun:
     def _measured(self) -> float:
         """Write a snapshot and measure the validation loss, where either is due."""
         step, settings = self.step, self.settings
-        if is_first(step, GROWTH) and not self.stand.high:
+        if is_first(step, GROWTH) and not self.state.high:
             self._keep_snapshot()
         if step % MEASURED_EVERY and not (
             step < MEASURED_EVERY and is_first(step, MEASURED_GROWTH)
@@ -258,9 +258,9 @@ class TrainingRun:
         return self.training.evaluate(Split.VALIDATION, max(1, batches))
 
     def _watched(self, loss: float, seconds: float) -> TrainerState:
-        first = loss if self.stand.first is None else self.stand.first
-        high = self.stand.high + 1 if not loss <= FAR * first else 0
-        return replace(self.stand, seconds=seconds, first=first, high=high)
+        first = loss if self.state.first is None else self.state.first
+        high = self.state.high + 1 if not loss <= FAR * first else 0
+        return replace(self.state, seconds=seconds, first=first, high=high)
 
     def _add(self, row: LossRow) -> None:
         self._rows.append(row)
@@ -270,18 +270,18 @@ class TrainingRun:
         self._keep_snapshot()
         evaluate = self.training.evaluate
         training, validation = (evaluate(split, BATCHES_AT_END) for split in Split)
-        self.stand = replace(self.stand, final=(training, validation))
+        self.state = replace(self.state, final=(training, validation))
         self._journal_end(validation)
         self.save()
 
     def _journal_end(self, validation: float) -> None:
         # Not added to the rows: if the run is lengthened, this step is trained.
         rate = self.settings.rate_at(self.step)
-        self._journal.add([LossRow(self.step, MISSING, validation, rate, self.stand.seconds)])
+        self._journal.add([LossRow(self.step, MISSING, validation, rate, self.state.seconds)])
 
     def _end_badly(self, loss: float, step: int) -> str:
-        good = self._go_back(step + 1 - self.stand.high)
-        self.stand = replace(self.stand, is_ended=True)
+        good = self._go_back(step + 1 - self.state.high)
+        self.state = replace(self.state, is_ended=True)
         self.save()
         said = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
         rate = self.settings.rate

@@ -82,7 +82,7 @@ class TrainingServer:
         self.opened = OpenRun(RunFolder(Path(values["folder"])), settings, is_held=False)
         running = self.opened.running
         self.state = "paused"
-        if running is None or running.stand.is_ended:
+        if running is None or running.state.is_ended:
             self.state = "stopped" if running is None else "diverged"
         elif running.is_done:
             self.state = "done"
@@ -140,7 +140,7 @@ class TrainingServer:
 
     def _lengthen(self, values: Mapping[str, Any]) -> None:
         opened = self._one()
-        if opened.running and not opened.running.stand.is_ended:
+        if opened.running and not opened.running.state.is_ended:
             opened.hold()
             opened.running.lengthen(int(values["steps"]))
             opened.about = opened.running.about
@@ -233,7 +233,7 @@ class TrainingServer:
             "state": self.state,
             "step": running.step,
             "steps": running.settings.steps,
-            "seconds": running.stand.seconds,
+            "seconds": running.state.seconds,
             "tokens_a_second": self._pace.a_second,
             "seconds_left": self._pace.seconds_for(left * tokens),
             "rate": running.settings.rate_at(running.step),
@@ -286,7 +286,7 @@ _TAKE: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
 
 
 def _final(running: TrainingRun | None) -> tuple[float, float] | None:
-    return running.stand.final if running else None
+    return running.state.final if running else None
 
 
 def _said(sentence: str) -> list[str]:

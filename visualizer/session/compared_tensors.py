@@ -14,9 +14,9 @@ from visualizer.session.comparison import ComparisonKind
 from visualizer.session.dropout_samples import mean_of
 
 if TYPE_CHECKING:
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.attention.tensor_cache import CachedTensor
     from visualizer.attention.trace import LeadingIndex
     from visualizer.attention.weight_transforms import HeadAggregate
     from visualizer.session.cell_address import Cell
@@ -61,7 +61,7 @@ def change_of(
     if comparison.against is ComparisonKind.HEAD:
         return comparison.of(live, lambda: live.between_heads(*comparison.heads)), index
     if comparison.against is ComparisonKind.SAMPLES:
-        weights, mean = run.trace.holding("weights"), mean_held(run, comparison)
+        weights, mean = run.trace.holding("weights"), mean_tensor(run, comparison)
         return comparison.of(mean, lambda: mean.minus(weights)), index
     assert comparison.kept
     kept = comparison.kept.trace.seen(stage, lens, fold)
@@ -76,14 +76,14 @@ def size_of(resolved: Resolved, stage: str, fold: HeadAggregate | None) -> float
     return max(abs(end) for side in sides for end in side)
 
 
-def mean_held(run: Run, comparison: Comparison) -> CachedTensor:
+def mean_tensor(run: Run, comparison: Comparison) -> CachedTensor:
     """Return the mean of the dropout samples."""
     # Cached on the dropped weights, which change with the rate and the seed.
     sample = run.trace.holding("dropped")
     return comparison.of(sample, lambda: mean_of(run, comparison.count, comparison.tally))
 
 
-def held_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:
+def tensor_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:
     """Return the tensor that a cell's number is read from and the index prefix in it."""
     comparison, run, lens = resolved.comparison, resolved.run, resolved.view.lens
     whole = (*resolved.leading, *cell.place[:-2])
@@ -91,7 +91,7 @@ def held_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ..
     if comparison and comparison.kept and cell.part is ComparedSide.A:
         return comparison.kept.trace.seen(cell.stage, lens, cell.fold), whole
     if comparison and against is ComparisonKind.SAMPLES and cell.part is ComparedSide.MEAN:
-        return mean_held(run, comparison), whole
+        return mean_tensor(run, comparison), whole
     if comparison and cell.part is ComparedSide.CHANGE:
         held, start = change_of(resolved, cell.stage, cell.fold)
         return held, start if against is ComparisonKind.HEAD else whole
@@ -128,7 +128,7 @@ def largest_change(held: CachedTensor, index: tuple[int, ...], size: float) -> L
     return LargestChange(value, place) if is_change else None
 
 
-def whose(run: Run, leading: LeadingIndex, stage: Stage, place: tuple[int, ...]) -> str:
+def cell_name(run: Run, leading: LeadingIndex, stage: Stage, place: tuple[int, ...]) -> str:
     """Name a cell's tokens, or its token and column, and its head where the place has one."""
     row, column = place[-2:]
     joined = shorten(visible(run.words(leading)[row]))

@@ -115,7 +115,7 @@ def changed_span(old: str, new: str) -> tuple[int, int]:
     return start, len(new) - same
 
 
-def typed(old: str, new: str) -> tuple[bool, str]:
+def typed_text(old: str, new: str) -> tuple[bool, str]:
     """Return whether one keystroke made the change, and what it inserted."""
     start, end = changed_span(old, new)
     written = end - start

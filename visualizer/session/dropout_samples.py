@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.masks import kept
+from visualizer.attention.dropout_mask import kept_by_dropout
 
 if TYPE_CHECKING:
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
-    from visualizer.attention.tensor_cache import CachedTensor
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class SampleTally:
         if self.key != key or self.drawn > count:
             self.key, self.counts, self.drawn = key, np.zeros(shape, np.int16), 0
         while self.drawn < count:
-            self.counts += kept(spec.dropout, seed_of(spec, self.drawn), shape)
+            self.counts += kept_by_dropout(spec.dropout, seed_of(spec, self.drawn), shape)
             self.drawn += 1
         return self.counts
 

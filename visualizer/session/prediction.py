@@ -65,6 +65,6 @@ def marked(guess: Prediction, cell: Cell) -> Prediction:
     return replace(guess, marks=(*kept, cell))
 
 
-def begun_anew(guess: Prediction | None) -> Prediction | None:
+def without_marks(guess: Prediction | None) -> Prediction | None:
     """Remove all marks."""
     return replace(guess, marks=(), is_revealed=False) if guess else None

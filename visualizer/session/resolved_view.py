@@ -16,7 +16,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.comparison import ComparisonKind
 from visualizer.session.dropout_samples import why_none
 from visualizer.session.timeline import Timeline, described_cell
-from visualizer.session.zoom import fitted
+from visualizer.session.zoom_ranges import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from visualizer.session.prediction import Prediction
     from visualizer.session.timeline import Place
     from visualizer.session.view import View
-    from visualizer.session.zoom import Zoom
+    from visualizer.session.zoom_ranges import Zoom
 
 
 @dataclass(frozen=True, slots=True)

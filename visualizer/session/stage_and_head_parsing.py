@@ -52,7 +52,7 @@ def heads_of(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def looked_at(
+def with_parsed_stages_and_heads(
     run: Run, view: View, stages: frozenset[str] | None, heads: frozenset[int] | None
 ) -> View:
     """Set the stages and heads of a view; None keeps the present ones.

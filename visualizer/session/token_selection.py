@@ -64,18 +64,18 @@ def matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
     return tuple(found) if wanted else ()
 
 
-def seeking(look: TokenSelection, labels: tuple[str, ...], sought: str) -> TokenSelection:
+def with_search(selection: TokenSelection, labels: tuple[str, ...], sought: str) -> TokenSelection:
     """Select all tokens that match; an empty search keeps the selection."""
     if not sought:
-        return replace(look, sought="", match=None)
-    return replace(look, sought=sought, match=None, chosen=frozenset(matches(labels, sought)))
+        return replace(selection, sought="", match=None)
+    return replace(selection, sought=sought, match=None, chosen=frozenset(matches(labels, sought)))
 
 
-def gone_to(look: TokenSelection, labels: tuple[str, ...], steps: int) -> TokenSelection:
+def with_match(selection: TokenSelection, labels: tuple[str, ...], steps: int) -> TokenSelection:
     """Select only the next or previous match, cyclically."""
-    found = matches(labels, look.sought)
+    found = matches(labels, selection.sought)
     if not found:
-        return look
-    now = (-1 if steps > 0 else 0) if look.match is None else look.match
+        return selection
+    now = (-1 if steps > 0 else 0) if selection.match is None else selection.match
     match = (now + steps) % len(found)
-    return replace(look, match=match, chosen=frozenset({found[match]}))
+    return replace(selection, match=match, chosen=frozenset({found[match]}))

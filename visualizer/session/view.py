@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
+from visualizer.session.colour_options import ColourOptions
+from visualizer.session.line_options import LineOptions
+from visualizer.session.mask_edit_state import MaskEditState
 from visualizer.session.timeline import Playhead
 from visualizer.session.token_selection import TokenSelection
-from visualizer.session.view_options import CodeDialect, ColourOptions, LineOptions, MaskEditState
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.session.comparison import Comparison
     from visualizer.session.document import Document
     from visualizer.session.prediction import Prediction
-    from visualizer.session.zoom import Zoom
+    from visualizer.session.zoom_ranges import Zoom
+
+
+class CodeDialect(StrEnum):
+    """The library whose names the code uses."""
+
+    BOOK = "book"
+    LECTURE = "lecture"
+    SDPA = "sdpa"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from visualizer.attention.kept_weights import are_kept, kept_weights
+from visualizer.attention.computed_weights_as_own import are_kept, weights_as_own
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import Mask
 from visualizer.errors import InputError
-from visualizer.session import requests
-from visualizer.session.document import Document, typed
+from visualizer.session import worker_requests
+from visualizer.session.document import Document, typed_text
 from visualizer.session.history import History
-from visualizer.session.prediction import begun_anew
-from visualizer.session.requests import Shown, as_far_as_read, in_window
+from visualizer.session.prediction import without_marks
 from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.session.screen import Moment, Screen, Snapshot
 from visualizer.session.view import View
 from visualizer.session.view_changes import toggled
 from visualizer.session.worker import Worker
+from visualizer.session.worker_requests import Shown, adapted_to_window, as_far_as_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.session.requests import ComputeFunction
     from visualizer.session.screen import Presenter
+    from visualizer.session.worker_requests import ComputeFunction
 
 
 PATIENCE_MS = 16
@@ -105,7 +105,7 @@ class Workspace(QObject):
 
     def set_text(self, text: str) -> None:
         """Change the text; typing one word is one undoable change."""
-        is_typed, written = typed(self.document.get("text"), text)
+        is_typed, written = typed_text(self.document.get("text"), text)
         if not is_typed:  # pasted, cut or overwritten: a change of its own
             self.seal()
             # Selected token positions have no meaning in another text.
@@ -153,9 +153,11 @@ class Workspace(QObject):
         self._history, self._complaints = History(), {}
         self._forget_complaints(document)
         self._asked, self._has_started = document, True
-        self._wanted = in_window(view, self._wanted)  # it may be saved before it is shown
+        self._wanted = adapted_to_window(view, self._wanted)  # it may be saved before it is shown
         self.view = as_far_as_read(self._wanted, self.view)
-        self._worker.ask(partial(requests.opened, restore, self._presenter, self._now()))
+        self._worker.ask(
+            partial(worker_requests.open_and_compute, restore, self._presenter, self._now())
+        )
         self._show()
 
     def keep_weights(self) -> None:
@@ -164,7 +166,7 @@ class Workspace(QObject):
             self.set("own_weights", ())
         elif self.run and self.computed == self.document:  # otherwise they belong to another module
             try:
-                self.set("own_weights", kept_weights(self.run.trace))
+                self.set("own_weights", weights_as_own(self.run.trace))
             except InputError as refused:
                 self._complain(refused)
 
@@ -238,7 +240,7 @@ class Workspace(QObject):
     def show_leading(self, leading: LeadingIndex) -> None:
         """Show another text of a batch or another layer, restarting a prediction."""
         if self.run:
-            guess = begun_anew(self._wanted.guess)
+            guess = without_marks(self._wanted.guess)
             self.look(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
 
     def resolved(self, view: View) -> Resolved:
@@ -259,7 +261,7 @@ class Workspace(QObject):
         return not self._has_started or self._worker.is_working
 
     @property
-    def shot(self) -> Snapshot | None:
+    def snapshot(self) -> Snapshot | None:
         """The snapshot to export; None while there are no numbers."""
         if self.run is None or self.computed is None:
             return None
@@ -282,7 +284,9 @@ class Workspace(QObject):
         self._has_started = True
         if not document.problems():
             self._asked = document
-            request = partial(requests.computed, self._compute, self._presenter, self._now())
+            request = partial(
+                worker_requests.compute_shown, self._compute, self._presenter, self._now()
+            )
             self._worker.ask(request)
             if may_wait:
                 self._show_soon()
@@ -302,7 +306,9 @@ class Workspace(QObject):
     def _read(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
         if self.run and self._asked is None:
-            self._worker.ask(partial(requests.looked, self._presenter, self._now()))
+            self._worker.ask(
+                partial(worker_requests.read_what_is_shown, self._presenter, self._now())
+            )
 
     def _now(self) -> Shown:
         panels = self.screen.panels
@@ -315,7 +321,7 @@ class Workspace(QObject):
         keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
         return next(keys) == next(keys)
 
-    def _take(self, answer: requests.WorkerResult) -> None:
+    def _take(self, answer: worker_requests.WorkerResult) -> None:
         replaced: list[object] = [self.run]
         if answer.document == self._asked:
             self._asked = None
@@ -324,7 +330,7 @@ class Workspace(QObject):
         if answer.document == self.document:
             self._refused = answer.refused
         if answer.opened and answer.document == self.document:  # else it has been changed since
-            self._wanted = in_window(answer.opened, self._wanted)
+            self._wanted = adapted_to_window(answer.opened, self._wanted)
         is_read = self._is_read_with(self._wanted, answer.view)
         self.view = self._wanted if is_read else as_far_as_read(self._wanted, answer.view)
         self._show(answer)
@@ -354,7 +360,7 @@ class Workspace(QObject):
         if self._late.isActive():
             self._show()
 
-    def _show(self, answer: requests.WorkerResult | None = None) -> None:
+    def _show(self, answer: worker_requests.WorkerResult | None = None) -> None:
         self._late.stop()
         panels, known = self.screen.panels, self.screen.resolved
         if answer and answer.resolved:

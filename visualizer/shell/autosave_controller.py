@@ -98,9 +98,9 @@ class AutosaveController(QObject):
         self._worker.ask(self._left_behind)
 
     def _left_behind(self) -> list[RecoveredDocument]:
-        from visualizer.documents.recovery_file import left_behind
+        from visualizer.documents.recovery_file import recovery_files_of_crashes
 
-        return left_behind(self._folder)
+        return recovery_files_of_crashes(self._folder)
 
     def _take(self, answer: list[RecoveredDocument] | int | None) -> None:
         if isinstance(answer, int):

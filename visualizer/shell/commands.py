@@ -5,24 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from visualizer.attention.kept_weights import are_kept
+from visualizer.attention.computed_weights_as_own import are_kept
 from visualizer.attention.spec import Mode
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.cell.model import CELL
 from visualizer.features.comparison_bar.model import COMPARISON
 from visualizer.features.lessons.model import LESSON
-from visualizer.features.mask_editor.model import PAINTING
-from visualizer.features.playback.model import PLAYBACK
+from visualizer.features.mask_editor.model import MASK_EDIT
+from visualizer.features.playback.bar_model import PLAYBACK
 from visualizer.features.setup.model import SETUP
 from visualizer.features.shapes.model import SHAPES
-from visualizer.features.tokens.model import TOKENS
-from visualizer.features.view_controls.model import LOOKS
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.features.token_strip.model import TOKENS
+from visualizer.features.view_controls.model import VIEW_CONTROLS
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.model import target_of
 from visualizer.session.colour_maps import COLOUR_MAPS, MapKind, maps_of
+from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.comparison import ComparisonKind
 from visualizer.session.timeline import Grain
-from visualizer.session.view_options import CodeDialect, ColourCurve, ColourLimits
+from visualizer.session.view import CodeDialect
 from visualizer.shell.panes import PANES
 from visualizer.widgets import dialogs
 from visualizer.widgets.command_menus import Command, Face
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from visualizer.features.setup.controller import SetupController
     from visualizer.features.setup.widget import SetupPane
     from visualizer.features.shapes.widget import ShapesPane
-    from visualizer.features.tokens.controller import TokenSelectionController
+    from visualizer.features.token_strip.selection_controller import TokenSelectionController
     from visualizer.features.view_controls.controller import ViewController
     from visualizer.heatmap.controller import CellSelectionController
     from visualizer.session.colour_maps import ColourMap
@@ -63,23 +64,23 @@ class Controllers:
 
     window: QMainWindow
     workspace: Workspace
-    filer: DocumentController
-    recents: RecentFilesMenu
-    publisher: ExportController
-    editor: SetupPane
+    document_controller: DocumentController
+    recent_files_menu: RecentFilesMenu
+    export_controller: ExportController
+    setup_pane: SetupPane
     setup: SetupController
-    inspector: CellPane
+    cell_pane: CellPane
     panes: Mapping[str, Any]
-    pointer: CellSelectionController
-    chooser: TokenSelectionController
-    painter: MaskEditController
-    player: PlaybackController
-    comparer: ComparisonController
-    gaze: ViewController
-    reader: LessonController
-    parts: PaneFocusCycle
+    cell_selection_controller: CellSelectionController
+    token_selection_controller: TokenSelectionController
+    mask_edit_controller: MaskEditController
+    playback_controller: PlaybackController
+    comparison_controller: ComparisonController
+    view_controller: ViewController
+    lesson_controller: LessonController
+    focus_cycle: PaneFocusCycle
     presenter: PresenterMode
-    motion: ReducedMotionController
+    reduced_motion_controller: ReducedMotionController
     find_token: Callable[[], object]
     set_scheme: Callable[[Scheme], object]
     open_lab: Callable[[], object]
@@ -123,7 +124,7 @@ def _has_leading_axes(now: WindowState) -> bool:
 
 
 def _is_zoomed(now: WindowState) -> bool:
-    return bool(now.screen.panel(LOOKS).part)
+    return bool(now.screen.panel(VIEW_CONTROLS).part)
 
 
 def _can_go(now: WindowState, way: int) -> bool:
@@ -138,7 +139,7 @@ def _can_mark(now: WindowState) -> bool:
 
 
 def _can_paint_pinned(now: WindowState) -> bool:
-    pinned, painting = now.screen.panel(PICTURE).cursor.pinned, now.screen.panel(PAINTING)
+    pinned, painting = now.screen.panel(BOARD_CONTENTS).cursor.pinned, now.screen.panel(MASK_EDIT)
     return bool(painting and pinned and target_of(pinned) in painting.targets)
 
 
@@ -148,8 +149,8 @@ def _has_split(now: WindowState) -> bool:
 
 
 def _can_reveal(now: WindowState) -> bool:
-    transport = now.screen.panel(PLAYBACK)
-    return transport.question is not None and not transport.is_revealed
+    bar = now.screen.panel(PLAYBACK)
+    return bar.question is not None and not bar.is_revealed
 
 
 def _has_next_page(now: WindowState) -> bool:
@@ -210,7 +211,7 @@ def _map_row(each: ColourMap) -> Row:
             f"gaze.set_map {each.id}",
             COLOURS,
             each.menu_text,
-            lambda c: c.gaze.set_map(each.id),
+            lambda c: c.view_controller.set_map(each.id),
             (each.shortcut,),
             group="map",
             divides=is_first,
@@ -220,7 +221,7 @@ def _map_row(each: ColourMap) -> Row:
         f"gaze.set_diverging {each.id}",
         COLOURS,
         each.menu_text,
-        lambda c: c.gaze.set_diverging(each.id),
+        lambda c: c.view_controller.set_diverging(each.id),
         (each.shortcut,),
         group="signed",
         divides=is_first,
@@ -230,45 +231,53 @@ def _map_row(each: ColourMap) -> Row:
 
 # fmt: off
 COMMANDS: tuple[Row, ...] = (
-    Row("filer.new_window", FILE, "&New window", lambda c: c.filer.new_window(), ("Ctrl+N",)),
-    Row("filer.choose_to_open", FILE, "&Open…", lambda c: c.filer.choose_to_open(), ("Ctrl+O",),
-        icon="open"),
-    Row("recents.forget", RECENT, "&Forget these", lambda c: c.recents.forget(), ("Ctrl+Alt+O",)),
-    Row("filer.save", FILE, "&Save", lambda c: c.filer.save(), ("Ctrl+S",), icon="save",
-        divides=True),
-    Row("filer.save_as", FILE, "Save &as…", lambda c: c.filer.save_as(), ("Ctrl+Shift+S",)),
-    Row("filer.toggle_numbers", FILE, "Save the n&umbers too", lambda c: c.filer.toggle_numbers(),
-        ("Ctrl+Alt+N",), is_checked=lambda now: now.keeps_numbers),
-    Row("publisher.export", FILE, "&Export…", lambda c: c.publisher.export(), ("Ctrl+E",),
+    Row("filer.new_window", FILE, "&New window", lambda c: c.document_controller.new_window(),
+        ("Ctrl+N",)),
+    Row("filer.choose_to_open", FILE, "&Open…", lambda c: c.document_controller.choose_to_open(),
+        ("Ctrl+O",), icon="open"),
+    Row("recents.forget", RECENT, "&Forget these", lambda c: c.recent_files_menu.forget(),
+        ("Ctrl+Alt+O",)),
+    Row("filer.save", FILE, "&Save", lambda c: c.document_controller.save(), ("Ctrl+S",),
+        icon="save", divides=True),
+    Row("filer.save_as", FILE, "Save &as…", lambda c: c.document_controller.save_as(),
+        ("Ctrl+Shift+S",)),
+    Row("filer.toggle_numbers", FILE, "Save the n&umbers too",
+        lambda c: c.document_controller.toggle_numbers(), ("Ctrl+Alt+N",),
+        is_checked=lambda now: now.keeps_numbers),
+    Row("publisher.export", FILE, "&Export…", lambda c: c.export_controller.export(), ("Ctrl+E",),
         icon="export", is_enabled=lambda now: now.can_export),
     Row("close", FILE, "&Close the window", lambda c: c.window.close(), ("Ctrl+W",), divides=True),
-    Row("filer.quit", FILE, "&Quit", lambda c: c.filer.quit(), ("Ctrl+Q",)),
+    Row("filer.quit", FILE, "&Quit", lambda c: c.document_controller.quit(), ("Ctrl+Q",)),
     Row("workspace.undo", EDIT, "&Undo", lambda c: c.workspace.undo(), ("Ctrl+Z",), icon="undo",
         is_enabled=lambda now: now.can_undo),
     Row("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z", "Ctrl+Y"),
         icon="redo", is_enabled=lambda now: now.can_redo),
-    Row("inspector.copy", EDIT, "&Copy cell", lambda c: c.inspector.copy(), ("Ctrl+Shift+C",),
+    Row("inspector.copy", EDIT, "&Copy cell", lambda c: c.cell_pane.copy(), ("Ctrl+Shift+C",),
         icon="copy", divides=True, is_enabled=lambda now: now.screen.panel(CELL) is not None),
-    Row("publisher.copy_picture", EDIT, "Copy as p&icture", lambda c: c.publisher.copy_picture(),
-        ("Ctrl+Shift+I",), is_enabled=lambda now: now.can_export),
-    Row("publisher.copy_script", EDIT, "Copy as scri&pt", lambda c: c.publisher.copy_script(),
-        ("Ctrl+Alt+C",), is_enabled=lambda now: now.can_copy_script),
-    Row("pointer.let_go", EDIT, "&Let go of the pinned cell", lambda c: c.pointer.let_go(),
-        ("Ctrl+Shift+P",), icon="pin",
-        is_enabled=lambda now: now.screen.panel(PICTURE).cursor.pinned is not None),
-    Row("edit_sentence", EDIT, "Edit the &sentence", lambda c: c.editor.edit_sentence(),
+    Row("publisher.copy_picture", EDIT, "Copy as p&icture",
+        lambda c: c.export_controller.copy_picture(), ("Ctrl+Shift+I",),
+        is_enabled=lambda now: now.can_export),
+    Row("publisher.copy_script", EDIT, "Copy as scri&pt",
+        lambda c: c.export_controller.copy_script(), ("Ctrl+Alt+C",),
+        is_enabled=lambda now: now.can_copy_script),
+    Row("pointer.let_go", EDIT, "&Let go of the pinned cell",
+        lambda c: c.cell_selection_controller.let_go(), ("Ctrl+Shift+P",), icon="pin",
+        is_enabled=lambda now: now.screen.panel(BOARD_CONTENTS).cursor.pinned is not None),
+    Row("edit_sentence", EDIT, "Edit the &sentence", lambda c: c.setup_pane.edit_sentence(),
         ("Ctrl+L",), divides=True),
     Row("find_token", EDIT, "&Find a token", lambda c: c.find_token(), ("Ctrl+F",)),
     Row("chooser.turn", EDIT, "&Other role of the tokens: what they read, or who reads them",
-        lambda c: c.chooser.turn(), ("Ctrl+Shift+T",)),
-    Row("chooser.let_go", EDIT, "Let go of the chosen &tokens", lambda c: c.chooser.let_go(),
-        ("Ctrl+Shift+D",), is_enabled=lambda now: bool(now.screen.panel(TOKENS).chosen)),
+        lambda c: c.token_selection_controller.turn(), ("Ctrl+Shift+T",)),
+    Row("chooser.let_go", EDIT, "Let go of the chosen &tokens",
+        lambda c: c.token_selection_controller.let_go(), ("Ctrl+Shift+D",),
+        is_enabled=lambda now: bool(now.screen.panel(TOKENS).chosen)),
     Row("toggle_mask", MODULE, "Causal &mask", lambda c: c.setup.toggle_mask(), ("Ctrl+M",),
         is_enabled=_has_module, is_checked=lambda now: bool(now.document.get("causal"))),
-    Row("painter.toggle", MODULE, "&Paint the mask", lambda c: c.painter.toggle(),
+    Row("painter.toggle", MODULE, "&Paint the mask", lambda c: c.mask_edit_controller.toggle(),
         ("Ctrl+Shift+K",), is_enabled=_has_module, is_checked=lambda now: now.view.painting.is_on),
     Row("painter.paint_pinned", MODULE, "Allow or forbid the pinned &cell",
-        lambda c: c.painter.paint_pinned(), ("X",), near=True, is_enabled=_can_paint_pinned),
+        lambda c: c.mask_edit_controller.paint_pinned(), ("X",), near=True,
+        is_enabled=_can_paint_pinned),
     Row("toggle_mode", MODULE, "Dropout as in &training", lambda c: c.setup.toggle_mode(),
         ("Ctrl+T",), is_enabled=_has_module,
         is_checked=lambda now: now.document.spec.mode is Mode.TRAIN),
@@ -281,145 +290,154 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.workspace.keep_weights(), ("Ctrl+K",),
         is_enabled=lambda now: now.can_keep_weights,
         is_checked=lambda now: are_kept(now.document.spec)),
-    Row("open_settings", MODULE, "Every &setting", lambda c: c.editor.open_more(), ("Ctrl+,",),
+    Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(), ("Ctrl+,",),
         icon="settings", divides=True, is_enabled=_has_module),
-    Row("player.toggle", PLAY, "&Play or pause", lambda c: c.player.toggle(), ("Space",),
-        icon="play", near=True, face=_play_or_pause),
-    Row("player.step 1", PLAY, "Step &forward", lambda c: c.player.step(1), ("PgDown",),
-        icon="step-on"),
-    Row("player.step -1", PLAY, "Step &back", lambda c: c.player.step(-1), ("PgUp",),
+    Row("player.toggle", PLAY, "&Play or pause", lambda c: c.playback_controller.toggle(),
+        ("Space",), icon="play", near=True, face=_play_or_pause),
+    Row("player.step 1", PLAY, "Step &forward", lambda c: c.playback_controller.step(1),
+        ("PgDown",), icon="step-on"),
+    Row("player.step -1", PLAY, "Step &back", lambda c: c.playback_controller.step(-1), ("PgUp",),
         icon="step-back"),
-    Row("player.to_start", PLAY, "To the &start", lambda c: c.player.to_start(), ("Home",),
-        icon="to-start", near=True),
-    Row("player.to_end", PLAY, "To the &end: all computed", lambda c: c.player.to_end(), ("End",),
-        icon="to-end", near=True),
-    Row("player.skip 1", PLAY, "&Next stage", lambda c: c.player.skip(1), ("Ctrl+Right",),
-        near=True),
-    Row("player.skip -1", PLAY, "Pre&vious stage", lambda c: c.player.skip(-1), ("Ctrl+Left",),
-        near=True),
-    Row("player.set_grain stage", PLAY, "By s&tage", lambda c: c.player.set_grain(Grain.STAGE),
-        ("Alt+1",), group="grain", divides=True,
-        is_checked=lambda now: now.view.playhead.grain is Grain.STAGE),
-    Row("player.set_grain row", PLAY, "By &row", lambda c: c.player.set_grain(Grain.ROW),
-        ("Alt+2",), group="grain", is_checked=lambda now: now.view.playhead.grain is Grain.ROW),
-    Row("player.set_grain cell", PLAY, "By &cell", lambda c: c.player.set_grain(Grain.CELL),
-        ("Alt+3",), group="grain", is_checked=lambda now: now.view.playhead.grain is Grain.CELL),
-    Row("player.change_speed 1", PLAY, "F&aster", lambda c: c.player.change_speed(1), ("Ctrl+.",),
-        divides=True),
-    Row("player.change_speed -1", PLAY, "Slo&wer", lambda c: c.player.change_speed(-1),
+    Row("player.to_start", PLAY, "To the &start", lambda c: c.playback_controller.to_start(),
+        ("Home",), icon="to-start", near=True),
+    Row("player.to_end", PLAY, "To the &end: all computed",
+        lambda c: c.playback_controller.to_end(), ("End",), icon="to-end", near=True),
+    Row("player.skip 1", PLAY, "&Next stage", lambda c: c.playback_controller.skip(1),
+        ("Ctrl+Right",), near=True),
+    Row("player.skip -1", PLAY, "Pre&vious stage", lambda c: c.playback_controller.skip(-1),
+        ("Ctrl+Left",), near=True),
+    Row("player.set_grain stage", PLAY, "By s&tage",
+        lambda c: c.playback_controller.set_grain(Grain.STAGE), ("Alt+1",), group="grain",
+        divides=True, is_checked=lambda now: now.view.playhead.grain is Grain.STAGE),
+    Row("player.set_grain row", PLAY, "By &row",
+        lambda c: c.playback_controller.set_grain(Grain.ROW), ("Alt+2",), group="grain",
+        is_checked=lambda now: now.view.playhead.grain is Grain.ROW),
+    Row("player.set_grain cell", PLAY, "By &cell",
+        lambda c: c.playback_controller.set_grain(Grain.CELL), ("Alt+3",), group="grain",
+        is_checked=lambda now: now.view.playhead.grain is Grain.CELL),
+    Row("player.change_speed 1", PLAY, "F&aster", lambda c: c.playback_controller.change_speed(1),
+        ("Ctrl+.",), divides=True),
+    Row("player.change_speed -1", PLAY, "Slo&wer", lambda c: c.playback_controller.change_speed(-1),
         ("Ctrl+;",)),
-    Row("player.toggle_loop", PLAY, "&Loop", lambda c: c.player.toggle_loop(), ("Ctrl+Shift+L",),
-        icon="loop", is_checked=lambda now: now.view.playhead.loops),
-    Row("player.predict", PLAY, "Predict this sta&ge", lambda c: c.player.predict(), ("Ctrl+P",),
-        icon="predict", divides=True, is_enabled=_has_numbers,
+    Row("player.toggle_loop", PLAY, "&Loop", lambda c: c.playback_controller.toggle_loop(),
+        ("Ctrl+Shift+L",), icon="loop", is_checked=lambda now: now.view.playhead.loops),
+    Row("player.predict", PLAY, "Predict this sta&ge", lambda c: c.playback_controller.predict(),
+        ("Ctrl+P",), icon="predict", divides=True, is_enabled=_has_numbers,
         is_checked=lambda now: now.screen.panel(PLAYBACK).question is not None),
-    Row("pointer.mark", PLAY, "&Mark the pinned cell", lambda c: c.pointer.mark(),
+    Row("pointer.mark", PLAY, "&Mark the pinned cell", lambda c: c.cell_selection_controller.mark(),
         ("Return", "Enter"), near=True, is_enabled=_can_mark),
-    Row("player.reveal", PLAY, "Reveal what is &hidden", lambda c: c.player.reveal(),
+    Row("player.reveal", PLAY, "Reveal what is &hidden", lambda c: c.playback_controller.reveal(),
         ("Ctrl+Return",), is_enabled=_can_reveal),
-    Row("comparer.keep_as_a", COMPARE, "Keep this as &A", lambda c: c.comparer.keep_as_a(),
-        ("Ctrl+D",), is_enabled=_has_numbers),
-    Row("comparer.swap", COMPARE, "&Swap A and B", lambda c: c.comparer.swap(), ("Ctrl+B",),
-        is_enabled=_can_swap),
+    Row("comparer.keep_as_a", COMPARE, "Keep this as &A",
+        lambda c: c.comparison_controller.keep_as_a(), ("Ctrl+D",), is_enabled=_has_numbers),
+    Row("comparer.swap", COMPARE, "&Swap A and B", lambda c: c.comparison_controller.swap(),
+        ("Ctrl+B",), is_enabled=_can_swap),
     Row("comparer.compare_heads", COMPARE, "&Head against head",
-        lambda c: c.comparer.compare_heads(), ("Ctrl+H",), divides=True, is_enabled=_has_numbers),
+        lambda c: c.comparison_controller.compare_heads(), ("Ctrl+H",), divides=True,
+        is_enabled=_has_numbers),
     Row("comparer.compare_samples", COMPARE, "&Dropout: samples and their mean",
-        lambda c: c.comparer.compare_samples(), ("Ctrl+U",), is_enabled=_has_numbers),
+        lambda c: c.comparison_controller.compare_samples(), ("Ctrl+U",), is_enabled=_has_numbers),
     Row("comparer.scale_samples 1", COMPARE, "Twice as &many samples",
-        lambda c: c.comparer.scale_samples(1), ("Ctrl+>",), is_enabled=_can_add_samples),
+        lambda c: c.comparison_controller.scale_samples(1), ("Ctrl+>",),
+        is_enabled=_can_add_samples),
     Row("comparer.scale_samples -1", COMPARE, "Half as man&y samples",
-        lambda c: c.comparer.scale_samples(-1), ("Ctrl+<",),
+        lambda c: c.comparison_controller.scale_samples(-1), ("Ctrl+<",),
         is_enabled=lambda now: _samples(now) > 1),
-    Row("comparer.add_sample", COMPARE, "&One sample more", lambda c: c.comparer.add_sample(),
-        ("Ctrl+Shift+U",), is_enabled=_can_add_samples),
+    Row("comparer.add_sample", COMPARE, "&One sample more",
+        lambda c: c.comparison_controller.add_sample(), ("Ctrl+Shift+U",),
+        is_enabled=_can_add_samples),
     Row("comparer.go_to_largest", COMPARE, "&Go to the largest difference",
-        lambda c: c.comparer.go_to_largest(), ("Ctrl+G",), divides=True, is_enabled=_has_largest),
-    Row("comparer.stop", COMPARE, "Stop &comparing", lambda c: c.comparer.stop(), ("Ctrl+Shift+G",),
-        is_enabled=lambda now: now.screen.panel(COMPARISON) is not None),
-    Row("step_leading 1", VIEW, "Next text or layer", lambda c: c.gaze.step_leading(1),
+        lambda c: c.comparison_controller.go_to_largest(), ("Ctrl+G",), divides=True,
+        is_enabled=_has_largest),
+    Row("comparer.stop", COMPARE, "Stop &comparing", lambda c: c.comparison_controller.stop(),
+        ("Ctrl+Shift+G",), is_enabled=lambda now: now.screen.panel(COMPARISON) is not None),
+    Row("step_leading 1", VIEW, "Next text or layer", lambda c: c.view_controller.step_leading(1),
         ("Ctrl+PgDown",), is_enabled=_has_leading_axes),
-    Row("step_leading -1", VIEW, "&Previous text or layer", lambda c: c.gaze.step_leading(-1),
-        ("Ctrl+PgUp",), is_enabled=_has_leading_axes),
+    Row("step_leading -1", VIEW, "&Previous text or layer",
+        lambda c: c.view_controller.step_leading(-1), ("Ctrl+PgUp",), is_enabled=_has_leading_axes),
     Row("gaze.toggle_spread", VIEW, "Te&xts or layers side by side",
-        lambda c: c.gaze.toggle_spread(), ("Ctrl+Alt+T",), is_enabled=_has_leading_axes,
+        lambda c: c.view_controller.toggle_spread(), ("Ctrl+Alt+T",), is_enabled=_has_leading_axes,
         is_checked=lambda now: now.view.spread),
-    Row("pointer.go -1", VIEW, "Back to the cell be&fore", lambda c: c.pointer.go(-1), ("Ctrl+[",),
-        icon="back", divides=True, is_enabled=lambda now: _can_go(now, -1)),
-    Row("pointer.go 1", VIEW, "O&n to the cell after", lambda c: c.pointer.go(1), ("Ctrl+]",),
-        icon="chevron-right", is_enabled=lambda now: _can_go(now, 1)),
-    Row("gaze.closer", VIEW, "Look &closer", lambda c: c.gaze.closer(), ("Ctrl++", "Ctrl+="),
-        divides=True),
-    Row("gaze.further", VIEW, "Look from f&urther away", lambda c: c.gaze.further(), ("Ctrl+-",),
-        is_enabled=_is_zoomed),
-    Row("gaze.whole", VIEW, "Look at &all of every panel", lambda c: c.gaze.whole(), ("Ctrl+0",),
-        is_enabled=_is_zoomed),
-    Row("gaze.pan -1 0", MOVE, "&Up", lambda c: c.gaze.pan(-1, 0), ("Alt+Shift+Up",)),
-    Row("gaze.pan 1 0", MOVE, "&Down", lambda c: c.gaze.pan(1, 0), ("Alt+Shift+Down",)),
-    Row("gaze.pan 0 -1", MOVE, "&Left", lambda c: c.gaze.pan(0, -1), ("Alt+Shift+Left",)),
-    Row("gaze.pan 0 1", MOVE, "&Right", lambda c: c.gaze.pan(0, 1), ("Alt+Shift+Right",)),
-    Row("gaze.all_panels", LAYOUT, "&Stages × heads", lambda c: c.gaze.all_panels(),
+    Row("pointer.go -1", VIEW, "Back to the cell be&fore",
+        lambda c: c.cell_selection_controller.go(-1), ("Ctrl+[",), icon="back", divides=True,
+        is_enabled=lambda now: _can_go(now, -1)),
+    Row("pointer.go 1", VIEW, "O&n to the cell after", lambda c: c.cell_selection_controller.go(1),
+        ("Ctrl+]",), icon="chevron-right", is_enabled=lambda now: _can_go(now, 1)),
+    Row("gaze.closer", VIEW, "Look &closer", lambda c: c.view_controller.closer(),
+        ("Ctrl++", "Ctrl+="), divides=True),
+    Row("gaze.further", VIEW, "Look from f&urther away", lambda c: c.view_controller.further(),
+        ("Ctrl+-",), is_enabled=_is_zoomed),
+    Row("gaze.whole", VIEW, "Look at &all of every panel", lambda c: c.view_controller.whole(),
+        ("Ctrl+0",), is_enabled=_is_zoomed),
+    Row("gaze.pan -1 0", MOVE, "&Up", lambda c: c.view_controller.pan(-1, 0), ("Alt+Shift+Up",)),
+    Row("gaze.pan 1 0", MOVE, "&Down", lambda c: c.view_controller.pan(1, 0), ("Alt+Shift+Down",)),
+    Row("gaze.pan 0 -1", MOVE, "&Left", lambda c: c.view_controller.pan(0, -1),
+        ("Alt+Shift+Left",)),
+    Row("gaze.pan 0 1", MOVE, "&Right", lambda c: c.view_controller.pan(0, 1),
+        ("Alt+Shift+Right",)),
+    Row("gaze.all_panels", LAYOUT, "&Stages × heads", lambda c: c.view_controller.all_panels(),
         ("Ctrl+Shift+A",)),
-    Row("gaze.one_stage", LAYOUT, "&One stage, all heads", lambda c: c.gaze.one_stage(),
+    Row("gaze.one_stage", LAYOUT, "&One stage, all heads", lambda c: c.view_controller.one_stage(),
         ("Ctrl+Shift+O",)),
-    Row("gaze.one_head", LAYOUT, "One &head, large", lambda c: c.gaze.one_head(),
+    Row("gaze.one_head", LAYOUT, "One &head, large", lambda c: c.view_controller.one_head(),
         ("Ctrl+Shift+H",)),
-    Row("gaze.next_head 1", LAYOUT, "&Next head alone", lambda c: c.gaze.next_head(1),
+    Row("gaze.next_head 1", LAYOUT, "&Next head alone", lambda c: c.view_controller.next_head(1),
         ("Ctrl+Shift+N",)),
-    Row("gaze.next_head -1", LAYOUT, "&Previous head alone", lambda c: c.gaze.next_head(-1),
-        ("Ctrl+Shift+B",)),
+    Row("gaze.next_head -1", LAYOUT, "&Previous head alone",
+        lambda c: c.view_controller.next_head(-1), ("Ctrl+Shift+B",)),
     Row("gaze.toggle_fold mean", LAYOUT, "&Mean of heads",
-        lambda c: c.gaze.toggle_fold(HeadAggregate.MEAN),
+        lambda c: c.view_controller.toggle_fold(HeadAggregate.MEAN),
         ("Ctrl+Shift+M",), divides=True,
         is_checked=lambda now: HeadAggregate.MEAN in now.view.folds),
     Row("gaze.toggle_fold max", LAYOUT, "&Largest of heads",
-        lambda c: c.gaze.toggle_fold(HeadAggregate.MAX),
+        lambda c: c.view_controller.toggle_fold(HeadAggregate.MAX),
         ("Ctrl+Shift+X",), is_checked=lambda now: HeadAggregate.MAX in now.view.folds),
     Row("gaze.set_lens plain", WEIGHTS, "They &are",
-        lambda c: c.gaze.set_lens(WeightTransform.PLAIN),
+        lambda c: c.view_controller.set_lens(WeightTransform.PLAIN),
         ("Ctrl+Shift+W",), group="lens",
         is_checked=lambda now: now.view.lens is WeightTransform.PLAIN),
     Row("gaze.set_lens without-first", WEIGHTS, "Without the &first token",
-        lambda c: c.gaze.set_lens(WeightTransform.WITHOUT_FIRST), ("Ctrl+Shift+F",), group="lens",
-        is_checked=lambda now: now.view.lens is WeightTransform.WITHOUT_FIRST),
+        lambda c: c.view_controller.set_lens(WeightTransform.WITHOUT_FIRST), ("Ctrl+Shift+F",),
+        group="lens", is_checked=lambda now: now.view.lens is WeightTransform.WITHOUT_FIRST),
     Row("gaze.set_lens times-value", WEIGHTS, "Times the length of the &value",
-        lambda c: c.gaze.set_lens(WeightTransform.TIMES_VALUE), ("Ctrl+Shift+V",), group="lens",
-        is_enabled=_has_module,
+        lambda c: c.view_controller.set_lens(WeightTransform.TIMES_VALUE), ("Ctrl+Shift+V",),
+        group="lens", is_enabled=_has_module,
         is_checked=lambda now: now.view.lens is WeightTransform.TIMES_VALUE),
     Row("gaze.set_curve linear", COLOURS, "By si&ze",
-        lambda c: c.gaze.set_curve(ColourCurve.LINEAR),
+        lambda c: c.view_controller.set_curve(ColourCurve.LINEAR),
         ("Ctrl+1",), group="curve",
         is_checked=lambda now: now.view.colouring.curve is ColourCurve.LINEAR),
     Row("gaze.set_curve log", COLOURS, "By &power (log)",
-        lambda c: c.gaze.set_curve(ColourCurve.LOG),
+        lambda c: c.view_controller.set_curve(ColourCurve.LOG),
         ("Ctrl+2",), group="curve",
         is_checked=lambda now: now.view.colouring.curve is ColourCurve.LOG),
-    Row("gaze.set_curve rank", COLOURS, "By &rank", lambda c: c.gaze.set_curve(ColourCurve.RANK),
-        ("Ctrl+3",), group="curve",
+    Row("gaze.set_curve rank", COLOURS, "By &rank",
+        lambda c: c.view_controller.set_curve(ColourCurve.RANK), ("Ctrl+3",), group="curve",
         is_checked=lambda now: now.view.colouring.curve is ColourCurve.RANK),
     Row("gaze.set_limits automatic", COLOURS, "Ends: &automatic",
-        lambda c: c.gaze.set_limits(ColourLimits.AUTO), ("Ctrl+7",), group="limits", divides=True,
-        is_checked=lambda now: now.view.colouring.limits is ColourLimits.AUTO),
+        lambda c: c.view_controller.set_limits(ColourLimits.AUTO), ("Ctrl+7",), group="limits",
+        divides=True, is_checked=lambda now: now.view.colouring.limits is ColourLimits.AUTO),
     Row("gaze.set_limits row", COLOURS, "Ends: each ro&w’s",
-        lambda c: c.gaze.set_limits(ColourLimits.ROW), ("Ctrl+8",), group="limits",
+        lambda c: c.view_controller.set_limits(ColourLimits.ROW), ("Ctrl+8",), group="limits",
         is_checked=lambda now: now.view.colouring.limits is ColourLimits.ROW),
     Row("gaze.set_limits panel", COLOURS, "Ends: each pa&nel’s",
-        lambda c: c.gaze.set_limits(ColourLimits.PANEL), ("Ctrl+9",), group="limits",
+        lambda c: c.view_controller.set_limits(ColourLimits.PANEL), ("Ctrl+9",), group="limits",
         is_checked=lambda now: now.view.colouring.limits is ColourLimits.PANEL),
     Row("gaze.set_limits shared", COLOURS, "Ends: shared b&y all heads",
-        lambda c: c.gaze.set_limits(ColourLimits.SHARED), ("Ctrl+Alt+9",), group="limits",
-        is_checked=lambda now: now.view.colouring.limits is ColourLimits.SHARED),
+        lambda c: c.view_controller.set_limits(ColourLimits.SHARED), ("Ctrl+Alt+9",),
+        group="limits", is_checked=lambda now: now.view.colouring.limits is ColourLimits.SHARED),
     Row("gaze.set_limits typed", COLOURS, "Ends: &typed",
-        lambda c: c.gaze.set_limits(ColourLimits.TYPED),
+        lambda c: c.view_controller.set_limits(ColourLimits.TYPED),
         ("Ctrl+Alt+8",), group="limits",
         is_checked=lambda now: now.view.colouring.limits is ColourLimits.TYPED),
     Row("set_dialect book", VIEW, "Code in the b&ook’s words",
-        lambda c: c.gaze.set_dialect(CodeDialect.BOOK), ("Ctrl+4",), group="dialect", divides=True,
-        is_checked=lambda now: now.view.dialect is CodeDialect.BOOK),
+        lambda c: c.view_controller.set_dialect(CodeDialect.BOOK), ("Ctrl+4",), group="dialect",
+        divides=True, is_checked=lambda now: now.view.dialect is CodeDialect.BOOK),
     Row("set_dialect lecture", VIEW, "Code in the lecture’s &words",
-        lambda c: c.gaze.set_dialect(CodeDialect.LECTURE), ("Ctrl+5",), group="dialect",
+        lambda c: c.view_controller.set_dialect(CodeDialect.LECTURE), ("Ctrl+5",), group="dialect",
         is_checked=lambda now: now.view.dialect is CodeDialect.LECTURE),
     Row("set_dialect sdpa", VIEW, "Code in one call of P&yTorch",
-        lambda c: c.gaze.set_dialect(CodeDialect.SDPA), ("Ctrl+6",), group="dialect",
+        lambda c: c.view_controller.set_dialect(CodeDialect.SDPA), ("Ctrl+6",), group="dialect",
         is_checked=lambda now: now.view.dialect is CodeDialect.SDPA),
     Row("shapes.drawing.turn", VIEW, "Split or &join the heads’ columns",
         lambda c: c.shapes.drawing.turn(), ("Ctrl+J",), divides=True, is_enabled=_has_split),
@@ -431,26 +449,26 @@ COMMANDS: tuple[Row, ...] = (
         ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is Scheme.LIGHT),
     Row("set_scheme dark", VIEW, "Theme: &dark", lambda c: c.set_scheme(Scheme.DARK),
         ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is Scheme.DARK),
-    Row("parts.go 1", VIEW, "To the next part of the window", lambda c: c.parts.go(1), ("F12",),
-        divides=True),
-    Row("parts.go -1", VIEW, "To the part before", lambda c: c.parts.go(-1), ("Shift+F12",)),
+    Row("parts.go 1", VIEW, "To the next part of the window", lambda c: c.focus_cycle.go(1),
+        ("F12",), divides=True),
+    Row("parts.go -1", VIEW, "To the part before", lambda c: c.focus_cycle.go(-1), ("Shift+F12",)),
     Row("presenter.toggle", VIEW, "Presenter mode (&video projector)",
         lambda c: c.presenter.toggle(), ("F5",), divides=True,
         is_checked=lambda now: now.is_presenting),
     Row("presenter.hide_all", VIEW, "Blan&k the projector", lambda c: c.presenter.hide_all(),
         ("B", "."), is_enabled=lambda now: now.is_presenting),
-    Row("motion.toggle", VIEW, "&Reduce motion", lambda c: c.motion.toggle(), ("Ctrl+Alt+M",),
-        is_checked=lambda now: now.is_motion_reduced),
-    Row("reader.step 1", LESSONS, "&Next page", lambda c: c.reader.step(1), ("Alt+Right",),
-        divides=True, is_enabled=_has_next_page),
-    Row("reader.step -1", LESSONS, "&Previous page", lambda c: c.reader.step(-1), ("Alt+Left",),
-        is_enabled=_has_previous_page),
-    Row("reader.back", LESSONS, "&Back to this page", lambda c: c.reader.back(), ("Alt+Home",),
-        is_enabled=_is_page_changed),
-    Row("reader.close", LESSONS, "&Close the lesson", lambda c: c.reader.close(), ("Alt+End",),
-        is_enabled=lambda now: now.screen.panel(LESSON) is not None),
+    Row("motion.toggle", VIEW, "&Reduce motion", lambda c: c.reduced_motion_controller.toggle(),
+        ("Ctrl+Alt+M",), is_checked=lambda now: now.is_motion_reduced),
+    Row("reader.step 1", LESSONS, "&Next page", lambda c: c.lesson_controller.step(1),
+        ("Alt+Right",), divides=True, is_enabled=_has_next_page),
+    Row("reader.step -1", LESSONS, "&Previous page", lambda c: c.lesson_controller.step(-1),
+        ("Alt+Left",), is_enabled=_has_previous_page),
+    Row("reader.back", LESSONS, "&Back to this page", lambda c: c.lesson_controller.back(),
+        ("Alt+Home",), is_enabled=_is_page_changed),
+    Row("reader.close", LESSONS, "&Close the lesson", lambda c: c.lesson_controller.close(),
+        ("Alt+End",), is_enabled=lambda now: now.screen.panel(LESSON) is not None),
     Row("reader.open_folder", LESSONS, "The &folder of my lessons",
-        lambda c: c.reader.open_folder(), ("Ctrl+Alt+F",), divides=True),
+        lambda c: c.lesson_controller.open_folder(), ("Ctrl+Alt+F",), divides=True),
     Row("labWanted.emit", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),
     Row("show_shortcuts", HELP, "&Keyboard shortcuts",
         lambda c: dialogs.show_shortcuts(c.window, shortcut_list()), ("Ctrl+?", "F1")),

@@ -15,7 +15,12 @@ from visualizer.documents.open_document import DocumentChange
 from visualizer.errors import InputError
 from visualizer.session.worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
-from visualizer.shell.document_io_results import OPENED, ReadResult, WriteResult, written
+from visualizer.shell.document_io_results import (
+    OPENED,
+    ReadResult,
+    WriteResult,
+    write_saved_document,
+)
 from visualizer.widgets.app_settings import NOTICE_MS
 from visualizer.widgets.dialogs import ask_open_path, ask_save_path, ask_unsaved, refuse
 
@@ -26,11 +31,11 @@ if TYPE_CHECKING:
 
     from visualizer.documents.document_file import SavedDocument
     from visualizer.documents.recovery_file import RecoveredDocument
-    from visualizer.features.lessons.open_lessons import OpenLessons
+    from visualizer.features.lessons.lesson_state import LessonState
     from visualizer.session.document import Document
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
-    from visualizer.shell.window_services import Services
+    from visualizer.shell.services_interface import Services
 
     WindowOn = Callable[[Path], QMainWindow | None]
     """Returns the window in which a file is open."""
@@ -60,7 +65,7 @@ class DocumentController(QObject):
         self,
         program: Services,
         workspace: Workspace,
-        lessons: OpenLessons,
+        lessons: LessonState,
         window: QWidget,
         window_on: WindowOn,
     ) -> None:
@@ -77,8 +82,8 @@ class DocumentController(QObject):
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
-        self.keeper = AutosaveController(self)
-        self.keeper.refused.connect(self._say)
+        self.autosave_controller = AutosaveController(self)
+        self.autosave_controller.refused.connect(self._say)
         self._workspace.changed.connect(self._see)
         self._was_saved = True
 
@@ -117,7 +122,7 @@ class DocumentController(QObject):
     def _see(self) -> None:
         self._is_restoring = self._is_restoring and self._workspace.is_working
         is_saved = self.is_saved
-        self.keeper.see(*self._own, self.path, is_saved)
+        self.autosave_controller.see(*self._own, self.path, is_saved)
         if is_saved != self._was_saved:
             self._was_saved = is_saved
             self.changed.emit()
@@ -178,7 +183,7 @@ class DocumentController(QObject):
 
     def recover(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document, unsaved."""
-        self.keeper.inherit(left)
+        self.autosave_controller.inherit(left)
         self.take_in(saved, left.path)
         self._clean = None
         self._see()
@@ -231,7 +236,7 @@ class DocumentController(QObject):
         run = self._workspace.run if self.keeps_numbers else None
         document, view = self._workspace.document, self._workspace.wanted
         is_copy = view.lesson is not None  # a page of a lesson is not the user's document
-        self._worker.ask(partial(written, path, document, view, run, is_copy=is_copy))
+        self._worker.ask(partial(write_saved_document, path, document, view, run, is_copy=is_copy))
 
     # ------------------------------------------------------------------ being done
 
@@ -271,7 +276,7 @@ class DocumentController(QObject):
         while self._worker.is_working:
             self._worker.wait(10)
         self._worker.stop()
-        self.keeper.close()
+        self.autosave_controller.close()
 
     # ------------------------------------------------------------------ how it went
 

@@ -45,7 +45,7 @@ class WriteResult:
     is_copy: bool
 
 
-def written(
+def write_saved_document(
     path: Path, document: Document, view: View, run: Run | None, *, is_copy: bool
 ) -> WriteResult:
     """Write a document, with the numbers of a run if there is one."""

@@ -43,10 +43,10 @@ class PaneControllers:
 
     workspace: Workspace
     setup: SetupController
-    pointer: CellSelectionController
-    gaze: ViewController
-    reader: LessonController
-    publisher: ExportController
+    cell_selection_controller: CellSelectionController
+    view_controller: ViewController
+    lesson_controller: LessonController
+    export_controller: ExportController
     show_stage: Callable[[str], object]
     walk: Callable[[int, int], object]
     read_in: Callable[[QWidget], object]
@@ -54,9 +54,9 @@ class PaneControllers:
 
 def connect_lesson(pane: LessonPane, to: PaneControllers) -> None:
     """Turn the pages of the lesson that is read."""
-    pane.stepped.connect(to.reader.step)
-    pane.returned.connect(to.reader.back)
-    pane.closed.connect(to.reader.close)
+    pane.stepped.connect(to.lesson_controller.step)
+    pane.returned.connect(to.lesson_controller.back)
+    pane.closed.connect(to.lesson_controller.close)
 
 
 def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
@@ -66,7 +66,7 @@ def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
     pane.chosen.connect(to.setup.choose)
     pane.settled.connect(to.workspace.seal)
     pane.remedied.connect(to.setup.remedy)
-    pane.leadingStepped.connect(to.gaze.step_leading)
+    pane.leadingStepped.connect(to.view_controller.step_leading)
     pane.captured.left.connect(to.workspace.leave_captured)
 
 
@@ -86,22 +86,22 @@ def connect_lines(pane: LinePane, to: PaneControllers) -> None:
 
 def connect_cell(pane: CellPane, to: PaneControllers) -> None:
     """Pin the cell whose link was followed."""
-    pane.followed.connect(to.pointer.follow)
+    pane.followed.connect(to.cell_selection_controller.follow)
 
 
 def connect_code(pane: CodePane, to: PaneControllers) -> None:
     """Change the words of the code, and copy it as a script."""
-    pane.dialectChosen.connect(to.gaze.set_dialect)
-    pane.scriptWanted.connect(to.publisher.copy_script)
+    pane.dialectChosen.connect(to.view_controller.set_dialect)
+    pane.scriptWanted.connect(to.export_controller.copy_script)
 
 
 def connect_colours(pane: ColoursPane, to: PaneControllers) -> None:
     """Change how numbers become colours."""
-    pane.lensChosen.connect(to.gaze.set_lens)
-    pane.curveChosen.connect(to.gaze.set_curve)
-    pane.limitsChosen.connect(to.gaze.set_limits)
-    pane.mapChosen.connect(to.gaze.set_map)
-    pane.endsTyped.connect(to.gaze.type_limits)
+    pane.lensChosen.connect(to.view_controller.set_lens)
+    pane.curveChosen.connect(to.view_controller.set_curve)
+    pane.limitsChosen.connect(to.view_controller.set_limits)
+    pane.mapChosen.connect(to.view_controller.set_map)
+    pane.endsTyped.connect(to.view_controller.type_limits)
 
 
 def connect_numbers(pane: NumberTablePane, to: PaneControllers) -> None:
@@ -125,4 +125,4 @@ def connect_shapes(pane: ShapesPane, to: PaneControllers) -> None:
 
 def connect_heads(pane: HeadTablePane, to: PaneControllers) -> None:
     """Show a head alone."""
-    pane.headChosen.connect(to.gaze.solo_head)
+    pane.headChosen.connect(to.view_controller.solo_head)

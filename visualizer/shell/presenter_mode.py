@@ -20,8 +20,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.features.cell.model import CELL
 from visualizer.features.lessons.model import LESSON
-from visualizer.features.mask_editor.model import PAINTING
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.features.mask_editor.model import MASK_EDIT
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.labels import AutoFitLabel
 from visualizer.widgets.theme import LIGHT, Theme, larger_font
@@ -169,9 +169,9 @@ class PresenterMode(QObject):
 
     def _go_back(self) -> None:
         """Leave mask editing; else unpin the cell; else leave presenter mode."""
-        if self._workspace.screen.panel(PAINTING):
+        if self._workspace.screen.panel(MASK_EDIT):
             self.paintingLeft.emit()
-        elif self._workspace.screen.panel(PICTURE).cursor.pinned:
+        elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned:
             self.cellLeft.emit()
         else:
             self.leave()
@@ -200,7 +200,7 @@ class PresenterMode(QObject):
         self.blank.show_theme(theme)
         if not self.is_on:
             return
-        cursor, readout = screen.panel(PICTURE).cursor, screen.panel(CELL)
-        is_looked_at = readout is not None and (cursor.hovered or cursor.pinned)
-        self.sentence.tell(readout.sentence if readout and is_looked_at else "")
+        cursor, cell_panel = screen.panel(BOARD_CONTENTS).cursor, screen.panel(CELL)
+        is_looked_at = cell_panel is not None and (cursor.hovered or cursor.pinned)
+        self.sentence.tell(cell_panel.sentence if cell_panel and is_looked_at else "")
         self._say_keys()

@@ -14,26 +14,27 @@ from visualizer.features.comparison_bar.model import COMPARISON
 from visualizer.features.comparison_bar.widget import CompareBar
 from visualizer.features.lessons.controller import LessonController
 from visualizer.features.lessons.model import LESSON
+from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskEditController
-from visualizer.features.mask_editor.model import PAINTING
-from visualizer.features.mask_editor.widget import MaskBrushHandler, MaskEditBar
+from visualizer.features.mask_editor.model import MASK_EDIT
+from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
+from visualizer.features.playback.bar_model import PLAYBACK
 from visualizer.features.playback.controller import PlaybackController
-from visualizer.features.playback.model import PLAYBACK
 from visualizer.features.playback.widget import PlaybackBar
 from visualizer.features.setup.controller import SetupController
 from visualizer.features.setup.model import SETUP
-from visualizer.features.stage_bar.model import RAIL
+from visualizer.features.stage_bar.model import STAGE_BAR
 from visualizer.features.stage_bar.widget import StageBar
-from visualizer.features.tokens.controller import TokenSelectionController
-from visualizer.features.tokens.model import TOKENS
-from visualizer.features.tokens.widget import TokenPane
+from visualizer.features.token_strip.model import TOKENS
+from visualizer.features.token_strip.selection_controller import TokenSelectionController
+from visualizer.features.token_strip.widget import TokenPane
 from visualizer.features.view_controls.controller import ViewController
 from visualizer.features.view_controls.widget import ViewBar
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.controller import CellSelectionController
 from visualizer.heatmap.cursor import cell_of
 from visualizer.heatmap.widget import BoardView
-from visualizer.shell import announcements
+from visualizer.shell import screen_reader_announcer
 from visualizer.shell.autosave_controller import RecoveryPrompt
 from visualizer.shell.commands import (
     COMMANDS,
@@ -46,7 +47,7 @@ from visualizer.shell.commands import (
 from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.drop_handler import DropHandler
 from visualizer.shell.pane_connections import PaneControllers
-from visualizer.shell.panel_table import STATUS
+from visualizer.shell.panel_presenters import STATUS
 from visualizer.shell.panes import LEFT, PaneDocks, PaneFocusCycle, add_bar
 from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.code.widget import CodePane
-    from visualizer.features.lessons.open_lessons import OpenLessons
+    from visualizer.features.lessons.lesson_state import LessonState
     from visualizer.features.lessons.widget import LessonPane
     from visualizer.features.line_view.widget import LinePane
     from visualizer.features.setup.widget import SetupPane
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
     from visualizer.shell.panes import Pane
-    from visualizer.shell.window_services import Services
+    from visualizer.shell.services_interface import Services
 
 
 class MainWindow(QMainWindow):
@@ -85,7 +86,7 @@ class MainWindow(QMainWindow):
         self,
         workspace: Workspace,
         program: Services,
-        lessons: OpenLessons,
+        lessons: LessonState,
         window_on: WindowOn,
     ) -> None:
         super().__init__()
@@ -93,37 +94,39 @@ class MainWindow(QMainWindow):
         self.scheme = app_settings.load_scheme()
         self.theme = theme_of(self.scheme)
         self.setWindowIcon(icon("app", "#000000"))
-        self.rail, self.board, self.progress = StageBar(), BoardView(), ProgressLine()
-        self.brush, self.paintbar = MaskBrushHandler(self.board), MaskEditBar()
+        self.stage_bar, self.board, self.progress = StageBar(), BoardView(), ProgressLine()
+        self.stroke_controller, self.mask_edit_bar = MaskStrokeController(self.board), MaskEditBar()
         self.token_pane = TokenPane()
-        self.filer = DocumentController(program, workspace, lessons, self, window_on)
-        self.rescue, self.drops = RecoveryPrompt(self), DropHandler(self)
+        self.document_controller = DocumentController(program, workspace, lessons, self, window_on)
+        self.recovery_prompt, self.drop_handler = RecoveryPrompt(self), DropHandler(self)
         self._add_intents()
         self._has_lesson = False
         self.facts, self.notice = PlainLabel(), PlainLabel()
         self.statusBar().addWidget(self.facts, 1)
-        self.statusBar().addPermanentWidget(self.publisher.saving)
+        self.statusBar().addPermanentWidget(self.export_controller.saving)
         self.actions_ = CommandMenus(self, COMMANDS)
-        self.reader = LessonController(workspace, lessons, self.actions_.menus[LESSONS], self)
-        self.voice = announcements.ScreenAnnouncer(self.board)
+        self.lesson_controller = LessonController(
+            workspace, lessons, self.actions_.menus[LESSONS], self
+        )
+        self.announcer = screen_reader_announcer.ScreenAnnouncer(self.board)
         self._shared = self._pane_controllers()
         self.docks = PaneDocks(self, self._finish_pane)
         self.panes = self.docks.panes
-        self.editor: SetupPane = self.panes["Setup"]
-        self.editor.add_section(self.token_pane)
-        self.inspector: CellPane = self.panes["Cell"]
-        self.twin: CodePane = self.panes["Code"]
+        self.setup_pane: SetupPane = self.panes["Setup"]
+        self.setup_pane.add_section(self.token_pane)
+        self.cell_pane: CellPane = self.panes["Cell"]
+        self.code_pane: CodePane = self.panes["Code"]
         self.presenter = PresenterMode(workspace, self, self.docks, self.board)
         self.viewbar = ViewBar({**self.actions_.by_id, **self.docks.actions})
         self.compare_bar = CompareBar(self.actions_.by_id)
         self.setCentralWidget(self._centre())
-        self.inspector.add_trail(*(self.actions_.by_id[f"pointer.go {by}"] for by in (-1, 1)))
-        self.transport = PlaybackBar(self.actions_.by_id)
-        add_bar(self, "Playback", "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
+        self.cell_pane.add_trail(*(self.actions_.by_id[f"pointer.go {by}"] for by in (-1, 1)))
+        self.playback_bar = PlaybackBar(self.actions_.by_id)
+        add_bar(self, "Playback", "Playback", self.playback_bar, Qt.ToolBarArea.BottomToolBarArea)
         self._serve_keys()
         self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
-        self.recents = RecentFilesMenu(self.actions_.menu(RECENT), self)
-        self.motion = ReducedMotionController(self)
+        self.recent_files_menu = RecentFilesMenu(self.actions_.menu(RECENT), self)
+        self.reduced_motion_controller = ReducedMotionController(self)
         self.actions_.act_on(self._controllers())
         _connect(self)
         self.set_scheme(self.scheme)
@@ -153,52 +156,60 @@ class MainWindow(QMainWindow):
     def read_in(self, *widgets: QWidget) -> None:
         """Serve the heatmaps' shortcuts and announce cells where one of these has the focus."""
         self.actions_.give_keys(*widgets)
-        self.voice.add_readers(*widgets)
+        self.announcer.add_readers(*widgets)
 
     def _add_intents(self) -> None:
         """Create the controllers that commands and signals act on."""
-        self.player, self.pointer = (
+        self.playback_controller, self.cell_selection_controller = (
             PlaybackController(self.workspace, self),
             CellSelectionController(self.workspace, self),
         )
-        self.chooser = TokenSelectionController(self.workspace, self)
-        self.painter = MaskEditController(self.workspace, self.pointer, self)
-        self.comparer = ComparisonController(self.workspace, self.pointer, self)
-        self.gaze, self.setup = (
+        self.token_selection_controller = TokenSelectionController(self.workspace, self)
+        self.mask_edit_controller = MaskEditController(
+            self.workspace, self.cell_selection_controller, self
+        )
+        self.comparison_controller = ComparisonController(
+            self.workspace, self.cell_selection_controller, self
+        )
+        self.view_controller, self.setup = (
             ViewController(self.workspace, self),
             SetupController(self.workspace, self),
         )
-        self.publisher = ExportController(self.workspace, self, self.filer.figure_title)
-        self.exporter = self.publisher.exporter
+        self.export_controller = ExportController(
+            self.workspace, self, self.document_controller.figure_title
+        )
+        self.exporter = self.export_controller.exporter
 
     def _serve_keys(self) -> None:
         """Set up the focus ring, the focus cycle and the announcements."""
-        self.read_in(self.board, *self.transport.readers)
-        bars = (self.rail, self.viewbar, self.paintbar, self.compare_bar)
-        self.parts = PaneFocusCycle((self.board, self.transport), self.panes, self.docks, bars)
+        self.read_in(self.board, *self.playback_bar.readers)
+        bars = (self.stage_bar, self.viewbar, self.mask_edit_bar, self.compare_bar)
+        self.focus_cycle = PaneFocusCycle(
+            (self.board, self.playback_bar), self.panes, self.docks, bars
+        )
         self.focus_ring = FocusRing(self)
 
     def _controllers(self) -> Controllers:
         return Controllers(
             window=self,
             workspace=self.workspace,
-            filer=self.filer,
-            recents=self.recents,
-            publisher=self.publisher,
-            editor=self.editor,
+            document_controller=self.document_controller,
+            recent_files_menu=self.recent_files_menu,
+            export_controller=self.export_controller,
+            setup_pane=self.setup_pane,
             setup=self.setup,
-            inspector=self.inspector,
+            cell_pane=self.cell_pane,
             panes=self.panes,
-            pointer=self.pointer,
-            chooser=self.chooser,
-            painter=self.painter,
-            player=self.player,
-            comparer=self.comparer,
-            gaze=self.gaze,
-            reader=self.reader,
-            parts=self.parts,
+            cell_selection_controller=self.cell_selection_controller,
+            token_selection_controller=self.token_selection_controller,
+            mask_edit_controller=self.mask_edit_controller,
+            playback_controller=self.playback_controller,
+            comparison_controller=self.comparison_controller,
+            view_controller=self.view_controller,
+            lesson_controller=self.lesson_controller,
+            focus_cycle=self.focus_cycle,
             presenter=self.presenter,
-            motion=self.motion,
+            reduced_motion_controller=self.reduced_motion_controller,
             find_token=self.find_token,
             set_scheme=self.set_scheme,
             open_lab=self.labWanted.emit,
@@ -208,10 +219,10 @@ class MainWindow(QMainWindow):
         return PaneControllers(
             workspace=self.workspace,
             setup=self.setup,
-            pointer=self.pointer,
-            gaze=self.gaze,
-            reader=self.reader,
-            publisher=self.publisher,
+            cell_selection_controller=self.cell_selection_controller,
+            view_controller=self.view_controller,
+            lesson_controller=self.lesson_controller,
+            export_controller=self.export_controller,
             show_stage=self.show_stage,
             walk=self.walk,
             read_in=self.read_in,
@@ -224,7 +235,7 @@ class MainWindow(QMainWindow):
         column.setSpacing(0)
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
-        bars = (self.rail, self.viewbar, self.paintbar, self.progress, self.notice)
+        bars = (self.stage_bar, self.viewbar, self.mask_edit_bar, self.progress, self.notice)
         above = (*bars, self.compare_bar)
         for widget in (*above, self.board, self.presenter.sentence):
             column.addWidget(widget)
@@ -239,7 +250,7 @@ class MainWindow(QMainWindow):
 
     def begin(self) -> None:
         """Start what can wait until the window is visible."""
-        self.reader.load()  # first, as it would be slow beside the import of torch
+        self.lesson_controller.load()  # first, as it would be slow beside the import of torch
         self.workspace.start()
         self.board.setFocus()  # so that Space plays at once
 
@@ -248,32 +259,32 @@ class MainWindow(QMainWindow):
     def show_screen(self) -> None:
         """Show the workspace's screen."""
         screen = self.workspace.screen
-        shown = screen.panel(PICTURE)
-        board = (shown.board, shown.cursor, shown.lights)
+        shown = screen.panel(BOARD_CONTENTS)
+        board = (shown.board, shown.cursor, shown.highlights)
         self.board.show_board(*board, self.theme, shown.message)
         if self.workspace.screen is not screen:
             return  # its panels asked for another room, and a newer screen has been shown
-        painting, status = screen.panel(PAINTING), screen.panel(STATUS)
-        self.brush.show_painting(painting)
+        mask_edit, status = screen.panel(MASK_EDIT), screen.panel(STATUS)
+        self.stroke_controller.show_mask_edit(mask_edit)
         self.board.paint_now()
-        self.rail.show_items(screen.panel(RAIL), self.theme)
+        self.stage_bar.show_items(screen.panel(STAGE_BAR), self.theme)
         self.viewbar.show_screen(screen, self.theme)
-        self.paintbar.show_painting(painting)
+        self.mask_edit_bar.show_mask_edit(mask_edit)
         self.compare_bar.show_comparison(screen.panel(COMPARISON))
-        self.transport.show_transport(screen.panel(PLAYBACK), self.theme)
+        self.playback_bar.show_playback(screen.panel(PLAYBACK), self.theme)
         self._open_lesson(screen.panel(LESSON) is not None)
         for pane in self.panes.values():
             pane.show_screen(screen, self.theme)
         self.token_pane.show_tokens(screen.panel(TOKENS), self.theme)
         self.progress.show_working(status.is_working, self.theme)
-        readout = screen.panel(CELL)
-        said = readout.plain if readout else status.facts
+        cell_panel = screen.panel(CELL)
+        said = cell_panel.plain if cell_panel else status.facts
         if "Lines" in self.panes:
-            self.lines.describe_cell(readout.plain if readout else "")
+            self.lines.describe_cell(cell_panel.plain if cell_panel else "")
         self.facts.setText(said)
         self.notice.setText("\n".join(status.notices))
         self.notice.setVisible(bool(status.notices))
-        self.voice.show_screen(screen)
+        self.announcer.show_screen(screen)
         self.presenter.show_screen(screen, self.theme)
         self.show_commands()
 
@@ -281,11 +292,13 @@ class MainWindow(QMainWindow):
         """Update which commands are enabled and checked."""
         state = self._state()
         self.actions_.show_state(state, self.theme)
-        self.twin.allow_copying(state.can_copy_script)
+        self.code_pane.allow_copying(state.can_copy_script)
 
     def _state(self) -> WindowState:
         screen = self.workspace.screen
-        can_export = bool(screen.panel(PICTURE).board.columns) and not self.exporter.is_working
+        can_export = (
+            bool(screen.panel(BOARD_CONTENTS).board.columns) and not self.exporter.is_working
+        )
         return WindowState(
             screen,
             self.workspace.document,
@@ -296,9 +309,9 @@ class MainWindow(QMainWindow):
             can_keep_weights=self.workspace.can_keep_weights,
             can_export=can_export,
             can_copy_script=can_export and not screen.panel(SETUP).captured,
-            keeps_numbers=self.filer.keeps_numbers,
+            keeps_numbers=self.document_controller.keeps_numbers,
             is_presenting=self.presenter.is_on,
-            is_motion_reduced=self.motion.is_on,
+            is_motion_reduced=self.reduced_motion_controller.is_on,
         )
 
     def _open_lesson(self, has_lesson: bool) -> None:
@@ -309,9 +322,9 @@ class MainWindow(QMainWindow):
 
     def show_name(self) -> None:
         """Show the document's name and whether it is saved."""
-        self.setWindowTitle(f"{self.filer.name}[*] — Attention Visualizer")
-        self.setWindowModified(not self.filer.is_saved)
-        self.setWindowFilePath(str(self.filer.path or ""))
+        self.setWindowTitle(f"{self.document_controller.name}[*] — Attention Visualizer")
+        self.setWindowModified(not self.document_controller.is_saved)
+        self.setWindowFilePath(str(self.document_controller.path or ""))
         self.actions_.show_state(self._state(), self.theme)
 
     def show_bug(self, details: str) -> None:
@@ -325,17 +338,19 @@ class MainWindow(QMainWindow):
         self.workspace.look(room=room)
 
     def go_to_stage(self, stage: str) -> None:
-        if any(item.is_current for item in self.workspace.screen.panel(RAIL)):
-            self.player.seek_stage(stage)  # during playback, the panels shown follow the step
+        if any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR)):
+            self.playback_controller.seek_stage(
+                stage
+            )  # during playback, the panels shown follow the step
         else:
             self.workspace.toggle_stage(stage)
 
     def show_stage(self, stage: str) -> None:
         """Scroll a stage into view, showing its panels if needed."""
-        rail = self.workspace.screen.panel(RAIL)
-        if any(item.stage == stage and not item.is_shown for item in rail):
+        items = self.workspace.screen.panel(STAGE_BAR)
+        if any(item.stage == stage and not item.is_shown for item in items):
             self.go_to_stage(stage)
-        panels = self.workspace.screen.panel(PICTURE).board.heatmaps
+        panels = self.workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
         for panel in [panel for panel in panels if panel.stage == stage][:1]:
             self.board.reveal(cell_of(panel, panel.rows.seen[0], panel.columns.seen[0]))
 
@@ -343,9 +358,9 @@ class MainWindow(QMainWindow):
         screen = self.workspace.screen
         resolved = screen.resolved
         if resolved and resolved.step_cell and not resolved.reached_pinned:
-            self.player.step(right) if right else self.player.skip(down)
+            self.playback_controller.step(right) if right else self.playback_controller.skip(down)
             return
-        self.pointer.walk(down, right)
+        self.cell_selection_controller.walk(down, right)
 
     def follow_system(self) -> None:
         if self.scheme is Scheme.SYSTEM:
@@ -356,7 +371,7 @@ class MainWindow(QMainWindow):
     def find_token(self) -> None:
         self.docks.by_id["Setup"].show()
         self.token_pane.open_search()
-        self.editor.ensureWidgetVisible(self.token_pane)
+        self.setup_pane.ensureWidgetVisible(self.token_pane)
 
     def set_scheme(self, scheme: str) -> None:
         """Set the colour scheme."""
@@ -364,10 +379,10 @@ class MainWindow(QMainWindow):
         self.theme = theme_of(self.scheme, self.presenter.stroke)
         QApplication.setPalette(palette(self.theme))
         self.setStyleSheet(style_sheet(self.theme) + app_settings.style_sheet())
-        self.motion.apply()
+        self.reduced_motion_controller.apply()
         self.actions_.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
-        self.publisher.show_theme(self.theme)
+        self.export_controller.show_theme(self.theme)
         app_settings.save_scheme(self.scheme)
         self.show_screen()
 
@@ -376,15 +391,18 @@ class MainWindow(QMainWindow):
         self.set_scheme(self.scheme)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        if not all(part.may_close(self.close) for part in (self.publisher, self.filer)):
+        if not all(
+            part.may_close(self.close)
+            for part in (self.export_controller, self.document_controller)
+        ):
             event.ignore()
             return
         self.presenter.leave()  # what is saved is the arrangement before it
         app_settings.save_window(self, app_settings.MAIN_WINDOW)
-        app_settings.save_last(self.filer.path)
+        app_settings.save_last(self.document_controller.path)
         self.hide()
-        self.player.stop()
-        for part in (self.publisher, self.filer, self.workspace):
+        self.playback_controller.stop()
+        for part in (self.export_controller, self.document_controller, self.workspace):
             part.close()
         event.accept()
         self.closed.emit(self)
@@ -411,28 +429,28 @@ def _connect_state(window: MainWindow) -> None:
     exporter = window.exporter
     exporter.said.connect(window.statusBar().showMessage)
     exporter.changed.connect(window.show_screen)
-    window.publisher.broke.connect(window.show_bug)
-    window.motion.changed.connect(window.restyle)
+    window.export_controller.broke.connect(window.show_bug)
+    window.reduced_motion_controller.changed.connect(window.restyle)
     window.docks.changed.connect(window.see_panes)
 
 
 def _connect_files(window: MainWindow) -> None:
-    filer, drops = window.filer, window.drops
-    filer.changed.connect(window.show_name)
-    filer.said.connect(window.statusBar().showMessage)
-    filer.broke.connect(window.show_bug)
-    filer.lessonLeft.connect(window.reader.close)
-    filer.keeper.found.connect(window.rescue.offer)
-    window.rescue.recovered.connect(filer.take_recovered)
-    filer.keeper.broke.connect(window.show_bug)
-    filer.settled.connect(window.recents.remember)
-    window.recents.chosen.connect(filer.open)
-    drops.fileDropped.connect(filer.open)
-    drops.textDropped.connect(window.editor.take_text)
+    document_controller, drop_handler = window.document_controller, window.drop_handler
+    document_controller.changed.connect(window.show_name)
+    document_controller.said.connect(window.statusBar().showMessage)
+    document_controller.broke.connect(window.show_bug)
+    document_controller.lessonLeft.connect(window.lesson_controller.close)
+    document_controller.autosave_controller.found.connect(window.recovery_prompt.offer)
+    window.recovery_prompt.recovered.connect(document_controller.take_recovered)
+    document_controller.autosave_controller.broke.connect(window.show_bug)
+    document_controller.settled.connect(window.recent_files_menu.remember)
+    window.recent_files_menu.chosen.connect(document_controller.open)
+    drop_handler.fileDropped.connect(document_controller.open)
+    drop_handler.textDropped.connect(window.setup_pane.take_text)
 
 
 def _connect_tokens(window: MainWindow) -> None:
-    pane, chooser = window.token_pane, window.chooser
+    pane, chooser = window.token_pane, window.token_selection_controller
     pane.strip.chose.connect(chooser.choose)
     pane.roleChosen.connect(chooser.set_role)
     pane.sought.connect(chooser.seek)
@@ -441,49 +459,53 @@ def _connect_tokens(window: MainWindow) -> None:
 
 
 def _connect_board(window: MainWindow) -> None:
-    board, pointer = window.board, window.pointer
-    board.cellHovered.connect(pointer.hover)
-    board.cellClicked.connect(pointer.pin)
+    board, cell_selection = window.board, window.cell_selection_controller
+    board.cellHovered.connect(cell_selection.hover)
+    board.cellClicked.connect(cell_selection.pin)
     board.walked.connect(window.walk)
-    board.leadingPointed.connect(window.gaze.look_at_leading)
-    board.zoomed.connect(window.gaze.zoom_at)
-    board.dragged.connect(window.gaze.drag)
-    board.minimap.centred.connect(window.gaze.centre)
+    board.leadingPointed.connect(window.view_controller.look_at_leading)
+    board.zoomed.connect(window.view_controller.zoom_at)
+    board.dragged.connect(window.view_controller.drag)
+    board.minimap.centred.connect(window.view_controller.centre)
     board.roomChanged.connect(window.make_room)
-    bar, gaze = window.viewbar, window.gaze
-    bar.layoutChosen.connect(gaze.arrange)
-    bar.headToggled.connect(gaze.toggle_head)
-    bar.headAlone.connect(gaze.solo_clicked_head)
-    window.rail.stageToggled.connect(window.go_to_stage)
-    window.rail.stageAlone.connect(window.gaze.stage_alone)
-    window.compare_bar.headsChosen.connect(window.comparer.choose_heads)
-    window.compare_bar.countChosen.connect(window.comparer.choose_count)
+    bar, view_controller = window.viewbar, window.view_controller
+    bar.layoutChosen.connect(view_controller.arrange)
+    bar.headToggled.connect(view_controller.toggle_head)
+    bar.headAlone.connect(view_controller.solo_clicked_head)
+    window.stage_bar.stageToggled.connect(window.go_to_stage)
+    window.stage_bar.stageAlone.connect(window.view_controller.stage_alone)
+    window.compare_bar.headsChosen.connect(window.comparison_controller.choose_heads)
+    window.compare_bar.countChosen.connect(window.comparison_controller.choose_count)
 
 
 def _connect_playback(window: MainWindow) -> None:
-    transport, player = window.transport, window.player
-    transport.sought.connect(player.seek)
-    transport.stepped.connect(player.step)
-    transport.skipped.connect(player.skip)
-    transport.grainChosen.connect(player.set_grain)
-    transport.speedChosen.connect(player.set_speed)
-    transport.questionChosen.connect(player.ask)
+    playback_bar, playback_controller = window.playback_bar, window.playback_controller
+    playback_bar.sought.connect(playback_controller.seek)
+    playback_bar.stepped.connect(playback_controller.step)
+    playback_bar.skipped.connect(playback_controller.skip)
+    playback_bar.grainChosen.connect(playback_controller.set_grain)
+    playback_bar.speedChosen.connect(playback_controller.set_speed)
+    playback_bar.questionChosen.connect(playback_controller.ask)
     presenter = window.presenter
     presenter.styleChanged.connect(window.restyle)
-    presenter.paintingLeft.connect(window.painter.stop)
-    presenter.cellLeft.connect(window.pointer.let_go)
+    presenter.paintingLeft.connect(window.mask_edit_controller.stop)
+    presenter.cellLeft.connect(window.cell_selection_controller.let_go)
     presenter.said.connect(window.facts.setText)
 
 
 def _connect_painting(window: MainWindow) -> None:
-    brush, bar, painter = window.brush, window.paintbar, window.painter
-    brush.begun.connect(painter.begin)
-    brush.swept.connect(painter.sweep)
-    brush.ended.connect(painter.end)
-    brush.extended.connect(painter.extend)
-    brush.left.connect(painter.stop)
-    bar.brushChosen.connect(painter.start_from)
-    bar.numberChosen.connect(painter.set_number)
-    bar.settled.connect(painter.end)
-    bar.left.connect(painter.stop)
+    strokes, bar, mask_edit_controller = (
+        window.stroke_controller,
+        window.mask_edit_bar,
+        window.mask_edit_controller,
+    )
+    strokes.begun.connect(mask_edit_controller.begin)
+    strokes.swept.connect(mask_edit_controller.sweep)
+    strokes.ended.connect(mask_edit_controller.end)
+    strokes.extended.connect(mask_edit_controller.extend)
+    strokes.left.connect(mask_edit_controller.stop)
+    bar.brushChosen.connect(mask_edit_controller.start_from)
+    bar.numberChosen.connect(mask_edit_controller.set_number)
+    bar.settled.connect(mask_edit_controller.end)
+    bar.left.connect(mask_edit_controller.stop)
     bar.left.connect(window.board.setFocus)

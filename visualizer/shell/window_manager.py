@@ -11,7 +11,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
-from visualizer.features.lessons.open_lessons import OpenLessons
+from visualizer.features.lessons.lesson_state import LessonState
 from visualizer.session.document import Document
 from visualizer.session.workspace import Workspace
 from visualizer.shell.window import MainWindow
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.documents.document_file import SavedDocument
     from visualizer.documents.recovery_file import RecoveredDocument
     from visualizer.lab.window import LabWindow
-    from visualizer.shell.window_services import Services
+    from visualizer.shell.services_interface import Services
 
 
 class IncrementalTask(QObject):
@@ -71,14 +71,14 @@ _ONCE = Qt.ConnectionType(
 )
 LAB_PARTS = (
     "visualizer.lab.settings.model",
-    "visualizer.lab.model",
+    "visualizer.lab.screen_model",
     "visualizer.lab.loss_plot.model",
     "visualizer.lab.generation.next_tokens_widget",
-    "visualizer.lab.lab_controller",
+    "visualizer.lab.lab_state_controller",
     "visualizer.lab.runs.saved_runs_controller",
     "visualizer.lab.settings.text_sample_controller",
-    "visualizer.lab.training_film.run_export_controller",
-    "visualizer.lab.attention_view.controller",
+    "visualizer.lab.training_film.film_controller",
+    "visualizer.lab.training_views_controller",
     "visualizer.lab.generation.widget",
     "visualizer.lab.settings.widget",
     "visualizer.lab.attention_view.widget",
@@ -97,7 +97,7 @@ STEP = QPoint(32, 32)
 
 def make_window(program: Services, document: Document) -> MainWindow:
     """Make a window on a document; its first numbers are computed once it is visible."""
-    lessons = OpenLessons()
+    lessons = LessonState()
     presenter = program.presenter(lessons)
     workspace = Workspace(program.compute, presenter, document, rest=program.rest)
     window = MainWindow(workspace, program, lessons, window_on)
@@ -111,7 +111,7 @@ def window_on(path: Path) -> MainWindow | None:
     """Return the visible window in which a file is open."""
     file = path.resolve()
     windows = (each for each in QApplication.topLevelWidgets() if isinstance(each, MainWindow))
-    seen = ((each, each.filer.path) for each in windows if each.isVisible())
+    seen = ((each, each.document_controller.path) for each in windows if each.isVisible())
     return next((each for each, its in seen if its and its.resolve() == file), None)
 
 
@@ -129,9 +129,9 @@ class WindowManager(QObject):
 
     def open(self, document: Document) -> MainWindow:
         window = make_window(self._program, document)
-        window.filer.anotherWanted.connect(self._open_another)
-        window.filer.recoveredApart.connect(self._recover_apart)
-        window.filer.quitWanted.connect(self.quit)
+        window.document_controller.anotherWanted.connect(self._open_another)
+        window.document_controller.recoveredApart.connect(self._recover_apart)
+        window.document_controller.quitWanted.connect(self.quit)
         window.labWanted.connect(self.open_lab)
         window.closed.connect(self._forget)
         if self.all:
@@ -145,11 +145,13 @@ class WindowManager(QObject):
     def begin(self, saved: SavedDocument, path: Path | None) -> None:
         """Open the first window: on a file, on the document asked for, or on the last one open."""
         window = self.open(saved.document)
-        window.board.painted.connect(window.filer.keeper.look_back, _ONCE)
+        window.board.painted.connect(
+            window.document_controller.autosave_controller.look_back, _ONCE
+        )
         if path:
-            window.filer.take_in(saved, path)
+            window.document_controller.take_in(saved, path)
         elif saved.document == Document() and (last := app_settings.load_last()):
-            window.filer.open(last)
+            window.document_controller.open(last)
 
     @property
     def front(self) -> MainWindow | LabWindow | None:
@@ -228,7 +230,7 @@ class WindowManager(QObject):
                 return
             self.lab.close()
         for window in self.all.copy():
-            if not window.filer.may_close(partial(self._close_and_go_on, window)):
+            if not window.document_controller.may_close(partial(self._close_and_go_on, window)):
                 return
             window.close()
 
@@ -239,10 +241,10 @@ class WindowManager(QObject):
     def _open_another(self, saved: SavedDocument | None, path: Path | None) -> None:
         window = self.open(saved.document if saved else Document())
         if saved:
-            window.filer.take_in(saved, path)
+            window.document_controller.take_in(saved, path)
 
     def _recover_apart(self, saved: SavedDocument, left: RecoveredDocument) -> None:
-        self.open(saved.document).filer.recover(saved, left)
+        self.open(saved.document).document_controller.recover(saved, left)
 
     def _forget(self, window: MainWindow) -> None:
         self.all.remove(window)

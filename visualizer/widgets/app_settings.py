@@ -79,13 +79,13 @@ def save_last_run(name: str) -> None:
     QSettings().setValue(LAST_RUN, name)
 
 
-def load_folded() -> frozenset[str] | None:
+def load_collapsed() -> frozenset[str] | None:
     """Return the collapsed sections of the lab; None where never chosen."""
     stored = QSettings().value(FOLDED)
     return frozenset(stored.split()) if isinstance(stored, str) else None
 
 
-def save_folded(names: frozenset[str]) -> None:
+def save_collapsed(names: frozenset[str]) -> None:
     """Store which sections of the lab are collapsed."""
     QSettings().setValue(FOLDED, " ".join(sorted(names)))
 

@@ -19,17 +19,32 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.session.settings_table import Setting, SettingKind, SettingState
+from visualizer.session.setting_definitions import Setting, SettingKind, SettingState
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.tooltips import plain_tooltip
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from PySide6.QtGui import QWheelEvent
 
     from visualizer.widgets.theme import Theme
+
+
+def combo_box(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
+    """Make a combo box of values with their texts."""
+    box = QComboBox()
+    for value, words in choices:
+        box.addItem(words, value)
+    box.setAccessibleName(name)
+    box.setToolTip(plain_tooltip(name))
+    box.setObjectName(name)
+    install_input_filters(box)
+    return box
+
 
 STEPS_PER_UNIT = 100
 

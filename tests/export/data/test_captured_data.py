@@ -11,9 +11,9 @@ import pytest
 from tests.export.data.test_writers import as_csv, as_json, as_markdown, table
 from tests.support.screens import resolved
 from tests.support.small_runs import KEYS, QUERIES, elsewhere, replayed
-from visualizer.attention.stored_run import captured_run
+from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.export.data.matrices import ExportMatrix, shown
+from visualizer.export.data.export_matrix import ExportMatrix, shown_matrices
 from visualizer.session.view import View
 
 HARMLESS = ("The", "cat", "<b>sat", "'=1+1", "")
@@ -31,7 +31,9 @@ def test_a_table_has_its_queries_before_and_its_keys_above(layer: int, head: int
 
 def test_a_line_a_number_says_which_layer() -> None:
     run = replayed()
-    sheets = shown(resolved(run, View(spread=True))) + shown(resolved(run, View(layer=1)))
+    sheets = shown_matrices(resolved(run, View(spread=True))) + shown_matrices(
+        resolved(run, View(layer=1))
+    )
     lines = list(csv.DictReader(io.StringIO(as_csv(run, *sheets).removeprefix("\ufeff"))))
     assert len(lines) == 4 * 3 * 5
     assert "text" not in lines[0]
@@ -86,7 +88,7 @@ def test_one_layer_is_a_matrix_a_head() -> None:
 
 def test_what_has_no_values_is_written_as_it_is() -> None:
     run = replayed()
-    sheets = shown(
+    sheets = shown_matrices(
         resolved(run, View(folds=frozenset({HeadAggregate.MEAN}), lens=WeightTransform.TIMES_VALUE))
     )
     assert [sheet.title(run) for sheet in sheets] == [

@@ -27,8 +27,9 @@ from visualizer.attention.spec import (
     NumberMatrix,
 )
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.export.data.csv_writer import harmless, write_csv
-from visualizer.export.data.data_preview import (
+from visualizer.export.data.csv_writer import escape_formula, write_csv
+from visualizer.export.data.export_matrix import ExportMatrix, shown_matrices
+from visualizer.export.data.file_size_estimate import (
     size_of_arrays,
     size_of_csv,
     size_of_json,
@@ -36,12 +37,11 @@ from visualizer.export.data.data_preview import (
 )
 from visualizer.export.data.json_writer import plain_spec, write_json
 from visualizer.export.data.markdown_writer import write_markdown
-from visualizer.export.data.matrices import ExportMatrix, shown
 from visualizer.export.data.npz_writer import npz
 from visualizer.number_format import format_number
 from visualizer.progress_callback import BLOCK
 from visualizer.session.cell_address import Cell
-from visualizer.session.run_caption import caption
+from visualizer.session.computation_caption import caption
 from visualizer.session.view import View
 from visualizer.version import __version__
 
@@ -99,7 +99,7 @@ def test_what_is_written_is_what_is_shown(view: View) -> None:
     run = a_run("one two three", "four five six", dropout=0.5)
     seen = {field.name: getattr(view, field.name) for field in fields(view)}
     heatmaps = board(run, **seen).heatmaps
-    sheets = shown(resolved(run, view))
+    sheets = shown_matrices(resolved(run, view))
     assert [(one.stage, one.head, one.leading, one.fold) for one in sheets] == [
         (one.stage, one.head, one.leading, one.fold) for one in heatmaps
     ]
@@ -112,7 +112,7 @@ def test_a_stage_that_is_drawn_pooled_is_written_whole() -> None:
     run = a_run(" ".join(["word"] * 40))
     view = View(stages=frozenset({"weights"}), room=8)
     assert board(run, stages=view.stages, room=8).heatmaps[0].values.shape == (8, 8)
-    assert shown(resolved(run, view))[0].read(run).shape == (40, 40)
+    assert shown_matrices(resolved(run, view))[0].read(run).shape == (40, 40)
 
 
 def test_a_matrix_is_named() -> None:
@@ -172,7 +172,7 @@ def test_what_is_no_number_is_written_as_others_read_it() -> None:
 
 def test_several_tables_are_a_line_a_number() -> None:
     run = a_run("one two", "three four", dropout=0.5)
-    sheets = shown(
+    sheets = shown_matrices(
         resolved(run, View(stages=EVERYTHING, folds=frozenset({HeadAggregate.MAX}), text=1))
     )
     header, *lines = table(as_csv(run, *sheets))
@@ -194,7 +194,7 @@ def test_several_tables_are_a_line_a_number() -> None:
 
 def test_a_lens_is_named_beside_the_stage() -> None:
     run = a_run()
-    sheets = shown(
+    sheets = shown_matrices(
         resolved(
             run, View(stages=frozenset({"scores", "weights"}), lens=WeightTransform.TIMES_VALUE)
         )
@@ -207,7 +207,7 @@ def test_a_lens_is_named_beside_the_stage() -> None:
 def test_any_tokens_are_read_back_from_commas(tokens: list[str]) -> None:
     run = of_tokens(tokens)
     sheet = ExportMatrix("weights", 0)
-    rows, columns = (list(map(harmless, labels)) for labels in sheet.labels(run))
+    rows, columns = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
     header, *lines = table(as_csv(run, sheet))
     assert header[1:] == columns
     assert [line[0] for line in lines] == rows
@@ -226,12 +226,12 @@ def test_no_token_is_a_formula(tokens: list[str]) -> None:
 
 @pytest.mark.parametrize("label", ["=1+1", "＝1+1", "＋1", "－1", "＠SUM(A1)", "\t=1", "\r=1"])
 def test_a_formula_is_quoted(label: str) -> None:
-    assert harmless(label) == f"'{label}"
+    assert escape_formula(label) == f"'{label}"
 
 
 @pytest.mark.parametrize("label", ["-", "=", "a-b", "1+1", "", "’"])
 def test_what_is_no_formula_stays_as_it_is(label: str) -> None:
-    assert harmless(label) == label
+    assert escape_formula(label) == label
 
 
 # ------------------------------------------------------------------------------------ Markdown
@@ -372,7 +372,7 @@ def test_how_far_it_is_is_told_up_to_the_end() -> None:
 @pytest.mark.parametrize("write", [write_csv, write_markdown])
 def test_how_far_tables_are_is_told(write: Any) -> None:
     run, told = a_run(), list[tuple[int, int]]()
-    sheets = shown(resolved(run, View()))
+    sheets = shown_matrices(resolved(run, View()))
     write(run, sheets, io.BytesIO(), lambda *far: told.append(far))
     total = sum(len(sheet.read(run)) for sheet in sheets)
     blocks = math.ceil(total / BLOCK)
@@ -385,7 +385,7 @@ def test_how_large_a_file_will_be_is_told_before(heads: int, stages: set[str]) -
     run = a_run(
         " ".join(["some", "Words", "of", "different", "lengths"] * 12), heads=heads, d_out=8
     )
-    sheets = shown(resolved(run, View(stages=frozenset(stages))))
+    sheets = shown_matrices(resolved(run, View(stages=frozenset(stages))))
     table, text, everything, arrays = (io.BytesIO() for _ in range(4))
     write_csv(run, sheets, table)
     write_markdown(run, sheets, text)

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 
 from tests.export.test_export_controller import NoImage
 from visualizer.export import export_controller, formats, writers
-from visualizer.export.data import data_preview
+from visualizer.export.data import file_size_estimate
 from visualizer.export.data.data_preview import LINES, LONGEST_LINE
 from visualizer.export.dialog.film_options_widget import FilmRange
 from visualizer.export.export_settings import ExportSettings, LengthUnit
@@ -33,7 +33,7 @@ from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.writers import export
 from visualizer.session.cell_address import Cell
-from visualizer.session.run_caption import caption
+from visualizer.session.computation_caption import caption
 from visualizer.session.timeline import Grain, Place
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import DARK
@@ -52,8 +52,8 @@ def opened(hand: Hand) -> ExportDialog:
     """Open the dialog by its keys and wait until a figure is seen."""
     hand.settle()
     hand.press(Qt.Key.Key_E)
-    hand.until(lambda: hand.window.publisher.dialog is not None)
-    dialog = hand.window.publisher.dialog
+    hand.until(lambda: hand.window.export_controller.dialog is not None)
+    dialog = hand.window.export_controller.dialog
     assert dialog is not None
     hand.until(dialog.isActiveWindow)
     seen(hand, dialog)
@@ -62,7 +62,7 @@ def opened(hand: Hand) -> ExportDialog:
 
 def seen(hand: Hand, dialog: ExportDialog) -> QImage | None:
     """Wait until what was chosen is seen."""
-    hand.until(lambda: not hand.window.publisher.previewer.is_working)
+    hand.until(lambda: not hand.window.export_controller.previewer.is_working)
     QApplication.processEvents()  # the answer, which waits for its turn
     hand.until(lambda: dialog.pane.shown is not None)
     assert dialog.pane.shown
@@ -92,9 +92,9 @@ def test_it_does_not_hold_the_window_up(hand: Hand) -> None:
     dialog = opened(hand)
     assert dialog.windowModality() is Qt.WindowModality.WindowModal
     hand.press(Qt.Key.Key_E)
-    assert hand.window.publisher.dialog is dialog
+    assert hand.window.export_controller.dialog is dialog
     hand.key(Qt.Key.Key_Escape)
-    assert hand.window.publisher.dialog is None
+    assert hand.window.export_controller.dialog is None
 
 
 def test_a_preset_is_seen_at_its_shape(hand: Hand) -> None:
@@ -104,17 +104,17 @@ def test_a_preset_is_seen_at_its_shape(hand: Hand) -> None:
     assert image is not None
     assert image.width() / image.height() == pytest.approx(16 / 9, rel=0.01)
     assert dialog.size_.text() == "339 × 190 mm · 1,920 × 1,080 pixels"
-    assert dialog.wish.look == PRESETS["Slide"]
+    assert dialog.settings.look == PRESETS["Slide"]
 
 
 def test_the_preview_is_the_page_that_is_written(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.figure.preset, "Paper page")
-    image, shot = seen(hand, dialog), hand.window.workspace.shot
-    assert shot
+    image, snapshot = seen(hand, dialog), hand.window.workspace.snapshot
+    assert snapshot
     assert image is not None
-    look = PRESETS["Paper page"]
-    size = page_of(figure_of(shot, look), look).size
+    figure_settings = PRESETS["Paper page"]
+    size = page_of(figure_of(snapshot, figure_settings), figure_settings).size
     assert image.width() / image.height() == pytest.approx(size.width() / size.height(), rel=0.01)
 
 
@@ -136,14 +136,14 @@ def test_own_sizes_in_three_units(hand: Hand) -> None:
     choose(dialog, options.unit, LengthUnit.PIXEL)
     assert options.width_.box.text() == "2008"
     type_into(options.width_, "1200")
-    assert dialog.wish.look.width_mm == pytest.approx(50.8)
+    assert dialog.settings.look.width_mm == pytest.approx(50.8)
     assert options.preset.currentText() == "Own size"
     type_into(options.height_, "600")
-    assert dialog.wish.look.height_mm == pytest.approx(25.4)
+    assert dialog.settings.look.height_mm == pytest.approx(25.4)
     seen(hand, dialog)
     assert dialog.size_.text() == "51 × 25 mm · 1,200 × 600 pixels"
     type_into(options.height_, "")
-    assert dialog.wish.look.height_mm is None
+    assert dialog.settings.look.height_mm is None
 
 
 @pytest.mark.parametrize(
@@ -162,14 +162,14 @@ def test_what_is_not_taken_is_said_where_it_stands(
     hand: Hand, field: str, typed: str, said: str
 ) -> None:
     dialog = opened(hand)
-    before = dialog.wish.look
+    before = dialog.settings.look
     box: NumberField = getattr(dialog.figure, field)
     type_into(box, typed)
     assert box.problem.text() == said
     assert box.problem.isVisible()
     assert box.box.accessibleDescription() == said
     assert not dialog.save.isEnabled()
-    assert dialog.wish.look.width_mm == before.width_mm
+    assert dialog.settings.look.width_mm == before.width_mm
     type_into(box, "100")
     assert not box.problem.isVisible()
     assert dialog.save.isEnabled()
@@ -183,9 +183,9 @@ def test_what_is_on_it(hand: Hand) -> None:
     type_into(dialog.figure.title, "Head 2 <b>")
     for name in ("has_caption", "has_marks", "carries_document"):
         QTest.keyClick(dialog.figure.switches[name], Qt.Key.Key_Space)
-    look, shot = dialog.wish.look, hand.window.workspace.shot
-    assert shot
-    assert look == FigureSettings(
+    figure_settings, snapshot = dialog.settings.look, hand.window.workspace.snapshot
+    assert snapshot
+    assert figure_settings == FigureSettings(
         extent=FigureExtent.PANEL,
         title="Head 2 <b>",
         has_caption=False,
@@ -193,7 +193,7 @@ def test_what_is_on_it(hand: Hand) -> None:
         carries_document=False,
     )
     seen(hand, dialog)
-    (panel,) = figure_of(shot, look).board.heatmaps
+    (panel,) = figure_of(snapshot, figure_settings).board.heatmaps
     assert (panel.stage, panel.head) == ("weights", 1)
 
 
@@ -213,8 +213,8 @@ def test_of_a_document_is_said_what_it_is_of(hand: Hand) -> None:
     choose(dialog, dialog.format, ".attention")
     assert seen(hand, dialog) is None
     assert dialog.pane.shown
-    assert hand.window.workspace.shot
-    assert dialog.pane.shown.text.split("\n") == caption(hand.window.workspace.shot.run).split(
+    assert hand.window.workspace.snapshot
+    assert dialog.pane.shown.text.split("\n") == caption(hand.window.workspace.snapshot.run).split(
         " · "
     )
     assert dialog.size_.text() == "Document, to be opened again"
@@ -256,7 +256,11 @@ def test_what_can_be_chosen_is_what_decides(hand: Hand, suffix: str, rows: set[s
 
 def test_what_is_hidden_decides_nothing(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[FigureSettings] = []
-    monkeypatch.setattr(hand.window.exporter, "ask", lambda path, shot, look: asked.append(look))
+    monkeypatch.setattr(
+        hand.window.exporter,
+        "ask",
+        lambda path, snapshot, figure_settings: asked.append(figure_settings),
+    )
     dialog = opened(hand)
     choose(dialog, dialog.figure.preset, "Poster")
     choose(dialog, dialog.figure.extent, FigureExtent.ALL)
@@ -268,9 +272,11 @@ def test_what_is_hidden_decides_nothing(hand: Hand, monkeypatch: pytest.MonkeyPa
     assert asked == [FigureSettings(extent=FigureExtent.HEADS, points=24)]
 
 
-def film(hand: Hand, look: FilmSettings) -> ExportDialog:
+def film(hand: Hand, figure_settings: FilmSettings) -> ExportDialog:
     """Open the dialog with a film that is chosen."""
-    hand.window.publisher.wish = ExportSettings(".gif", FigureSettings(film=look))
+    hand.window.export_controller.settings = ExportSettings(
+        ".gif", FigureSettings(film=figure_settings)
+    )
     return opened(hand)
 
 
@@ -283,16 +289,20 @@ def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     choose(dialog, dialog.format, ".gif")
     first = dialog.pane.shown
     assert first
-    hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.reel is not None)
+    hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.animation is not None)
     choose(dialog, dialog.film.part, FilmRange.STAGES)
     choose(dialog, dialog.film.last, "context")
     choose(dialog, dialog.film.first, "weights")
     choose(dialog, dialog.film.grain, Grain.CELL)
     choose(dialog, dialog.film.speed, 8.0)
     choose(dialog, dialog.film.width_, 640)
-    look = FilmSettings((Place("weights"), "context"), Grain.CELL, 8, width=640)
-    assert dialog.wish.look.film == hand.window.publisher.wish.look.film == look
-    assert export_controller.load_wish().look.film == look
+    figure_settings = FilmSettings((Place("weights"), "context"), Grain.CELL, 8, width=640)
+    assert (
+        dialog.settings.look.film
+        == hand.window.export_controller.settings.look.film
+        == figure_settings
+    )
+    assert export_controller.load_export_settings().look.film == figure_settings
     hand.until(lambda: "about" in dialog.film.told.text())
     assert dialog.film.told.text().startswith("42 steps · 3 s · about ")
     frames: list[int] = []
@@ -301,8 +311,8 @@ def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     assert frames == sorted(frames)
     made = dialog.pane.shown
     assert made
-    assert made.reel
-    assert dialog.size_.text() == f"{made.reel.size[0]} × {made.reel.size[1]} pixels"
+    assert made.animation
+    assert dialog.size_.text() == f"{made.animation.size[0]} × {made.animation.size[1]} pixels"
 
 
 def test_a_frame_that_is_seen_is_the_one_that_is_written(hand: Hand) -> None:
@@ -310,9 +320,9 @@ def test_a_frame_that_is_seen_is_the_one_that_is_written(hand: Hand) -> None:
     hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.frame > 0)
     made = dialog.pane.shown
     assert made
-    assert made.reel
+    assert made.animation
     assert made.image
-    whole = made.reel.picture(made.frame)
+    whole = made.animation.picture(made.frame)
     shape = whole.width() / whole.height()
     assert made.image.width() / made.image.height() == pytest.approx(shape, rel=0.01)
     small = made.image.copy()
@@ -328,23 +338,23 @@ def test_a_film_stands_still_for_those_who_want_no_motion(hand: Hand) -> None:
     hand.until(lambda: "about" in dialog.film.told.text())
     assert dialog.pane.shown
     assert dialog.pane.shown.frame == 0
-    assert not dialog.projector.is_playing
+    assert not dialog.film_player.is_playing
 
 
 def test_a_film_ends_with_the_dialog(hand: Hand) -> None:
     dialog = film(hand, SHORT)
-    hand.until(lambda: dialog.projector.is_playing)
-    projector = dialog.projector
+    hand.until(lambda: dialog.film_player.is_playing)
+    projector = dialog.film_player
     hand.key(Qt.Key.Key_Escape)
     assert not projector.is_playing
-    hand.until(lambda: not hand.window.publisher.previewer.is_working)
+    hand.until(lambda: not hand.window.export_controller.previewer.is_working)
 
 
 def test_a_film_may_play_when_the_window_is_closed(hand: Hand) -> None:
     dialog = film(hand, SHORT)
-    hand.until(lambda: dialog.projector.is_playing)
+    hand.until(lambda: dialog.film_player.is_playing)
     hand.window.close()
-    assert not dialog.projector.is_playing
+    assert not dialog.film_player.is_playing
 
 
 def test_a_film_goes_on_in_another_room(hand: Hand) -> None:
@@ -362,7 +372,7 @@ def test_a_film_goes_on_in_another_room(hand: Hand) -> None:
         )
     )
     assert dialog.pane.shown
-    assert dialog.pane.shown.reel is made.reel
+    assert dialog.pane.shown.animation is made.animation
     assert dialog.pane.shown.frame >= made.frame
 
 
@@ -384,11 +394,11 @@ def test_what_cannot_be_written_here_stands_there_with_the_reason(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(formats, "find_spec", lambda _: None)
-    hand.window.publisher.wish = ExportSettings(
+    hand.window.export_controller.settings = ExportSettings(
         ".mp4", FigureSettings(film=SHORT)
     )  # as it was, elsewhere
     dialog = opened(hand)
-    said = formats.why_not(".mp4")
+    said = formats.why_not_writable(".mp4")
     assert "pip install" in said
     assert dialog.problem.text() == said
     assert dialog.problem.isVisible()
@@ -404,7 +414,7 @@ def test_of_a_text_its_first_lines_are_seen(hand: Hand, suffix: str, tmp_path: P
     dialog = opened(hand)
     choose(dialog, dialog.format, suffix)
     seen(hand, dialog)
-    path = export(tmp_path / f"a{suffix}", dialog.shot, dialog.wish.asked)
+    path = export(tmp_path / f"a{suffix}", dialog.snapshot, dialog.settings.figure_settings)
     lines = path.read_text("utf-8-sig").splitlines()
     said = dialog.pane.text.toPlainText().splitlines()
     assert said[-1] == "…"
@@ -437,7 +447,7 @@ def test_of_weights_that_there_are_not_is_said(hand: Hand) -> None:
 
 
 def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_preview, "LARGE", 1000)
+    monkeypatch.setattr(file_size_estimate, "LARGE", 1000)
     dialog = opened(hand)
     choose(dialog, dialog.format, ".json")
     seen(hand, dialog)
@@ -506,8 +516,8 @@ def test_it_remembers_how_it_was(hand: Hand) -> None:
     choose(dialog, dialog.figure.preset, "Poster")
     hand.key(Qt.Key.Key_Escape)
     hand.activate()
-    assert opened(hand).wish == ExportSettings(".svg", PRESETS["Poster"])
-    assert export_controller.load_wish() == ExportSettings(".svg", PRESETS["Poster"])
+    assert opened(hand).settings == ExportSettings(".svg", PRESETS["Poster"])
+    assert export_controller.load_export_settings() == ExportSettings(".svg", PRESETS["Poster"])
 
 
 def test_a_figure_is_copied_as_pixels_and_as_a_drawing(hand: Hand) -> None:
@@ -519,7 +529,7 @@ def test_a_figure_is_copied_as_pixels_and_as_a_drawing(hand: Hand) -> None:
     image = QGuiApplication.clipboard().image()
     assert (image.width(), image.height()) == (1920, 1080)
     assert bytes(data.data("image/svg+xml").data()).startswith(b"<?xml")
-    assert hand.window.publisher.dialog is dialog  # it may be saved, too
+    assert hand.window.export_controller.dialog is dialog  # it may be saved, too
     said = hand.window.statusBar().currentMessage()
     assert said == "Copied a picture of 1,920 × 1,080 pixels"
 
@@ -544,8 +554,8 @@ def test_a_name_is_asked_for_and_takes_the_suffix(hand: Hand, tmp_path: Path) ->
     hand.until(lambda: not hand.window.exporter.is_working)
     assert (tmp_path / "drawn.svg").read_bytes().startswith(b"<?xml")
     assert hand.window.statusBar().currentMessage() == f"Exported to {tmp_path / 'drawn.svg'}"
-    assert hand.window.publisher.dialog is None
-    assert hand.window.publisher.folder == tmp_path
+    assert hand.window.export_controller.dialog is None
+    assert hand.window.export_controller.folder == tmp_path
 
 
 def test_what_cannot_be_made_is_said_beside_it(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -567,17 +577,17 @@ def test_an_export_can_be_called_off(
 ) -> None:
     going = threading.Event()
 
-    def write(shot: object, look: object, file: object, progress: object) -> None:
+    def write(snapshot: object, figure_settings: object, file: object, progress: object) -> None:
         assert callable(progress)
         progress(1, 4)
         going.wait(10)
         progress(2, 4)
 
     monkeypatch.setitem(writers.WRITERS, ".png", write)
-    saving, shot = hand.window.publisher.saving, hand.window.workspace.shot
-    assert shot
+    saving, snapshot = hand.window.export_controller.saving, hand.window.workspace.snapshot
+    assert snapshot
     assert not saving.isVisible()
-    hand.window.exporter.ask(tmp_path / "a.png", shot, FigureSettings())
+    hand.window.exporter.ask(tmp_path / "a.png", snapshot, FigureSettings())
     hand.until(saving.isVisible)
     hand.until(lambda: (saving.line.value(), saving.line.maximum()) == (1, 4))
     hand.click(saving.cancel)

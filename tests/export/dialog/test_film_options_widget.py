@@ -13,7 +13,8 @@ from tests.support.small_runs import a_run
 from tests.support.window_input import PATIENCE_MS
 from visualizer.export.dialog.film_options_widget import FilmOptionsWidget, FilmRange
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.film_settings import HELD_MS, FilmPanels, FilmSettings, film_of
+from visualizer.export.film_plan import HELD_MS, film_plan_of
+from visualizer.export.film_settings import FilmPanels, FilmSettings
 from visualizer.export.films.film_writer import estimate
 from visualizer.number_format import format_size
 from visualizer.session.document import Document
@@ -60,18 +61,18 @@ def measured(options: FilmOptionsWidget, qtbot: QtBot) -> str:
 
 
 def test_a_film_is_told_before_it_is_written(options: FilmOptionsWidget, qtbot: QtBot) -> None:
-    options.show_shot(shot(), SMALL, ".gif")
+    options.show_snapshot(shot(), SMALL, ".gif")
     assert options.told.text() == "6 steps · 14 s"
     large = format_size(estimate(shot(), SMALL, ".gif"))
     assert measured(options, qtbot) == f"6 steps · 14 s · about {large}"
-    options.show_shot(shot(), SMALL, ".apng")
+    options.show_snapshot(shot(), SMALL, ".apng")
     assert measured(options, qtbot).endswith(format_size(estimate(shot(), SMALL, ".apng")))
 
 
 def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) -> None:
     told: list[FilmSettings] = []
     options.changed.connect(told.append)
-    options.show_shot(shot(), SMALL, ".gif")
+    options.show_snapshot(shot(), SMALL, ".gif")
     assert options.film == SMALL.film
     assert told == []  # nobody has chosen anything
     choose(options.part, FilmRange.STAGES)
@@ -83,20 +84,20 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     choose(options.width_, "960 pixels wide")
     film = FilmSettings((Place("scores"), "context"), Grain.CELL, 8, True, FilmPanels.SPAN, 960)
     assert told[-1] == options.film == film
-    steps = len(film_of(RUN.trace, film).steps)
+    steps = len(film_plan_of(RUN.trace, film).steps)
     seconds = steps / 32 + HELD_MS / 1000
     assert measured(options, qtbot).startswith(f"{steps} steps · {seconds:,.0f} s · about ")
 
 
 def test_a_film_may_end(options: FilmOptionsWidget) -> None:
-    options.show_shot(shot(), SMALL, ".gif")
+    options.show_snapshot(shot(), SMALL, ".gif")
     options.loops.setFocus()
     QTest.keyClick(options.loops, Qt.Key.Key_Space)
     assert not options.film.loops
 
 
 def test_the_last_stage_is_never_before_the_first(options: FilmOptionsWidget) -> None:
-    options.show_shot(shot(), SMALL, ".gif")
+    options.show_snapshot(shot(), SMALL, ".gif")
     choose(options.first, "Context")
     assert options.film.span == (Place("context"), "context")
     QTest.keyClicks(options.last, "Scores")  # by its letters, as on the way there are others
@@ -118,7 +119,7 @@ def test_parts_are_those_that_there_are(
     options: FilmOptionsWidget, playhead: Playhead, parts: list[FilmRange]
 ) -> None:
     made = Snapshot(Document(), View(playhead=playhead), RUN)
-    options.show_shot(made, SMALL, ".gif")
+    options.show_snapshot(made, SMALL, ".gif")
     assert [options.part.itemText(at) for at in range(options.part.count())] == parts
     spans: dict[FilmRange, tuple[Place, str] | None] = {
         FilmRange.WHOLE: None,
@@ -130,13 +131,13 @@ def test_parts_are_those_that_there_are(
         spans[FilmRange.STAGES] = (Place(options.first.currentData()), options.last.currentData())
         assert options.film.span == spans[part]
         assert options.first.isEnabled() == options.last.isEnabled() == (part is FilmRange.STAGES)
-        options.show_shot(made, replace(SMALL, film=options.film), ".gif")
+        options.show_snapshot(made, replace(SMALL, film=options.film), ".gif")
         assert options.film.span == spans[part]  # as it was, with whichever words
 
 
 def test_too_long_a_film_is_said(options: FilmOptionsWidget) -> None:
     made = Snapshot(Document(), View(), a_run(" ".join(50 * ["word"])))
-    options.show_shot(made, SMALL, ".gif")
+    options.show_snapshot(made, SMALL, ".gif")
     choose(options.grain, "by cell")
     choose(options.part, FilmRange.WHOLE)
     assert options.told.text().startswith("A film of ")

@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from tests.support.snapshots import shot
-from visualizer.documents.open_document import KEYWORD, found, open_document
-from visualizer.documents.schema_migrations import lasting
+from visualizer.documents.document_schema import without_passing_fields
+from visualizer.documents.embedded_document import KEYWORD, find_embedded_document
+from visualizer.documents.open_document import open_document
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.figures.document_attachment import put_into_svg
 from visualizer.export.writers import WRITERS
@@ -35,14 +36,14 @@ def test_what_a_figure_carries_opens_again(suffix: str, tmp_path: Path) -> None:
     path.write_bytes(made(suffix))
     saved = open_document(path)
     assert saved.document == shot().document
-    assert saved.view == lasting(shot().view)
+    assert saved.view == without_passing_fields(shot().view)
     assert saved.recorded is None
 
 
 @pytest.mark.parametrize("suffix", CARRYING)
 def test_a_figure_carries_nothing_unless_it_is_wished(suffix: str) -> None:
-    assert found(made(suffix)) is not None
-    assert found(made(suffix, carries_document=False)) is None
+    assert find_embedded_document(made(suffix)) is not None
+    assert find_embedded_document(made(suffix, carries_document=False)) is None
 
 
 def test_a_picture_with_a_document_is_a_picture() -> None:

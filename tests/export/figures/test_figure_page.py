@@ -17,7 +17,7 @@ from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettin
 from visualizer.export.figures.figure_page import MOST_CELLS, figure_of, page_of
 from visualizer.export.figures.png_writer import picture
 from visualizer.export.writers import WRITERS
-from visualizer.heatmap import cell_paint
+from visualizer.heatmap import pixel_or_vector_cell_paint
 from visualizer.progress_callback import no_progress
 
 pytestmark = pytest.mark.usefixtures("application")
@@ -31,16 +31,16 @@ def words(count: int) -> str:
 @pytest.mark.parametrize("paper", FigurePaper)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_picture_has_its_size_and_its_colours(preset: str, paper: FigurePaper) -> None:
-    look = replace(PRESETS[preset], paper=paper, dpi=150)
+    figure_settings = replace(PRESETS[preset], paper=paper, dpi=150)
     one, file = shot(), io.BytesIO()
-    WRITERS[".png"](one, look, file, no_progress)
-    page = page_of(figure_of(one, look), look)
+    WRITERS[".png"](one, figure_settings, file, no_progress)
+    page = page_of(figure_of(one, figure_settings), figure_settings)
     with Image.open(file) as image:
         assert image.info["dpi"] == pytest.approx((150, 150), abs=0.02)
         assert image.width == pytest.approx(page.size.width() * 150 / 96, abs=1)
         assert image.height == pytest.approx(page.size.height() * 150 / 96, abs=1)
-        if not look.is_trimmed:
-            assert image.width == pytest.approx(look.width_mm / 25.4 * 150, abs=1)
+        if not figure_settings.is_trimmed:
+            assert image.width == pytest.approx(figure_settings.width_mm / 25.4 * 150, abs=1)
         pixels = np.asarray(image.convert("RGB"))
     for x, y, colour in cell_colours(page):
         seen = pixels[int(y * 150 / 96), int(x * 150 / 96)].tolist()
@@ -54,16 +54,16 @@ def test_a_picture_has_its_size_and_its_colours(preset: str, paper: FigurePaper)
 def test_all_of_it_is_on_its_page(
     preset: str, tokens: int, heads: int, stages: tuple[str, ...]
 ) -> None:
-    look = replace(PRESETS[preset], title="A title")
+    figure_settings = replace(PRESETS[preset], title="A title")
     one = shot(words(tokens), stages, heads=heads, d_in=24, d_out=24)
-    page = page_of(figure_of(one, look), look)
+    page = page_of(figure_of(one, figure_settings), figure_settings)
     assert page.fits
     paper = QRectF(QPointF(0, 0), page.size / page.scale).adjusted(-0.1, -0.1, 0.1, 0.1)
     for area in (page.title, page.panels, page.caption):
         assert paper.contains(area.translated(page.at))
     for slot in page.layout.slots:
         assert QRectF(0, 0, page.panels.width(), page.panels.height()).contains(slot.cells)
-    pixel = 96 / look.dpi  # where cells were smaller, some would not be seen
+    pixel = 96 / figure_settings.dpi  # where cells were smaller, some would not be seen
     smallest = min(min(slot.cell_width, slot.cell_height) for slot in page.layout.slots)
     pooled = any(slot.heatmap.is_pooled for slot in page.layout.slots)
     assert smallest * page.scale >= 0.99 * pixel or not pooled
@@ -98,8 +98,10 @@ def test_hatching_runs_on_from_cell_to_cell() -> None:
     apart = [QRectF(3, 5 + row * 5, 10 + 30 * part, 5) for row in range(4) for part in (0,)]
     apart += [QRectF(13, 5 + row * 5, 30, 5) for row in range(4)]
     origin = QPointF(3, 5)
-    assert list(cell_paint._hatching(apart, origin)) == list(cell_paint._hatching(together, origin))
-    assert list(cell_paint._hatching([], origin)) == []
+    assert list(pixel_or_vector_cell_paint._hatching(apart, origin)) == list(
+        pixel_or_vector_cell_paint._hatching(together, origin)
+    )
+    assert list(pixel_or_vector_cell_paint._hatching([], origin)) == []
 
 
 def test_an_outline_is_over_none_of_its_area() -> None:
@@ -109,7 +111,7 @@ def test_an_outline_is_over_none_of_its_area() -> None:
         painter = QPainter(image)
         painter.setPen(QPen(QColor("#FF0000")))
         painter.scale(times, times)
-        cell_paint.paint_outline(painter, QRectF(4, 4, 8, 8), "#000000")
+        pixel_or_vector_cell_paint.paint_outline(painter, QRectF(4, 4, 8, 8), "#000000")
         painter.end()
         inside = {
             image.pixelColor(x, y).name()

@@ -92,8 +92,8 @@ def test_what_no_xml_may_hold_is_replaced(odd: str) -> None:
 
 
 def test_a_drawing_is_as_large_as_asked_for() -> None:
-    look = PRESETS["Paper column"]
-    made = page_of(figure_of(shot(), look), look)
+    figure_settings = PRESETS["Paper column"]
+    made = page_of(figure_of(shot(), figure_settings), figure_settings)
     root = ElementTree.fromstring(svg(made))
     assert root.get("width") == "85.0000mm"
     _, _, width, height = map(float, root.get("viewBox", "").split())
@@ -138,8 +138,8 @@ def sides(drawn: bytes) -> tuple[float, float]:
 
 
 def test_a_page_is_exactly_as_large_as_the_figure() -> None:
-    look = PRESETS["Paper column"]
-    made = page_of(figure_of(shot(), look), look)
+    figure_settings = PRESETS["Paper column"]
+    made = page_of(figure_of(shot(), figure_settings), figure_settings)
     width, height = sides(pdf(made, b""))
     assert width == pytest.approx(85 / 25.4 * 72, abs=0.5)
     assert height == pytest.approx(made.size.height() * 0.75, abs=0.5)

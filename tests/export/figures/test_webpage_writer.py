@@ -22,7 +22,7 @@ from tests.support.small_runs import a_run, board
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.documents.open_document import found
+from visualizer.documents.embedded_document import find_embedded_document
 from visualizer.errors import InputError
 from visualizer.export.figures import webpage_writer
 from visualizer.export.figures.webpage_writer import room_for, write_webpage
@@ -30,12 +30,12 @@ from visualizer.heatmap import colour_table
 from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.model import Board
 from visualizer.number_format import format_number
+from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.compared_tensors import signed
 from visualizer.session.comparison import Comparison, ComparisonKind
-from visualizer.session.run_caption import caption
+from visualizer.session.computation_caption import caption
 from visualizer.session.view import View
-from visualizer.session.view_options import ColourLimits, ColourOptions
-from visualizer.session.zoom import Zoom
+from visualizer.session.zoom_ranges import Zoom
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_what_is_packed_is_what_is_drawn(dtype: Dtype, room: int) -> None:
     assert len(packed) == len(shown.heatmaps) == 8
     for heatmap, (entries, marks, values) in zip(shown.heatmaps, packed, strict=True):
         np.testing.assert_array_equal(values, heatmap.values)
-        np.testing.assert_array_equal(entries, colour_table.entries(heatmap))
+        np.testing.assert_array_equal(entries, colour_table.colour_indices(heatmap))
         bits = {
             webpage_writer.FORBIDDEN: heatmap.forbidden,
             webpage_writer.DROPPED: heatmap.dropped,
@@ -163,7 +163,7 @@ def test_no_token_becomes_markup(tokens: list[str]) -> None:
     made = page(of_tokens(tokens), title=tokens[0])
     plain = page(of_tokens(["a"] * len(tokens)))
     assert Tags(made).found == Tags(plain).found
-    assert found(made) is None
+    assert find_embedded_document(made) is None
 
 
 def test_a_page_needs_no_network_and_runs_its_own_script_only() -> None:
@@ -177,8 +177,8 @@ def test_a_page_needs_no_network_and_runs_its_own_script_only() -> None:
 
 def test_a_document_is_taken_out_of_a_page_as_it_was_put_in() -> None:
     content = bytes(range(256)) * 3
-    assert found(page(usual(), document=content)) == content
-    assert found(page(usual())) is None
+    assert find_embedded_document(page(usual(), document=content)) == content
+    assert find_embedded_document(page(usual())) is None
 
 
 def test_a_page_without_panels_is_a_page() -> None:
@@ -236,7 +236,9 @@ def test_a_browser_shows_it_in_the_windows_colours_and_complains_of_nothing(
         for heatmap, (width, height, pixels) in zip(shown.heatmaps, seen, strict=True):
             words = np.array(pixels, dtype="<u4").reshape(height, width)
             red, green, blue = (words >> shift & 255 for shift in (0, 8, 16))
-            expected = colour_table.table(heatmap.colour.map, theme)[colour_table.entries(heatmap)]
+            expected = colour_table.table(heatmap.colour.map, theme)[
+                colour_table.colour_indices(heatmap)
+            ]
             np.testing.assert_array_equal(0xFF000000 | red << 16 | green << 8 | blue, expected)
 
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
-from visualizer.export.film_settings import HELD_MS, FilmPlan, FilmSettings, film_of
-from visualizer.export.formats import FORMATS, FormatKind, why_not
+from visualizer.export.film_plan import HELD_MS, FilmPlan, film_plan_of
+from visualizer.export.film_settings import FilmSettings
+from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
 from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place, Timeline
 
 RUN = a_run()
@@ -22,35 +23,35 @@ def places(film: FilmPlan) -> list[Place]:
 
 @pytest.mark.parametrize("grain", Grain)
 def test_the_whole_computation_is_every_step(grain: Grain) -> None:
-    film = film_of(TRACE, FilmSettings(grain=grain))
+    film = film_plan_of(TRACE, FilmSettings(grain=grain))
     assert len(film.steps) == len(Timeline.of(TRACE, grain))
     assert film.stages == TRACE.names
 
 
 def test_a_span_begins_within_a_stage_and_ends_with_one() -> None:
-    film = film_of(TRACE, FilmSettings(span=(Place("masked", 4), "weights")))
+    film = film_plan_of(TRACE, FilmSettings(span=(Place("masked", 4), "weights")))
     rows = [Place("masked", 4), Place("masked", 5), *(Place("weights", row) for row in range(6))]
     assert places(film) == rows
     assert film.stages == ("masked", "weights")
 
 
 def test_a_span_that_the_run_has_not_is_the_nearest() -> None:
-    film = film_of(TRACE, FilmSettings(span=(Place("dropped", 9), "dropped")))
+    film = film_plan_of(TRACE, FilmSettings(span=(Place("dropped", 9), "dropped")))
     assert places(film) == [Place("context", 0)]
-    backwards = film_of(TRACE, FilmSettings(span=(Place("weights", 2), "scores")))
+    backwards = film_plan_of(TRACE, FilmSettings(span=(Place("weights", 2), "scores")))
     assert places(backwards) == [Place("weights", 2)]
 
 
 def test_beyond_the_last_stage_there_is_the_last_step() -> None:
     trace = a_run(output_projection=False).trace
     assert "output" not in trace.names
-    film = film_of(trace, FilmSettings(span=(Place("output", 3), "output")))
+    film = film_plan_of(trace, FilmSettings(span=(Place("output", 3), "output")))
     assert places(film) == [Timeline.of(trace, Grain.ROW).place(len(film.timeline) - 1)]
 
 
 def test_of_one_token_there_is_a_film() -> None:
     run = a_run("one")
-    film = film_of(run.trace, FilmSettings())
+    film = film_plan_of(run.trace, FilmSettings())
     assert [place.stage for place in places(film)] == [*run.trace.names]
 
 
@@ -61,7 +62,7 @@ def test_of_one_token_there_is_a_film() -> None:
     first=st.sampled_from(TRACE.names),
 )
 def test_roundings_do_not_add_up(grain: Grain, speed: float, unit: int, first: str) -> None:
-    film = film_of(TRACE, FilmSettings((Place(first), TRACE.names[-1]), grain, speed))
+    film = film_plan_of(TRACE, FilmSettings((Place(first), TRACE.names[-1]), grain, speed))
     durations = film.durations(unit)
     assert len(durations) == len(film.steps)
     assert min(durations) >= 1
@@ -76,7 +77,7 @@ def test_roundings_do_not_add_up(grain: Grain, speed: float, unit: int, first: s
 )
 def test_too_long_a_film_is_refused_with_a_way_out(grain: Grain, way: str) -> None:
     with pytest.raises(InputError) as refused:
-        film_of(TRACE, FilmSettings(grain=grain, most_frames=20))
+        film_plan_of(TRACE, FilmSettings(grain=grain, most_frames=20))
     assert refused.value.field == "export"
     assert "longer than the 20 that can be written" in refused.value.sentence
     assert refused.value.sentence.endswith(way)
@@ -84,12 +85,14 @@ def test_too_long_a_film_is_refused_with_a_way_out(grain: Grain, way: str) -> No
 
 def test_what_a_format_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visualizer.export.formats.find_spec", lambda name: None)
-    assert why_not(".mp4") == ("MP4 needs the package av: pip install 'attention-visualizer[film]'")
+    assert why_not_writable(".mp4") == (
+        "MP4 needs the package av: pip install 'attention-visualizer[film]'"
+    )
     others = [each.suffix for each in FORMATS if each.suffix != ".mp4"]
-    assert [why_not(suffix) for suffix in others] == len(others) * [""]
+    assert [why_not_writable(suffix) for suffix in others] == len(others) * [""]
     assert {each.suffix for each in FORMATS if each.kind is FormatKind.FILM} > {".mp4", ".gif"}
 
 
 def test_what_is_there_lacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visualizer.export.formats.find_spec", lambda name: object())
-    assert why_not(".mp4") == ""
+    assert why_not_writable(".mp4") == ""

@@ -13,15 +13,16 @@ from PIL import Image
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper, FigureSettings
-from visualizer.export.film_settings import HELD_MS, FilmPanels, FilmSettings
-from visualizer.export.films.film_layout import USUAL_SHAPE, reel_of
+from visualizer.export.film_plan import HELD_MS
+from visualizer.export.film_settings import FilmPanels, FilmSettings
+from visualizer.export.films.film_layout import USUAL_SHAPE, lay_out_film
 from visualizer.export.films.film_writer import estimate
 from visualizer.export.films.frame_difference import patch
 from visualizer.export.films.gif_encoder import MOST, ColourPalette
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.writers import export
 from visualizer.heatmap import colour_table
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.progress_callback import CancelledError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -78,15 +79,18 @@ def frames(path: Path) -> tuple[list[np.ndarray], list[int]]:
 @pytest.mark.parametrize("suffix", IMAGES)
 @pytest.mark.parametrize("panels", FilmPanels)
 def test_a_film_has_a_frame_for_each_step(suffix: str, panels: FilmPanels, tmp_path: Path) -> None:
-    look = replace(LOOK, film=replace(WEIGHTS, panels=panels))
-    reel, path = reel_of(shot(), look), export(tmp_path / f"a{suffix}", shot(), look)
+    figure_settings = replace(LOOK, film=replace(WEIGHTS, panels=panels))
+    animation, path = (
+        lay_out_film(shot(), figure_settings),
+        export(tmp_path / f"a{suffix}", shot(), figure_settings),
+    )
     pictures, durations = frames(path)
-    assert len(pictures) == len(reel) == 2 + 6
+    assert len(pictures) == len(animation) == 2 + 6
     assert durations == 7 * [500] + [500 + HELD_MS]
-    assert {picture.shape for picture in pictures} == {(reel.size[1], reel.size[0], 3)}
-    assert reel.size[0] == 640
+    assert {picture.shape for picture in pictures} == {(animation.size[1], animation.size[0], 3)}
+    assert animation.size[0] == 640
     for number, picture in enumerate(pictures):
-        away = np.abs(picture - channels(reel.pixels(number)))
+        away = np.abs(picture - channels(animation.pixels(number)))
         assert np.quantile(away, 0.999) <= (NEAR if suffix == ".gif" else 0)
         assert away.mean() < 0.5
 
@@ -94,26 +98,29 @@ def test_a_film_has_a_frame_for_each_step(suffix: str, panels: FilmPanels, tmp_p
 @pytest.mark.parametrize("suffix", IMAGES)
 @pytest.mark.parametrize("loops", [True, False])
 def test_a_film_begins_anew_or_not(suffix: str, loops: bool, tmp_path: Path) -> None:
-    look = replace(LOOK, film=replace(WEIGHTS, loops=loops))
-    with Image.open(export(tmp_path / f"a{suffix}", shot(), look)) as image:
+    figure_settings = replace(LOOK, film=replace(WEIGHTS, loops=loops))
+    with Image.open(export(tmp_path / f"a{suffix}", shot(), figure_settings)) as image:
         assert image.info.get("loop") == {True: 0, False: None if suffix == ".gif" else 1}[loops]
 
 
 def test_a_film_as_video(tmp_path: Path) -> None:
     av = pytest.importorskip("av", reason="films as MP4 need the package av")
-    look = replace(LOOK, film=replace(WEIGHTS, width=1280))
-    reel, path = reel_of(shot(), look), export(tmp_path / "a.mp4", shot(), look)
+    figure_settings = replace(LOOK, film=replace(WEIGHTS, width=1280))
+    animation, path = (
+        lay_out_film(shot(), figure_settings),
+        export(tmp_path / "a.mp4", shot(), figure_settings),
+    )
     with av.open(str(path)) as container:
         (stream,) = container.streams
         decoded = list(container.decode(stream))
         assert float(stream.duration * stream.time_base) == (8 * 500 + HELD_MS) / 1000
     assert [round(frame.time * 1000) for frame in decoded] == [500 * at for at in range(8)]
-    assert {(frame.width, frame.height) for frame in decoded} == {reel.size}
+    assert {(frame.width, frame.height) for frame in decoded} == {animation.size}
     for number, frame in enumerate(decoded):
         picture = frame.to_ndarray(format="rgb24", src_colorspace="ITU709").astype(int)
-        away = np.abs(picture - channels(reel.pixels(number)))
+        away = np.abs(picture - channels(animation.pixels(number)))
         assert away.mean() < 4  # half the colours have a quarter of the pixels
-        for colour, point in cells_of(reel, number, "weights"):
+        for colour, point in cells_of(animation, number, "weights"):
             assert np.abs(picture[point] - channels(colour)).max() <= 16
 
 
@@ -128,36 +135,36 @@ def test_without_its_usual_coder_there_is_a_video_too(
         first, *others = container.decode(stream)
         assert len(others) == 7
     picture = first.to_ndarray(format="rgb24", src_colorspace="ITU709").astype(int)
-    assert np.abs(picture - channels(reel_of(shot(), LOOK).pixels(0))).mean() < 4
+    assert np.abs(picture - channels(lay_out_film(shot(), LOOK).pixels(0))).mean() < 4
 
 
 # ------------------------------------------------------------------------------ what is in them
 
 
-def corner(reel: AnimationFrames, slot: PanelSlot, row: int, column: int) -> tuple[int, int]:
+def corner(animation: AnimationFrames, slot: PanelSlot, row: int, column: int) -> tuple[int, int]:
     """A pixel within a cell, beside its number and its frame."""
-    page = next(page for page in reel.pages.values() if slot in page.layout.slots)
+    page = next(page for page in animation.pages.values() if slot in page.layout.slots)
     place = slot.cell(row, column).translated(page.panels.topLeft())
-    x = (place.left() + 0.25 * place.width()) * page.scale * reel.ratio
-    y = (place.top() + 0.25 * place.height()) * page.scale * reel.ratio
+    x = (place.left() + 0.25 * place.width()) * page.scale * animation.ratio
+    y = (place.top() + 0.25 * place.height()) * page.scale * animation.ratio
     return int(y), int(x)
 
 
 def cells_of(
-    reel: AnimationFrames, frame: int, stage: str
+    animation: AnimationFrames, frame: int, stage: str
 ) -> list[tuple[np.ndarray, tuple[int, int]]]:
     """The colour that each cell of a stage has by its number, and a pixel in it."""
-    page, found = reel.page(frame)[0], []
-    step = reel.film.place(frame)
+    page, found = animation.page(frame)[0], []
+    step = animation.film.place(frame)
     for slot in page.layout.slots:
         if slot.heatmap.stage == stage == step.stage:
-            indices = colour_table.entries(slot.heatmap)
+            indices = colour_table.colour_indices(slot.heatmap)
             words = colour_table.table(slot.heatmap.colour.map, page.theme)[indices] & 0xFFFFFF
             for row, column in np.ndindex(*indices.shape):
                 if indices[row, column] != colour_table.FORBIDDEN or row > step.row:
                     paper = np.array(int(page.theme.paper[1:], 16))
                     colour = words[row, column] if row <= step.row else paper
-                    found.append((colour, corner(reel, slot, row, column)))
+                    found.append((colour, corner(animation, slot, row, column)))
     return found
 
 
@@ -176,11 +183,11 @@ def cells_of(
 def test_cells_have_the_colours_of_their_numbers(
     suffix: str, paper: FigurePaper, tmp_path: Path
 ) -> None:
-    look = replace(LOOK, paper=paper, film=replace(WEIGHTS, width=1280))
-    reel = reel_of(shot(), look)
-    pictures, _ = frames(export(tmp_path / f"a{suffix}", shot(), look))
+    figure_settings = replace(LOOK, paper=paper, film=replace(WEIGHTS, width=1280))
+    animation = lay_out_film(shot(), figure_settings)
+    pictures, _ = frames(export(tmp_path / f"a{suffix}", shot(), figure_settings))
     for number in (2, 4, 7):
-        cells = cells_of(reel, number, "weights")
+        cells = cells_of(animation, number, "weights")
         assert len(cells) > 20
         for colour, point in cells:
             away = np.abs(pictures[number][point] - channels(colour)).max()
@@ -191,8 +198,8 @@ def test_cells_have_the_colours_of_their_numbers(
 @pytest.mark.parametrize("tokens", [1, 6, 40])
 def test_nothing_jumps_from_stage_to_stage(panels: FilmPanels, tokens: int) -> None:
     film = FilmSettings(panels=panels)
-    reel = reel_of(shot(" ".join(tokens * ["word"]), heads=2), FigureSettings(film=film))
-    pages = reel.pages.values()
+    animation = lay_out_film(shot(" ".join(tokens * ["word"]), heads=2), FigureSettings(film=film))
+    pages = animation.pages.values()
     assert len({(page.panels.left(), page.panels.top(), page.scale) for page in pages}) == 1
     heights = {slot.cell_height for page in pages for slot in page.layout.slots}
     assert max(heights) == pytest.approx(min(heights))
@@ -201,67 +208,69 @@ def test_nothing_jumps_from_stage_to_stage(panels: FilmPanels, tokens: int) -> N
     )
     for page in pages:
         bottom = (page.panels.top() + page.layout.height) * page.scale
-        assert bottom <= reel.around.words.top() * reel.around.scale
+        assert bottom <= animation.around.words.top() * animation.around.scale
         assert page.layout.width <= page.panels.width() + 0.01
-    assert reel.size[0] == 1280
-    assert reel.size[1] <= 1280 * USUAL_SHAPE + 2
-    assert all(side % 2 == 0 for side in reel.size)
+    assert animation.size[0] == 1280
+    assert animation.size[1] <= 1280 * USUAL_SHAPE + 2
+    assert all(side % 2 == 0 for side in animation.size)
 
 
 def test_a_film_is_as_high_as_asked_for() -> None:
-    look = FigureSettings(width_mm=338.667, height_mm=190.5, film=replace(WEIGHTS, width=1920))
-    assert reel_of(shot(), look).size == (1920, 1080)
+    figure_settings = FigureSettings(
+        width_mm=338.667, height_mm=190.5, film=replace(WEIGHTS, width=1920)
+    )
+    assert lay_out_film(shot(), figure_settings).size == (1920, 1080)
 
 
 def test_a_film_has_the_heads_of_the_view_and_neither_folds_nor_guesses() -> None:
     view = View(heads=frozenset({1}), spread=True)
-    reel = reel_of(shot(view=view), LOOK)
-    heads = {slot.heatmap.head for page in reel.pages.values() for slot in page.layout.slots}
+    animation = lay_out_film(shot(view=view), LOOK)
+    heads = {slot.heatmap.head for page in animation.pages.values() for slot in page.layout.slots}
     assert heads == {1}
 
 
 def test_a_cell_is_marked_as_soon_as_it_is_there() -> None:
     pinned = Cell("weights", (0, 3, 1))
-    reel = reel_of(shot(view=View(pinned=pinned)), LOOK)
-    marked = [reel.page(frame)[0].figure.cursor.pinned for frame in range(len(reel))]
+    animation = lay_out_film(shot(view=View(pinned=pinned)), LOOK)
+    marked = [animation.page(frame)[0].figure.cursor.pinned for frame in range(len(animation))]
     assert marked == 5 * [None] + 3 * [pinned]
-    bare = reel_of(shot(view=View(pinned=pinned)), replace(LOOK, has_marks=False))
+    bare = lay_out_film(shot(view=View(pinned=pinned)), replace(LOOK, has_marks=False))
     assert bare.page(7)[0].figure.cursor.pinned is None
 
 
 def test_what_happens_is_told_in_each_frame() -> None:
-    reel = reel_of(shot(), LOOK)
-    told = [reel.page(frame)[1] for frame in range(len(reel))]
-    assert len({transport.caption for transport in told}) == len(reel)
-    assert [transport.position for transport in told] == [*reel.film.steps]
-    top = int(reel.around.words.top() * reel.ratio)
-    below = [reel.pixels(frame)[top:] for frame in (2, 3)]
+    animation = lay_out_film(shot(), LOOK)
+    told = [animation.page(frame)[1] for frame in range(len(animation))]
+    assert len({transport.caption for transport in told}) == len(animation)
+    assert [transport.position for transport in told] == [*animation.film.steps]
+    top = int(animation.around.words.top() * animation.ratio)
+    below = [animation.pixels(frame)[top:] for frame in (2, 3)]
     assert (below[0] != below[1]).sum() > 100
 
 
 def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
     viewer.hand.choose("Steps", "by row")
-    viewer.window.player.seek_stage("masked")
+    viewer.window.playback_controller.seek_stage("masked")
     viewer.hand.settle()
     for _ in range(4):
         viewer.click("player.step 1")
-    made = viewer.window.workspace.shot
+    made = viewer.window.workspace.snapshot
     assert made
-    page, told = reel_of(made, LOOK).page(0)
+    page, told = lay_out_film(made, LOOK).page(0)
     assert told.caption == viewer.shown.caption != ""
     assert told.equation == viewer.shown.equation
     assert told.position == viewer.shown.position
-    assert page.figure.lights == viewer.window.workspace.screen.panel(PICTURE).lights
+    assert page.figure.highlights == viewer.window.workspace.screen.panel(BOARD_CONTENTS).highlights
 
 
 def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:
     film = FilmSettings((Place("weights"), "weights"), Grain.STAGE, width=640)
-    look = FigureSettings(film=film)
+    figure_settings = FigureSettings(film=film)
     for suffix in IMAGES:
-        pictures, durations = frames(export(tmp_path / f"a{suffix}", shot("one"), look))
+        pictures, durations = frames(export(tmp_path / f"a{suffix}", shot("one"), figure_settings))
         assert len(pictures) == 1
         assert durations in ([4000 + HELD_MS], [0])  # one picture is none to be timed
-        assert estimate(shot("one"), look, suffix) > 0
+        assert estimate(shot("one"), figure_settings, suffix) > 0
 
 
 # ----------------------------------------------------------------------------- on their way
@@ -299,12 +308,14 @@ def test_what_is_called_off_leaves_the_old_file(suffix: str, last: int, tmp_path
 def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     made, peaks = shot(), []
-    frame = reel_of(made, LOOK).pixels(0).nbytes
+    frame = lay_out_film(made, LOOK).pixels(0).nbytes
     for film in (WEIGHTS, FilmSettings((Place("scores"), "weights"), width=640)):
-        look = FigureSettings(film=film)
-        export(tmp_path / f"a{suffix}", made, look)  # what is loaded once is not the film's
+        figure_settings = FigureSettings(film=film)
+        export(
+            tmp_path / f"a{suffix}", made, figure_settings
+        )  # what is loaded once is not the film's
         tracemalloc.start()
-        export(tmp_path / f"a{suffix}", made, look)
+        export(tmp_path / f"a{suffix}", made, figure_settings)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 3 * frame
@@ -316,9 +327,9 @@ def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None
 def test_the_size_is_told_beforehand(suffix: str, panels: FilmPanels, tmp_path: Path) -> None:
     needs(suffix)
     film = FilmSettings((Place("keys"), "scaled"), panels=panels, width=960)
-    made, look = shot(), FigureSettings(film=film)
-    size = export(tmp_path / f"a{suffix}", made, look).stat().st_size
-    assert size / 2 < estimate(made, look, suffix) < size * 2
+    made, figure_settings = shot(), FigureSettings(film=film)
+    size = export(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size
+    assert size / 2 < estimate(made, figure_settings, suffix) < size * 2
 
 
 def test_without_its_package_a_video_is_refused(

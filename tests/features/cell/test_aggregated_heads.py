@@ -11,7 +11,7 @@ from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import Mask
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.features.cell.model import CELL, SHOWN_TERMS, folded_readout, lens_line
+from visualizer.features.cell.model import CELL, SHOWN_TERMS, aggregate_cell_panel, transform_line
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -26,7 +26,7 @@ def float64(stage: str) -> np.ndarray:
 
 @pytest.mark.parametrize("stage", ["scores", "weights", "context", "queries"])
 def test_the_mean_is_the_sum_of_the_heads_divided_by_their_number(stage: str) -> None:
-    readout = folded_readout(
+    readout = aggregate_cell_panel(
         resolved(RUN, View()), Cell(stage, (3, 1), HeadAggregate.MEAN), is_pinned=True
     )
     numbers = float64(stage)[:, 3, 1]
@@ -42,7 +42,7 @@ def test_the_mean_is_the_sum_of_the_heads_divided_by_their_number(stage: str) ->
 
 
 def test_the_largest_names_its_head() -> None:
-    readout = folded_readout(
+    readout = aggregate_cell_panel(
         resolved(RUN, View()), Cell("weights", (4, 0), HeadAggregate.MAX), is_pinned=False
     )
     numbers = float64("weights")[:, 4, 0]
@@ -55,7 +55,7 @@ def test_the_largest_names_its_head() -> None:
 
 def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None:
     run = a_run("one two three", heads=20, d_in=8, d_out=40, mask=Mask.NONE)
-    readout = folded_readout(
+    readout = aggregate_cell_panel(
         resolved(run, View()), Cell("scores", (1, 2), HeadAggregate.MEAN), is_pinned=False
     )
     numbers = run.trace.read("scores").astype(np.float64)[:, 1, 2]
@@ -76,11 +76,11 @@ def test_what_is_not_there_is_not_explained() -> None:
         shown = present(Document(), View(hovered=cell), RUN, None, False, None)
         assert shown.panel(CELL) is None
     single = Cell("weights", (0, 1, 0))
-    assert folded_readout(resolved(RUN, View()), single, is_pinned=False) is None
+    assert aggregate_cell_panel(resolved(RUN, View()), single, is_pinned=False) is None
 
 
 def test_a_weight_times_the_length_of_its_value() -> None:
-    (line,) = lens_line(
+    (line,) = transform_line(
         resolved(RUN, View(lens=WeightTransform.TIMES_VALUE)), Cell("weights", (2, 3, 1))
     )
     length = np.sqrt((float64("values")[2, 1] ** 2).sum())
@@ -91,26 +91,30 @@ def test_a_weight_times_the_length_of_its_value() -> None:
 
 def test_a_weight_without_the_first_token() -> None:
     view, weights = View(lens=WeightTransform.WITHOUT_FIRST), float64("weights")[0, 4]
-    (line,) = lens_line(resolved(RUN, view), Cell("weights", (0, 4, 2)))
+    (line,) = transform_line(resolved(RUN, view), Cell("weights", (0, 4, 2)))
     found = [float(each) for each in re.findall(r"\d+\.\d+", line)]
     rest = weights[1:].sum()
     np.testing.assert_allclose(found, [weights[2], rest, weights[2] / rest], atol=1e-4)
-    assert lens_line(resolved(RUN, view), Cell("weights", (0, 4, 0))) == (
+    assert transform_line(resolved(RUN, view), Cell("weights", (0, 4, 0))) == (
         "Hidden: the first token.",
     )
-    assert lens_line(resolved(RUN, view), Cell("scores", (0, 4, 0))) == ()
-    assert lens_line(resolved(RUN, View()), Cell("weights", (0, 4, 0))) == ()
+    assert transform_line(resolved(RUN, view), Cell("scores", (0, 4, 0))) == ()
+    assert transform_line(resolved(RUN, View()), Cell("weights", (0, 4, 0))) == ()
 
 
 def test_without_the_first_token_shares_are_of_the_rest() -> None:
     view, place = View(lens=WeightTransform.WITHOUT_FIRST), (3, 1)
     shown = resolved(RUN, view)
-    readout = folded_readout(shown, Cell("weights", place, HeadAggregate.MEAN), is_pinned=False)
+    readout = aggregate_cell_panel(
+        shown, Cell("weights", place, HeadAggregate.MEAN), is_pinned=False
+    )
     rest = float64("weights")[..., 1:]
     mean = (rest / np.maximum(rest.sum(axis=-1, keepdims=True), 1e-30))[:, 3, 0].mean()
     assert readout is not None
     assert readout.value == format_number(float(mean))
     assert readout.plain.endswith(", the first token left out.")
-    first = folded_readout(shown, Cell("weights", (3, 0), HeadAggregate.MEAN), is_pinned=False)
+    first = aggregate_cell_panel(
+        shown, Cell("weights", (3, 0), HeadAggregate.MEAN), is_pinned=False
+    )
     assert first is not None
     assert first.plain == "one is the first token, which is left out."

@@ -25,7 +25,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import Operation
-from visualizer.features.cell.model import CELL, SHOWN_TERMS, CellPanel, present_readout
+from visualizer.features.cell.model import CELL, SHOWN_TERMS, CellPanel, head_cell_panel
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share
 from visualizer.session.cell_address import Cell
@@ -39,7 +39,7 @@ ROWS = {"unmasked", "zeroed", "weights"}
 
 
 def told(run: Run, cell: Cell, text: int = 0) -> CellPanel:
-    return present_readout(resolved(run, View(text=text)), cell, is_pinned=False)
+    return head_cell_panel(resolved(run, View(text=text)), cell, is_pinned=False)
 
 
 def value(run: Run, cell: Cell, text: int) -> float:
@@ -112,7 +112,7 @@ def test_the_formula_names_what_the_terms_are_made_of(case: Case) -> None:
     for cell in cells(run):
         readout, stage = told(run, cell), run.trace.stage(cell.stage)
         assert ("bias" in readout.formula) == ("bias" in {term.name for term in readout.terms})
-        if stage.operation is Operation.PROJECT:
+        if stage.operation is Operation.INPUT_PROJECTION:
             assert ("bias" in readout.plain) == ("bias" in readout.formula)
         scaled = cell.stage == "scaled"
         assert ("√d" in readout.formula) == (scaled and spec.scale is not Scale.NONE)
@@ -121,7 +121,7 @@ def test_the_formula_names_what_the_terms_are_made_of(case: Case) -> None:
         if stage.operation is Operation.NORMALISE:
             divides = spec.normalisation is Normalisation.SUM
             assert ("exp(" in readout.formula) == (stage.symbol == "softmax") == (not divides)
-        if stage.operation is Operation.AVERAGE:
+        if stage.operation is Operation.UNIFORM_WEIGHTS:
             acts = cell.stage == "weights" and spec.mask is not Mask.NONE
             assert ("allowed" in readout.formula) == acts
 
@@ -132,7 +132,7 @@ def test_the_column_that_is_named_is_the_one_that_was_read(case: Case) -> None:
     run = case.run()
     spec, trace = run.trace.spec, run.trace
     for cell in cells(run):
-        if trace.stage(cell.stage).operation is not Operation.PROJECT:
+        if trace.stage(cell.stage).operation is not Operation.INPUT_PROJECTION:
             continue
         named = re.search(r"times column (\d+) of (this head’s )?(W_\w+)", told(run, cell).plain)
         assert named

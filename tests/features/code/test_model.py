@@ -24,8 +24,8 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import TABLE, stages
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.features.code.code_lines import lines
-from visualizer.features.code.model import TITLES, CodePanel, present_twin
-from visualizer.session.view_options import CodeDialect
+from visualizer.features.code.model import TITLES, CodePanel, code_panel_of
+from visualizer.session.view import CodeDialect
 
 NAMES = {row.name for row in TABLE}
 
@@ -59,7 +59,7 @@ def text(spec: AttentionSpec, dialect: CodeDialect, stage: str) -> str:
 
 
 def test_the_default_document_reads_as_in_the_book() -> None:
-    twin = present_twin(a_run(), CodeDialect.BOOK, "weights")
+    twin = code_panel_of(a_run(), CodeDialect.BOOK, "weights")
     assert written(twin) == BOOK
     assert lit(twin) == ["attn_weights = torch.softmax(masked_scores, dim=-1)"]
     assert [number for number, line in enumerate(twin.lines) if line.is_lit] == [9]
@@ -70,9 +70,9 @@ def test_one_call_makes_everything_from_the_scores_to_the_context() -> None:
     call = "context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)"
     run = a_run()
     for stage in ("scores", "scaled", "masked", "weights", "context"):
-        assert lit(present_twin(run, CodeDialect.SDPA, stage)) == [call]
+        assert lit(code_panel_of(run, CodeDialect.SDPA, stage)) == [call]
     (line,) = (
-        line for line in present_twin(run, CodeDialect.SDPA, None).lines if line.text == call
+        line for line in code_panel_of(run, CodeDialect.SDPA, None).lines if line.text == call
     )
     assert line.shape == "# (2, 6, 1) head query d_head"
 
@@ -90,7 +90,7 @@ def test_one_call_makes_everything_from_the_scores_to_the_context() -> None:
 def test_what_the_one_call_cannot_do_is_written_out_and_said(
     changes: dict[str, Any], word: str
 ) -> None:
-    twin = present_twin(a_run(**changes), CodeDialect.SDPA, "weights")
+    twin = code_panel_of(a_run(**changes), CodeDialect.SDPA, "weights")
     comments = [line.text for line in twin.lines if line.is_comment]
     assert len(comments) == 1
     assert word in comments[0]
@@ -138,7 +138,7 @@ def test_every_stage_is_made_once_and_has_the_shape_of_the_trace(case: Case) -> 
         counted = Counter(stage for line in made for stage in line.stages)
         assert counted == dict.fromkeys(run.trace.names, 1)
         assert all(len(line.stages) <= 1 or dialect is CodeDialect.SDPA for line in made)
-        for shown, line in zip(present_twin(run, dialect, None).lines, made, strict=True):
+        for shown, line in zip(code_panel_of(run, dialect, None).lines, made, strict=True):
             ast.parse(shown.text)
             assert not shown.is_lit
             assert bool(shown.shape) == bool(line.stages)
@@ -157,12 +157,12 @@ def test_a_line_is_lit_for_what_it_makes_and_for_nothing_else(case: Case) -> Non
     for dialect in CodeDialect:
         names = VOCABULARIES[dialect].names
         for stage in run.trace.names:
-            twin = present_twin(run, dialect, stage)
+            twin = code_panel_of(run, dialect, stage)
             (line,) = (line for line in lines(run.trace.spec, dialect) if stage in line.stages)
             assert lit(twin) == [line.text]
             assert line.text.startswith(f"{names[line.stages[-1]]} = ")
         for absent in {None, *NAMES} - {*run.trace.names}:
-            assert lit(present_twin(run, dialect, absent)) == []
+            assert lit(code_panel_of(run, dialect, absent)) == []
 
 
 @given(cases())
@@ -181,15 +181,17 @@ def test_a_line_uses_only_what_stands_above_it(case: Case) -> None:
 
 def test_equal_runs_have_equal_code() -> None:
     one, other = a_run(), a_run()
-    assert present_twin(one, CodeDialect.BOOK, "keys") == present_twin(
+    assert code_panel_of(one, CodeDialect.BOOK, "keys") == code_panel_of(
         other, CodeDialect.BOOK, "keys"
     )
-    assert present_twin(one, CodeDialect.BOOK, "keys") != present_twin(
+    assert code_panel_of(one, CodeDialect.BOOK, "keys") != code_panel_of(
         one, CodeDialect.BOOK, "values"
     )
-    assert present_twin(one, CodeDialect.BOOK, None) != present_twin(one, CodeDialect.LECTURE, None)
+    assert code_panel_of(one, CodeDialect.BOOK, None) != code_panel_of(
+        one, CodeDialect.LECTURE, None
+    )
     shorter = a_run("one step")
-    assert present_twin(one, CodeDialect.BOOK, None) != present_twin(
+    assert code_panel_of(one, CodeDialect.BOOK, None) != code_panel_of(
         shorter, CodeDialect.BOOK, None
     )
 

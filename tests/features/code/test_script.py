@@ -46,7 +46,7 @@ from visualizer.features.code.script import (
     tolerance,
     unit,
 )
-from visualizer.session.view_options import CodeDialect
+from visualizer.session.view import CodeDialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

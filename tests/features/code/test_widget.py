@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 
 from visualizer.features.code.model import CodePanel, CodePanelLine
 from visualizer.features.code.widget import BAR, EMPTY, WIDTH, CodePane
-from visualizer.session.view_options import CodeDialect
+from visualizer.session.view import CodeDialect
 from visualizer.widgets.theme import DARK, LIGHT, style_sheet
 
 if TYPE_CHECKING:
@@ -81,26 +81,26 @@ def bars(pane: CodePane) -> set[int]:
 def test_the_code_is_shown_with_the_shapes_at_the_ends(pane: CodePane) -> None:
     assert pane.code.placeholderText() == EMPTY
     assert not pane.copy.isEnabled()
-    pane.show_twin(a_twin(), LIGHT)
+    pane.show_code(a_twin(), LIGHT)
     expected = [f"{text}  {shape}" if shape else text for text, shape in WRITTEN]
     assert pane.code.toPlainText().splitlines() == expected
     assert pane.running.accessibleDescription() == "Weights in code"
     pane.allow_copying(True)
     assert pane.copy.isEnabled()
     assert bars(pane) == set()
-    pane.show_twin(None, LIGHT)
+    pane.show_code(None, LIGHT)
     assert pane.code.toPlainText() == ""
 
 
 def test_what_runs_has_a_bar_and_stands_out(pane: CodePane) -> None:
-    pane.show_twin(a_twin(lit=3), LIGHT)
+    pane.show_code(a_twin(lit=3), LIGHT)
     assert bars(pane) == {3}
     assert [is_bold(pane, line) for line in range(5)] == [False, False, False, True, False]
     assert pane.code.accessibleDescription().startswith("Runs now: scores = x @ x")
-    pane.show_twin(a_twin(lit=4), LIGHT)
+    pane.show_code(a_twin(lit=4), LIGHT)
     assert bars(pane) == {4}
     assert [is_bold(pane, line) for line in range(5)] == [False, False, False, False, True]
-    pane.show_twin(a_twin(), LIGHT)
+    pane.show_code(a_twin(), LIGHT)
     assert bars(pane) == set()
     assert not any(is_bold(pane, line) for line in range(5))
     assert pane.code.accessibleDescription() == ""
@@ -109,8 +109,8 @@ def test_what_runs_has_a_bar_and_stands_out(pane: CodePane) -> None:
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_comments_and_shapes_are_quiet(pane: CodePane, theme: object) -> None:
     colours = DARK if theme is DARK else LIGHT
-    pane.show_twin(a_twin(lit=3), LIGHT)
-    pane.show_twin(a_twin(lit=3), colours)
+    pane.show_code(a_twin(lit=3), LIGHT)
+    pane.show_code(a_twin(lit=3), colours)
     assert ink(pane, 0, 0) == colours.quiet
     for line in (1, 3, 4):
         assert ink(pane, line, 0) == colours.ink
@@ -119,14 +119,14 @@ def test_comments_and_shapes_are_quiet(pane: CodePane, theme: object) -> None:
 
 def test_what_runs_is_scrolled_into_sight(pane: CodePane) -> None:
     bar = pane.code.verticalScrollBar()
-    pane.show_twin(a_twin(lit=0, times=20), LIGHT)
+    pane.show_code(a_twin(lit=0, times=20), LIGHT)
     assert bar.value() == 0
-    pane.show_twin(a_twin(lit=90, times=20), LIGHT)
+    pane.show_code(a_twin(lit=90, times=20), LIGHT)
     assert bars(pane) == {90}
     there = bar.value()
-    pane.show_twin(a_twin(lit=89, times=20), LIGHT)
+    pane.show_code(a_twin(lit=89, times=20), LIGHT)
     assert bar.value() == there  # it was in sight
-    pane.show_twin(a_twin(lit=2, times=20), LIGHT)
+    pane.show_code(a_twin(lit=2, times=20), LIGHT)
     assert bars(pane) == {2}
     pane.resize(320, 160)
     assert bars(pane) == {2}
@@ -134,21 +134,21 @@ def test_what_runs_is_scrolled_into_sight(pane: CodePane) -> None:
 
 def test_other_numbers_leave_the_scrolling_and_what_is_selected_alone(pane: CodePane) -> None:
     pane.resize(260, 240)
-    pane.show_twin(a_twin(times=20), LIGHT)
+    pane.show_code(a_twin(times=20), LIGHT)
     across, down = pane.code.horizontalScrollBar(), pane.code.verticalScrollBar()
     across.setValue(across.maximum())
     down.setValue(30)
     assert across.value() > 0
-    pane.show_twin(a_twin(times=20, shape="# (2, 7, 7) head query key"), LIGHT)
+    pane.show_code(a_twin(times=20, shape="# (2, 7, 7) head query key"), LIGHT)
     assert (across.value(), down.value()) == (across.maximum(), 30)
     pane.code.selectAll()
-    pane.show_twin(a_twin(times=20, shape="# (2, 7, 7) head query key", lit=31), LIGHT)
+    pane.show_code(a_twin(times=20, shape="# (2, 7, 7) head query key", lit=31), LIGHT)
     assert pane.code.textCursor().hasSelection()
     assert down.value() == 30
 
 
 def test_a_bar_stays_in_place_while_the_text_moves_across(pane: CodePane) -> None:
-    pane.show_twin(a_twin(lit=1), LIGHT)
+    pane.show_code(a_twin(lit=1), LIGHT)
     pane.code.viewport().grab()
     across = pane.code.horizontalScrollBar()
     across.setValue(across.maximum())
@@ -158,13 +158,13 @@ def test_a_bar_stays_in_place_while_the_text_moves_across(pane: CodePane) -> Non
 
 
 def test_a_dialect_is_chosen_by_keys(pane: CodePane, qtbot: QtBot) -> None:
-    pane.show_twin(a_twin(), LIGHT)
+    pane.show_code(a_twin(), LIGHT)
     pane.box.setFocus()
     with qtbot.waitSignal(pane.dialectChosen) as chosen:
         QTest.keyClick(pane.box, Qt.Key.Key_Down)
     assert chosen.args == [CodeDialect.LECTURE]
     assert pane.box.currentText() == "The book’s words"  # until the answer comes
-    pane.show_twin(a_twin(dialect=CodeDialect.LECTURE), LIGHT)
+    pane.show_code(a_twin(dialect=CodeDialect.LECTURE), LIGHT)
     assert pane.box.currentText() == "The lecture’s words"
     with qtbot.waitSignal(pane.dialectChosen) as chosen:
         QTest.keyClick(pane.box, Qt.Key.Key_Down)
@@ -172,7 +172,7 @@ def test_a_dialect_is_chosen_by_keys(pane: CodePane, qtbot: QtBot) -> None:
 
 
 def test_a_script_is_asked_for_by_keys(pane: CodePane, qtbot: QtBot) -> None:
-    pane.show_twin(a_twin(), LIGHT)
+    pane.show_code(a_twin(), LIGHT)
     pane.allow_copying(True)
     pane.copy.setFocus()
     with qtbot.waitSignal(pane.scriptWanted):
@@ -181,7 +181,7 @@ def test_a_script_is_asked_for_by_keys(pane: CodePane, qtbot: QtBot) -> None:
 
 
 def test_the_code_is_read_and_selected_by_keys_and_never_written(pane: CodePane) -> None:
-    pane.show_twin(a_twin(), LIGHT)
+    pane.show_code(a_twin(), LIGHT)
     before = pane.code.toPlainText()
     pane.code.setFocus()
     QTest.keyClicks(pane.code, "nonsense")
@@ -200,7 +200,7 @@ def test_readers_of_the_screen_are_told_the_names(pane: CodePane) -> None:
 
 def test_the_code_keeps_its_fixed_font_under_the_programs_style(pane: CodePane) -> None:
     pane.setStyleSheet(style_sheet(LIGHT))
-    pane.show_twin(a_twin(), LIGHT)
+    pane.show_code(a_twin(), LIGHT)
     QApplication.processEvents()
     family = QFontInfo(pane.code.font()).family()
     assert family == QFontInfo(pane.code.document().defaultFont()).family()
@@ -210,13 +210,13 @@ def test_the_code_keeps_its_fixed_font_under_the_programs_style(pane: CodePane) 
 
 def test_showing_the_same_again_or_another_lit_line_takes_no_time(pane: CodePane) -> None:
     twins = [a_twin(lit=lit, times=4) for lit in (3, 4)]
-    pane.show_twin(twins[0], LIGHT)
+    pane.show_code(twins[0], LIGHT)
     same, other = [], []
     for number in range(200):
         started = time.perf_counter()
-        pane.show_twin(twins[number % 2], LIGHT)
+        pane.show_code(twins[number % 2], LIGHT)
         middle = time.perf_counter()
-        pane.show_twin(a_twin(lit=(3, 4)[number % 2], times=4), LIGHT)
+        pane.show_code(a_twin(lit=(3, 4)[number % 2], times=4), LIGHT)
         other.append(middle - started)
         same.append(time.perf_counter() - middle)
     assert median(other) < 1e-3

@@ -12,11 +12,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QSpinBox, QToolButton
 
 from tests.support.window_input import CONTROL
-from visualizer.attention import masks, tensor_cache
+from visualizer.attention import cached_tensor, dropout_mask
 from visualizer.attention.spec import Mask
 from visualizer.features.cell.model import CELL
 from visualizer.features.comparison_bar.model import ASIDE, COMPARISON
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session import dropout_samples
 from visualizer.session.cell_address import Cell, ComparedSide
 
@@ -91,7 +91,7 @@ def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
         assert readout
         assert readout.also[:2] == (f"A {a:.4f}", f"B {b:.4f}")
         assert readout.value == f"{b:.4f}"
-        assert f"A {a:.4f}" in kept.window.inspector.value.text()
+        assert f"A {a:.4f}" in kept.window.cell_pane.value.text()
     press(kept, Qt.Key.Key_Z)
     assert not part(kept, ComparedSide.CHANGE).values.any()
     assert bar(kept).lead.text() == "A is kept. Change anything: B shows it."
@@ -113,11 +113,11 @@ def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
     largest = kept.window.workspace.screen.panel(COMPARISON)
     assert largest
     press(kept, Qt.Key.Key_G)
-    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == largest.largest
+    assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
     assert "Largest difference: −" in bar(kept).said.text()
-    kept.window.pointer.let_go()
+    kept.window.cell_selection_controller.let_go()
     click(kept, "Go there")
-    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == largest.largest
+    assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
 
 
 def test_arrows_lead_from_a_to_b_to_the_difference(kept: Hand) -> None:
@@ -127,13 +127,13 @@ def test_arrows_lead_from_a_to_b_to_the_difference(kept: Hand) -> None:
         for _ in range(6):
             kept.key(Qt.Key.Key_Right)
             kept.settle()
-        pinned = kept.window.workspace.screen.panel(PICTURE).cursor.pinned
+        pinned = kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned
         assert pinned
         assert (pinned.part, pinned.place[:2]) == (end, (1, 2))
     for _ in range(20):
         kept.key(Qt.Key.Key_Left)
     kept.settle()
-    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == Cell(
+    assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == Cell(
         "weights", (1, 2, 0), None, ComparedSide.A
     )
 
@@ -153,7 +153,9 @@ def test_to_stop_brings_the_stages_back(kept: Hand) -> None:
     click(kept, "Stop")
     assert kept.stages == ["scores", "weights", "context"]
     assert not bar(kept).isVisible()
-    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == Cell("weights", (0, 1, 0))
+    assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == Cell(
+        "weights", (0, 1, 0)
+    )
     assert {heatmap.part for heatmap in kept.shown.heatmaps} == {ComparedSide.PLAIN}
 
 
@@ -166,7 +168,7 @@ def test_a_text_of_another_length_says_so(kept: Hand) -> None:
     slot = next(slot for slot in kept.board._layout.slots if slot.heatmap.is_alone)
     assert slot.has_row_labels
     kept.click(kept.board.viewport(), slot.cell(0, 0).center().toPoint())
-    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned is None
+    assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
     kept.type_sentence("a b c d e f")
     kept.settle()
     assert titles(kept) == ["Weights A", "Weights B", "B − A"]
@@ -203,7 +205,7 @@ def test_a_head_is_compared_with_another_of_twelve(hand: Hand) -> None:
     np.testing.assert_allclose(change.values, other.values - one.values, atol=1e-6)
     hand.hover(Cell("weights", (0, 40, 10)))
     hand.settle()
-    assert f"Head 12: {other.values[40, 10]:.4f}" in hand.window.inspector.value.text()
+    assert f"Head 12: {other.values[40, 10]:.4f}" in hand.window.cell_pane.value.text()
     hand.choose("The one head", "Head 12")
     hand.settle()
     assert hand.window.workspace.view.comparison is not None
@@ -284,8 +286,8 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
 
         return noted
 
-    monkeypatch.setattr(tensor_cache, "_difference", noting(tensor_cache._difference))
-    monkeypatch.setattr(dropout_samples, "kept", noting(masks.kept))
+    monkeypatch.setattr(cached_tensor, "_difference", noting(cached_tensor._difference))
+    monkeypatch.setattr(dropout_samples, "kept_by_dropout", noting(dropout_mask.kept_by_dropout))
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_D)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QStandardPaths, Qt
 from PySide6.QtGui import QDesktopServices, QKeySequence
 
 from tests.support.window_input import words
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.timeline import Place
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def press_button(hand: Hand, button: QPushButton) -> None:
 
 
 def test_the_menu_offers_seven_lessons_each_with_its_keys(hand: Hand) -> None:
-    hand.until(lambda: bool(hand.window.reader.lessons))
+    hand.until(lambda: bool(hand.window.lesson_controller.lessons))
     menu = hand.window.actions_.menus["&Lessons"]
     for number in range(1, 8):
         action = menu.actions()[number - 1]
@@ -59,14 +59,14 @@ def test_the_menu_offers_seven_lessons_each_with_its_keys(hand: Hand) -> None:
 
 @pytest.mark.slow
 def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> None:
-    lessons = hand.window.reader.lessons
+    lessons = hand.window.lesson_controller.lessons
     for number, lesson in enumerate(lessons, 1):
         open_lesson(hand, number)
         for at, shown in enumerate(lesson.pages, 1):
             assert page(hand) == shown.title
             assert words(hand.window.lesson.number) == f"{at} of {len(lesson.pages)}"
             assert len(ticks(hand)) == len(shown.claims)
-            assert all("matches" in tick for tick in ticks(hand)), shown.title
+            assert all("matches" in check for check in ticks(hand)), shown.title
             hand.press(Qt.Key.Key_Right, ALT)
             hand.settle()
         if number < len(lessons):  # after its last page the next lesson begins
@@ -99,14 +99,14 @@ def test_a_reader_may_change_everything_and_return(hand: Hand) -> None:
     set_by_page = hand.window.workspace.document
     hand.type_number("seed", "5")
     hand.settle()
-    assert all("not compared" in tick for tick in ticks(hand))
+    assert all("not compared" in check for check in ticks(hand))
     press_button(hand, pane.return_button)
     assert hand.window.workspace.document == set_by_page
-    assert all("matches" in tick for tick in ticks(hand))
+    assert all("matches" in check for check in ticks(hand))
 
 
 def test_a_lesson_opened_while_playing_ends_without_playing(hand: Hand) -> None:
-    hand.window.player.toggle()
+    hand.window.playback_controller.toggle()
     open_lesson(hand, 1)
     assert not hand.window.workspace.view.playhead.is_playing
     press_button(hand, hand.window.lesson.close_button)
@@ -133,7 +133,7 @@ def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> Non
     open_lesson(hand, 4)
     for _ in range(2):
         press_button(hand, hand.window.lesson.next_button)
-    player, workspace = hand.window.player, hand.window.workspace
+    player, workspace = hand.window.playback_controller, hand.window.workspace
     first = workspace.view.playhead.place
     player.set_speed(8)
     player.toggle()
@@ -157,10 +157,10 @@ def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> Non
 
 
 def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) -> None:
-    tick = '[{ section = "3.3.2", name = "scores", stage = "scores", at = [0] }]'
-    text = GOOD.replace("heads = 1", "d_in = 3") + f"tick = {tick}\n"
+    check = '[{ section = "3.3.2", name = "scores", stage = "scores", at = [0] }]'
+    text = GOOD.replace("heads = 1", "d_in = 3") + f"tick = {check}\n"
     (own_folder / "one.toml").write_text(text, encoding="utf-8")
-    hand.window.reader.load()
+    hand.window.lesson_controller.load()
     open_lesson(hand, 8)
     hand.type_number("d_in", "0")
     hand.until(lambda: not hand.window.workspace.is_working)
@@ -168,7 +168,7 @@ def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) 
 
 
 def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
-    lesson = hand.window.reader.lessons[0]
+    lesson = hand.window.lesson_controller.lessons[0]
     number = next(at for at, shown in enumerate(lesson.pages) if shown.place)
     open_lesson(hand, 1)
     for _ in range(number):
@@ -206,7 +206,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
 ) -> None:
     (own_folder / "good.toml").write_text(GOOD, encoding="utf-8")
     (own_folder / "bad.toml").write_text(GOOD.replace("heads", "headz"), encoding="utf-8")
-    hand.window.reader.load()
+    hand.window.lesson_controller.load()
     texts = offered(hand)
     assert "&8  Mine" in texts
     broken = next(action for action in menu_actions(hand) if "left out" in action.text())
@@ -218,7 +218,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
     box.close()
     open_lesson(hand, 8)
     assert page(hand) == "First"
-    hand.window.reader.load()
+    hand.window.lesson_controller.load()
     assert offered(hand) == texts  # and not twice
 
 
@@ -237,7 +237,7 @@ def test_the_folder_is_made_and_shown(
         return True
 
     monkeypatch.setattr(QDesktopServices, "openUrl", show)
-    hand.window.reader.open_folder()
+    hand.window.lesson_controller.open_folder()
     assert own_folder.is_dir()
     assert shown == [str(own_folder)]
 
@@ -245,7 +245,7 @@ def test_the_folder_is_made_and_shown(
 def test_a_folder_that_cannot_be_made_is_said(own_folder: Path, hand: Hand) -> None:
     own_folder.rmdir()
     own_folder.write_text("a file in its place", encoding="utf-8")
-    hand.window.reader.open_folder()
+    hand.window.lesson_controller.open_folder()
     (box,) = hand.boxes()
     assert "could not be made" in box.text()
     box.close()
@@ -262,4 +262,4 @@ def test_leaving_a_lesson_for_a_document_that_cannot_be_used(hand: Hand) -> None
     hand.until(lambda: hand.window.workspace.view == hand.window.workspace.wanted)
     assert hand.problem("heads")
     assert "concat" not in before
-    assert hand.window.workspace.screen.panel(PICTURE).step_lights.leading is None
+    assert hand.window.workspace.screen.panel(BOARD_CONTENTS).step_lights.leading is None

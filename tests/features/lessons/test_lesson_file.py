@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from tests.architecture.project_graph import ROOT
 from tests.support.examples import examples
 from visualizer.attention.spec import Mask, Route
+from visualizer.features.lessons.book_numbers import BookNumbers, UnfitError
 from visualizer.features.lessons.lesson_file import LessonError, line_of, load_lessons, read_lesson
-from visualizer.features.lessons.printed_numbers import PrintedNumbers, UnfitError
 from visualizer.features.lessons.setting_values import NAMES, value_of
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.settings_table import SETTINGS
+from visualizer.session.setting_definitions import SETTINGS
 from visualizer.session.timeline import Grain, Place
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = PrintedNumbers.read(FOLDER / "chapter3.json")
+PRINTED = BookNumbers.read(FOLDER / "chapter3.json")
 
 GOOD = """\
 title = "One"      # line 1
@@ -320,7 +320,7 @@ def test_a_lesson_may_tick_numbers_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "numbers.json"
     sections = {"mine": {"scores": [[1, None]]}, "_about": "x"}
     path.write_text(json.dumps(sections), encoding="utf-8")
-    assert PrintedNumbers.read(path).find("mine", "scores")[2].tolist() == [[1.0, -np.inf]]
+    assert BookNumbers.read(path).find("mine", "scores")[2].tolist() == [[1.0, -np.inf]]
 
 
 def refuse(*asked: object) -> bool:

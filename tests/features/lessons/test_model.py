@@ -17,31 +17,26 @@ from tests.architecture.project_graph import ROOT
 from visualizer.attention.modules import MultiHeadAttentionWrapper, SelfAttentionV1
 from visualizer.attention.run import run
 from visualizer.attention.spec import Device, Mask, Mode, Normalisation, problems
+from visualizer.features.lessons.book_numbers import BookNumbers
+from visualizer.features.lessons.claim_check import ClaimResult
 from visualizer.features.lessons.lesson_file import load_lessons
-from visualizer.features.lessons.model import (
-    LessonPanel,
-    TickState,
-    as_html,
-    page_view,
-    present_lesson,
-)
-from visualizer.features.lessons.printed_numbers import PrintedNumbers
+from visualizer.features.lessons.model import LessonPanel, as_html, page_view, present_lesson
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.cell_address import Cell
+from visualizer.session.colour_options import ColourCurve, ColourOptions
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Timeline
 from visualizer.session.view import View
-from visualizer.session.view_options import ColourCurve, ColourOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.attention.run import Run
     from visualizer.attention.trace import Trace
-    from visualizer.features.lessons.model import Lesson, Page
+    from visualizer.features.lessons.lesson import Lesson, Page
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = PrintedNumbers.read(FOLDER / "chapter3.json")
+PRINTED = BookNumbers.read(FOLDER / "chapter3.json")
 LESSONS, ERRORS = load_lessons([FOLDER], PRINTED)
 
 Number = tuple[int, int]
@@ -106,7 +101,7 @@ def test_a_page_computes_and_every_tick_of_it_matches(number: Number, runs: Runs
     assert problems(found.trace.spec) == ()
     assert page.stages <= set(found.trace.names)
     panel = panel_of(number, found)
-    assert [tick for tick in panel.ticks if tick.state is not TickState.MATCHES] == []
+    assert [check for check in panel.checks if check.state is not ClaimResult.MATCHES] == []
     assert not panel.is_changed
     assert (panel.number, panel.count) == (number[1] + 1, len(LESSONS[number[0]].pages))
 
@@ -380,7 +375,7 @@ def with_one_changed(section: str, name: str) -> tuple[tuple[Lesson, ...], int]:
     flat[largest] += 1 if name == "output shape" else 0.0002
     changed = flat.reshape(numbers.shape).tolist()
     sections[section][name] = json.loads(json.dumps(changed).replace("-Infinity", "null"))
-    lessons, errors = load_lessons([FOLDER], PrintedNumbers(sections))
+    lessons, errors = load_lessons([FOLDER], BookNumbers(sections))
     assert errors == ()
     return lessons, largest
 
@@ -392,29 +387,29 @@ def test_a_changed_number_turns_its_ticks_off_and_no_other(
     lessons, _ = with_one_changed(section, name)
     for number in TICKED:
         panel = panel_of(number, runs(number), lessons)
-        for tick, claim in zip(panel.ticks, page_of(number).claims, strict=True):
+        for check, claim in zip(panel.checks, page_of(number).claims, strict=True):
             is_it = (claim.section, claim.name) == (section, name)
-            assert tick.state is (TickState.DIFFERS if is_it else TickState.MATCHES)
+            assert check.state is (ClaimResult.DIFFERS if is_it else ClaimResult.MATCHES)
 
 
 def test_a_tick_that_is_off_names_the_number(runs: Runs) -> None:
     lessons, _ = with_one_changed("3.3.1 simplified, one query", "scores")
     number = BY_TITLE["How alike are two words?"]
-    (tick,) = panel_of(number, runs(number), lessons).ticks
-    assert tick.words == "scores (3.3.1): differs from the book"
-    assert tick.detail == "Number 2: printed 1.4952, here 1.4950."
-    (tick,) = panel_of(number, runs(number)).ticks
-    assert tick.words == "scores (3.3.1): matches the book to four decimals"
-    assert tick.detail == ""
+    (check,) = panel_of(number, runs(number), lessons).checks
+    assert check.words == "scores (3.3.1): differs from the book"
+    assert check.detail == "Number 2: printed 1.4952, here 1.4950."
+    (check,) = panel_of(number, runs(number)).checks
+    assert check.words == "scores (3.3.1): matches the book to four decimals"
+    assert check.detail == ""
 
 
 def test_a_shape_that_is_off_is_named_whole(runs: Runs) -> None:
     lessons, _ = with_one_changed("GPT-2 small size", "output shape")
     number = BY_TITLE["The size of GPT-2, the small one"]
-    (tick,) = panel_of(number, runs(number), lessons).ticks
-    assert tick.detail == "Printed 2 × 1025 × 768, here 2 × 1024 × 768."
-    (tick,) = panel_of(number, runs(number)).ticks
-    assert tick.words == "output shape: matches the book"
+    (check,) = panel_of(number, runs(number), lessons).checks
+    assert check.detail == "Printed 2 × 1025 × 768, here 2 × 1024 × 768."
+    (check,) = panel_of(number, runs(number)).checks
+    assert check.words == "output shape: matches the book"
 
 
 EDITS: dict[str, list[Any]] = {
@@ -444,8 +439,8 @@ def test_whatever_the_reader_changes_the_tick_says_so(
         edited = edited.set(name, value)
     for computed in (edited, own, None):  # the numbers on show do not matter
         panel = present_lesson(lesson, page, edited, None, computed)
-        wanted = TickState.WAITING if edited == own else TickState.CHANGED
-        assert {tick.state for tick in panel.ticks} == {wanted}
+        wanted = ClaimResult.WAITING if edited == own else ClaimResult.CHANGED
+        assert {check.state for check in panel.checks} == {wanted}
         assert panel.is_changed == (edited != own)
 
 
@@ -459,7 +454,7 @@ def test_a_tick_waits_for_the_pages_own_numbers(runs: Runs) -> None:
         (None, document),
     ):
         panel = present_lesson(lesson, page, document, found, computed)
-        assert [tick.state for tick in panel.ticks] == [TickState.WAITING]
+        assert [check.state for check in panel.checks] == [ClaimResult.WAITING]
 
 
 def test_where_it_is_computed_is_the_readers_choice(runs: Runs) -> None:
@@ -467,7 +462,7 @@ def test_where_it_is_computed_is_the_readers_choice(runs: Runs) -> None:
     lesson, page = LESSONS[number[0]], number[1]
     document = lesson.pages[page].document.set("device", Device.CPU)
     panel = present_lesson(lesson, page, document, runs(number), document)
-    assert [tick.state for tick in panel.ticks] == [TickState.MATCHES]
+    assert [check.state for check in panel.checks] == [ClaimResult.MATCHES]
     assert not panel.is_changed
 
 

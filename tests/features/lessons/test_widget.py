@@ -11,17 +11,18 @@ from PySide6.QtGui import QTextDocumentFragment
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
-from visualizer.features.lessons.model import LessonPanel, Tick, TickState, as_html
+from visualizer.features.lessons.claim_check import ClaimCheck, ClaimResult
+from visualizer.features.lessons.model import LessonPanel, as_html
 from visualizer.features.lessons.widget import EMPTY, LessonPane
 from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
-MATCHES = Tick("scores (3.3.1): matches the book to four decimals", TickState.MATCHES)
-DIFFERS = Tick("weights: differs from the book", TickState.DIFFERS, "Printed 1, here <2>.")
-WAITING = Tick("weights: waiting for the numbers", TickState.WAITING)
-CHANGED = Tick("weights: not compared", TickState.CHANGED, "The settings are others.")
+MATCHES = ClaimCheck("scores (3.3.1): matches the book to four decimals", ClaimResult.MATCHES)
+DIFFERS = ClaimCheck("weights: differs from the book", ClaimResult.DIFFERS, "Printed 1, here <2>.")
+WAITING = ClaimCheck("weights: waiting for the numbers", ClaimResult.WAITING)
+CHANGED = ClaimCheck("weights: not compared", ClaimResult.CHANGED, "The settings are others.")
 PANEL = LessonPanel(
     "A <lesson>", "3.3", 3, 7, "One & all", as_html("Some **bold** `code`."), (MATCHES,)
 )
@@ -54,21 +55,21 @@ def test_a_page_is_shown_with_its_number_and_ticks(pane: LessonPane) -> None:
 
 
 def test_ticks_come_and_go_with_the_page(pane: LessonPane) -> None:
-    pane.show_lesson(replace(PANEL, ticks=(DIFFERS, WAITING, CHANGED)), LIGHT)
+    pane.show_lesson(replace(PANEL, checks=(DIFFERS, WAITING, CHANGED)), LIGHT)
     assert ticks(pane) == [
         f"{DIFFERS.words}\nPrinted 1, here <2>.",
         WAITING.words,
         f"{CHANGED.words}\nThe settings are others.",
     ]
-    pane.show_lesson(replace(PANEL, ticks=()), LIGHT)
+    pane.show_lesson(replace(PANEL, checks=()), LIGHT)
     assert ticks(pane) == []
 
 
-@pytest.mark.parametrize("state", TickState)
-def test_every_state_of_a_tick_has_its_mark(pane: LessonPane, state: TickState) -> None:
+@pytest.mark.parametrize("state", ClaimResult)
+def test_every_state_of_a_tick_has_its_mark(pane: LessonPane, state: ClaimResult) -> None:
     drawn = []
     for theme in (LIGHT, DARK):
-        pane.show_lesson(replace(PANEL, ticks=(Tick("x", state),)), theme)
+        pane.show_lesson(replace(PANEL, checks=(ClaimCheck("x", state),)), theme)
         image = pane._ticks[0].mark.pixmap().toImage()
         size = range(image.width()), range(image.height())
         alphas = [image.pixelColor(x, y).alpha() for x in size[0] for y in size[1]]
@@ -79,8 +80,8 @@ def test_every_state_of_a_tick_has_its_mark(pane: LessonPane, state: TickState) 
 
 def test_marks_differ(pane: LessonPane) -> None:
     images = []
-    for state in (TickState.MATCHES, TickState.DIFFERS, TickState.WAITING):
-        pane.show_lesson(replace(PANEL, ticks=(Tick("x", state),)), LIGHT)
+    for state in (ClaimResult.MATCHES, ClaimResult.DIFFERS, ClaimResult.WAITING):
+        pane.show_lesson(replace(PANEL, checks=(ClaimCheck("x", state),)), LIGHT)
         images.append(pane._ticks[0].mark.pixmap().toImage())
     assert all(one != other for at, one in enumerate(images) for other in images[:at])
 

@@ -28,19 +28,12 @@ from visualizer.features.line_view.model import (
 from visualizer.heatmap.cursor import present_cursor
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.cell_address import Cell
+from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.document import Document
+from visualizer.session.line_options import FOLLOWS, PANE, LineOptions, LineSide, LineToken
 from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.view import View
-from visualizer.session.view_options import (
-    FOLLOWS,
-    PANE,
-    ColourLimits,
-    ColourOptions,
-    LineOptions,
-    LineSide,
-    LineToken,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -53,8 +46,8 @@ LONG = " ".join(f"w{number}" for number in range(SHORT + 6))
 HALF: dict[str, Any] = {"dropout": 0.5, "dropout_seed": 3}
 
 
-def a_view(look: LineOptions | None = None, **fields: Any) -> View:
-    return View(lines=look or LineOptions(), panes=frozenset({PANE}), **fields)
+def a_view(options: LineOptions | None = None, **fields: Any) -> View:
+    return View(lines=options or LineOptions(), panes=frozenset({PANE}), **fields)
 
 
 def show(run: Run, view: View, previous: LinePanel | None = None) -> LinePanel:
@@ -137,10 +130,10 @@ def test_one_head_alone() -> None:
 
 
 def test_the_head_of_the_pinned_cell_is_followed() -> None:
-    computed, look = a_run(), LineOptions(solo=FOLLOWS)
-    assert show(computed, a_view(look)).solo == 0
-    assert show(computed, a_view(look, pinned=Cell("scores", (1, 2, 0)))).solo == 1
-    assert show(computed, a_view(look, pinned=Cell("output", (1, 1)))).solo == 0
+    computed, options = a_run(), LineOptions(solo=FOLLOWS)
+    assert show(computed, a_view(options)).solo == 0
+    assert show(computed, a_view(options, pinned=Cell("scores", (1, 2, 0)))).solo == 1
+    assert show(computed, a_view(options, pinned=Cell("output", (1, 1)))).solo == 0
 
 
 def test_heads_that_are_not_shown_have_no_lines() -> None:
@@ -241,7 +234,7 @@ def test_a_threshold_above_all_says_how_to_see_more() -> None:
     heads=st.integers(1, 4),
     most=st.integers(1, 60),
     mask=st.sampled_from([Mask.NONE, Mask.CAUSAL, Mask.WINDOW]),
-    look=st.builds(
+    options=st.builds(
         LineOptions,
         threshold=st.sampled_from([0.0, 0.1, 0.3]),
         top=st.integers(0, 5),
@@ -250,7 +243,7 @@ def test_a_threshold_above_all_says_how_to_see_more() -> None:
     seed=st.integers(0, 99),
 )
 def test_no_line_is_smaller_than_one_left_out_of_its_head_and_query(
-    tokens: int, heads: int, most: int, mask: Mask, look: LineOptions, seed: int
+    tokens: int, heads: int, most: int, mask: Mask, options: LineOptions, seed: int
 ) -> None:
     text = " ".join(f"w{number}" for number in range(tokens))
     spec: dict[str, Any] = {
@@ -264,20 +257,20 @@ def test_no_line_is_smaller_than_one_left_out_of_its_head_and_query(
     computed = a_run(text, **spec)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line_selection, "MOST_LINES", most)
-        panel = show(computed, a_view(look))
+        panel = show(computed, a_view(options))
     drawn, every = placed(panel.lines), expected(computed)
     assert drawn.items() <= {at: np.float32(size) for at, size in every.items()}.items()
     assert len(drawn) <= max(most, tokens)
     left_out = {
         at: weight
         for at, weight in every.items()
-        if at not in drawn and weight >= look.threshold and at[0] in _heads(panel)
+        if at not in drawn and weight >= options.threshold and at[0] in _heads(panel)
     }
     smallest = {row: sizes[-1][0] for row, sizes in ranked(drawn).items()}
     for row, sizes in ranked(left_out).items():
         assert sizes[0][0] <= smallest.get(row, 1) + 1e-7
-    by_top = look.top and all(
-        len(sizes) == look.top for row, sizes in ranked(drawn).items() if row in ranked(left_out)
+    by_top = options.top and all(
+        len(sizes) == options.top for row, sizes in ranked(drawn).items() if row in ranked(left_out)
     )
     assert panel.lines.is_thinned or not left_out or by_top
 
@@ -371,12 +364,12 @@ def test_a_cell_that_was_come_to_by_its_key_lights_all_lines_to_it() -> None:
     every = {at: weight for at, weight in expected(computed).items() if at[2] == 2}
     assert cell is not None
     assert computed.trace.read("weights", cell.place) == np.float32(max(every.values()))
-    look = LineOptions(by_key=frozenset({cell}))
-    panel = show(computed, a_view(look, pinned=cell))
+    options = LineOptions(by_key=frozenset({cell}))
+    panel = show(computed, a_view(options, pinned=cell))
     assert panel.lit is not None
     assert placed(panel.lit) == pytest.approx(every)
     other = Cell("weights", (0, 5, 1))
-    panel = show(computed, a_view(look, pinned=cell, hovered=other))
+    panel = show(computed, a_view(options, pinned=cell, hovered=other))
     assert panel.lit is not None
     assert panel.held is not None
     assert set(panel.lit.queries.tolist()) == {5}
@@ -392,10 +385,10 @@ def test_a_row_of_the_keys_lights_the_lines_to_it() -> None:
 
 def test_lit_lines_keep_to_the_threshold_and_to_the_largest() -> None:
     computed = a_run()
-    look = LineOptions(threshold=0.1, top=2)
-    whole = placed(show(computed, a_view(look)).lines)
+    options = LineOptions(threshold=0.1, top=2)
+    whole = placed(show(computed, a_view(options)).lines)
     for cell, side in ((Cell("weights", (0, 5, 1)), 1), (Cell("keys", (0, 1, 0)), 2)):
-        lit = show(computed, a_view(look, pinned=cell)).lit
+        lit = show(computed, a_view(options, pinned=cell)).lit
         assert lit is not None
         at_it = cell.place[1]
         assert placed(lit) == {at: weight for at, weight in whole.items() if at[side] == at_it}

@@ -15,7 +15,7 @@ from visualizer.features.line_view.layout import SMALLEST, lay_out
 from visualizer.features.line_view.model import LINES
 from visualizer.features.line_view.paint import label_box
 from visualizer.session.cell_address import Cell
-from visualizer.session.view_options import FOLLOWS, LineSide, LineToken
+from visualizer.session.line_options import FOLLOWS, LineSide, LineToken
 from visualizer.widgets.theme import DARK, LIGHT, head_colour, metrics
 
 if TYPE_CHECKING:
@@ -211,12 +211,12 @@ def test_keys_walk_from_cell_to_cell_and_let_go(lines: Lines) -> None:
 
 
 def test_who_comes_by_keys_sees_where_they_are(lines: Lines) -> None:
-    lines.window.editor.sentence.setFocus()
+    lines.window.setup_pane.sentence.setFocus()
     before = lines.picture()
     lines.view.setFocus(Qt.FocusReason.TabFocusReason)
     corner = QPoint(1, 1)
     assert lines.picture().pixelColor(corner) == QColor(lines.window.theme.accent)
-    lines.window.editor.sentence.setFocus()
+    lines.window.setup_pane.sentence.setFocus()
     assert lines.picture() == before
 
 
@@ -237,7 +237,7 @@ def test_heads_are_mixed_or_alone(lines: Lines) -> None:
     QTest.keyClick(box, Qt.Key.Key_Home)
     QTest.keyClick(box, Qt.Key.Key_Down)
     lines.settle()
-    assert lines.panel.look.solo == FOLLOWS
+    assert lines.panel.options.solo == FOLLOWS
     lines.hand.click_cell(Cell("weights", (1, 2, 1)))
     lines.settle()
     assert lines.panel.solo == 1
@@ -253,7 +253,7 @@ def test_a_threshold_and_the_largest_are_typed(lines: Lines) -> None:
         QTest.keyClicks(box, typed)
         QTest.keyClick(box, Qt.Key.Key_Return)
     lines.settle()
-    assert (lines.panel.look.threshold, lines.panel.look.top) == (0.3, 1)
+    assert (lines.panel.options.threshold, lines.panel.options.top) == (0.3, 1)
     assert (abs(lines.panel.lines.weights) >= 0.3).all()
     assert words(lines.pane.notes) == "the largest of each query and head\nweights ≥ 0.3"
     assert not lines.window.workspace.can_undo
@@ -281,7 +281,7 @@ def test_a_long_text_is_thinned_and_says_so(lines: Lines) -> None:
 
 
 def test_what_is_predicted_is_covered(lines: Lines) -> None:
-    lines.window.player.predict()
+    lines.window.playback_controller.predict()
     lines.settle()
     assert (len(lines.panel.lines), bool(lines.panel.message)) == (0, True)
     lines.hover(LineToken(LineSide.QUERY, 1))
@@ -340,7 +340,7 @@ def test_a_pinned_cell_far_away_is_scrolled_to(lines: Lines) -> None:
     lines.settle()
     bar = lines.view.verticalScrollBar()
     assert bar.maximum() > 0
-    lines.window.pointer.follow(Cell("weights", (0, 599, 590)))
+    lines.window.cell_selection_controller.follow(Cell("weights", (0, 599, 590)))
     lines.settle()
     place = place_of_token(lines.view, LineToken(LineSide.QUERY, 599))
     assert 0 < place.y() < lines.view.viewport().height()

@@ -14,10 +14,10 @@ from PySide6.QtWidgets import QApplication, QMenu
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, LEFT, SHIFT, Hand, words
 from visualizer.attention.spec import Mask, Normalisation, Route
-from visualizer.features.mask_editor.model import HINT, NO_FIT, PAINTING
+from visualizer.features.mask_editor.model import HINT, MASK_EDIT, NO_FIT
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.view_options import MaskBrush
+from visualizer.session.mask_edit_state import MaskBrush
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Painter:
 
     def __init__(self, hand: Hand) -> None:
         self.hand, self.window, self.board = hand, hand.window, hand.board
-        self.bar, self.workspace = hand.window.paintbar, hand.window.workspace
+        self.bar, self.workspace = hand.window.mask_edit_bar, hand.window.workspace
         hand.board.setFocus()
         self.toggle()
 
@@ -266,7 +266,7 @@ def test_escape_in_the_bar_ends_it(painter: Painter) -> None:
 def test_escape_ends_it_before_presenter_mode(painter: Painter) -> None:
     painter.key(Qt.Key.Key_F5)
     painter.key(Qt.Key.Key_Escape)
-    assert painter.workspace.screen.panel(PAINTING) is None
+    assert painter.workspace.screen.panel(MASK_EDIT) is None
     assert painter.window.presenter.is_on
     painter.key(Qt.Key.Key_Escape)
     assert not painter.window.presenter.is_on
@@ -297,7 +297,7 @@ def test_the_pinned_cell_is_painted_by_a_key(painter: Painter) -> None:
 
 
 def test_shift_and_the_arrows_paint_on_as_one_change(painter: Painter) -> None:
-    painter.window.pointer.follow(weights(0, 1))
+    painter.window.cell_selection_controller.follow(weights(0, 1))
     painter.key(Qt.Key.Key_X)
     one = painter.document
     QTest.keyPress(painter.board, Qt.Key.Key_Shift)
@@ -312,7 +312,7 @@ def test_shift_and_the_arrows_paint_on_as_one_change(painter: Painter) -> None:
 
 
 def test_shift_and_the_arrows_stay_in_their_panel(painter: Painter) -> None:
-    painter.window.pointer.follow(weights(0, 5))
+    painter.window.cell_selection_controller.follow(weights(0, 5))
     painter.settle()
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Up):
         painter.key(key, SHIFT)
@@ -324,9 +324,9 @@ def test_shift_and_the_arrows_stay_in_their_panel(painter: Painter) -> None:
 
 
 def test_in_a_zoomed_panel_a_drag_paints_and_the_wheel_moves(painter: Painter) -> None:
-    painter.window.pointer.follow(weights(1, 1))
+    painter.window.cell_selection_controller.follow(weights(1, 1))
     painter.settle()
-    painter.window.gaze.zoom(2, (1.5, 1.5))
+    painter.window.view_controller.zoom(2, (1.5, 1.5))
     painter.settle()
     rows = painter.hand.panel("weights").rows.seen
     assert len(rows) < 6
@@ -368,7 +368,7 @@ def test_in_a_pooled_panel_a_cell_paints_its_block(painter: Painter) -> None:
     mask = np.tri(300, dtype=int)
     mask[:block, 10 * block : 14 * block] = 1
     assert np.array_equal(np.array(_own(painter)), mask)
-    control = painter.window.editor.rows["own_mask"].control
+    control = painter.window.setup_pane.rows["own_mask"].control
     box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
     assert box.toPlainText() == ""
     assert box.placeholderText().startswith("300 × 300: too long to be written here.")
@@ -380,7 +380,7 @@ def test_in_a_pooled_panel_the_pinned_cell_paints_the_block_it_is_in(painter: Pa
     block = painter.hand.panel("weights").rows.block
     assert block > 1
     painter.board.setFocus()
-    painter.window.pointer.follow(weights(2 * block + 1, 10 * block + 1))
+    painter.window.cell_selection_controller.follow(weights(2 * block + 1, 10 * block + 1))
     painter.settle()
     painter.key(Qt.Key.Key_X)
     mask = np.tri(300, dtype=int)
@@ -418,7 +418,7 @@ def test_what_is_painted_is_seen_before_its_numbers(gated: Painter, gate: Gate) 
     expected = painted((0, 4))
     expected[4][1] = 0
     assert gated.mask == expected
-    painting = gated.workspace.screen.panel(PAINTING)
+    painting = gated.workspace.screen.panel(MASK_EDIT)
     assert painting is not None
     assert painting.fresh == {}
     assert gated.colours(closed) == hatched

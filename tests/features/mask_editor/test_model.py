@@ -22,20 +22,20 @@ from visualizer.features.mask_editor.model import (
     is_open,
     longest,
     mask_of,
+    mask_of_brush,
     padding,
     prefix,
-    present_painting,
-    started,
-    stroked,
+    present_mask_edit,
     window,
+    with_stroke,
 )
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.history import History
+from visualizer.session.mask_edit_state import MaskBrush, MaskEditState
 from visualizer.session.prediction import Prediction
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
-from visualizer.session.view_options import MaskBrush, MaskEditState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ def test_brushes_allow_what_they_say(tokens: int, number: int) -> None:
     }
     for brush, allows in said.items():
         expected = [[allows(q, k) for k in range(tokens)] for q in range(tokens)]
-        assert started(brush, tokens, number).array().tolist() == expected
+        assert mask_of_brush(brush, tokens, number).array().tolist() == expected
 
 
 def test_brushes_by_their_names() -> None:
@@ -100,12 +100,12 @@ def test_a_stroke_changes_its_cells_alone_and_twice_is_once(
     drawn: tuple[BooleanMatrix, list[tuple[int, int]]], allow: bool
 ) -> None:
     mask, cells = drawn
-    painted = stroked(mask, cells, allow)
+    painted = with_stroke(mask, cells, allow)
     expected = mask.array().tolist()
     for query, key in cells:
         expected[query][key] = allow
     assert painted.array().tolist() == expected
-    assert stroked(painted, cells, allow) == painted
+    assert with_stroke(painted, cells, allow) == painted
     assert all(is_open(painted, cell) == allow for cell in cells)
 
 
@@ -117,7 +117,7 @@ def test_a_stroke_is_taken_back_whole(
     first = present = Document(spec=AttentionSpec(mask=Mask.CAUSAL, own_mask=None))
     history: History[Document] = History()
     for cell in cells:
-        mask = stroked(mask, [cell], False)
+        mask = with_stroke(mask, [cell], False)
         history = history.keep(present, "painted")
         present = present.set("painted", mask)
     assert present.get("painted") == present.spec.own_mask == mask
@@ -127,7 +127,7 @@ def test_a_stroke_is_taken_back_whole(
 
 def test_a_pooled_cell_paints_its_block_up_to_the_edge() -> None:
     mask = own(np.zeros((5, 5)))
-    painted = stroked(mask, [(0, 2), (4, 4)], True, (2, 2))
+    painted = with_stroke(mask, [(0, 2), (4, 4)], True, (2, 2))
     expected = np.zeros((5, 5), int)
     expected[:2, 2:4] = expected[4:, 4:] = 1
     assert painted.array().astype(int).tolist() == expected.tolist()
@@ -223,7 +223,7 @@ def painting(
 ) -> MaskEditPanel:
     shown = board(run, **{"stages": frozenset({"scores", "weights"}), **fields})
     view = View(painting=MaskEditState(is_on=True))
-    painted = present_painting(resolve(document, view, run, computed or document), shown)
+    painted = present_mask_edit(resolve(document, view, run, computed or document), shown)
     assert painted is not None
     return painted
 
@@ -235,7 +235,7 @@ def a_document(text: str = "", **fields: Any) -> Document:
 
 def test_nothing_is_shown_while_nobody_paints() -> None:
     run = a_run()
-    shown = present_painting(resolve(Document(), View(), run), board(run))
+    shown = present_mask_edit(resolve(Document(), View(), run), board(run))
     assert shown is None
 
 
@@ -311,7 +311,7 @@ def test_which_brush_the_mask_is_of() -> None:
     assert painting(run, a_document(mask=Mask.CAUSAL)).brush is MaskBrush.CAUSAL
     assert painting(run, a_document(mask=Mask.NONE)).brush is MaskBrush.ALL
     for brush in MaskBrush:
-        document = a_document().set("painted", started(brush, 6, number.get(brush, 0)))
+        document = a_document().set("painted", mask_of_brush(brush, 6, number.get(brush, 0)))
         assert painting(run, document).brush is brush
     assert painting(run, a_document().set("painted", own(np.eye(6)))).brush is None
 
@@ -326,7 +326,7 @@ def test_where_there_is_nothing_to_paint_in_is_said() -> None:
     }
     view = View(painting=MaskEditState(is_on=True), guess=Prediction("weights"))
     shown_board = board(run, stages=frozenset({"scores", "weights"}))
-    hidden = present_painting(resolve(document, view, run, document), shown_board)
+    hidden = present_mask_edit(resolve(document, view, run, document), shown_board)
     assert hidden is not None
     assert hidden.targets == {("scores", ComparedSide.PLAIN)}
 

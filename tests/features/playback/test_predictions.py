@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox
 
 from tests.support.window_input import CONTROL
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Place
 
@@ -84,7 +84,7 @@ def test_without_a_mouse(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_P, CONTROL)
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Down):
         viewer.key(key)
-    pinned = viewer.window.workspace.screen.panel(PICTURE).cursor.pinned
+    pinned = viewer.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned
     assert pinned == Cell("weights", (0, 1, 0))
     assert viewer.hand.said.startswith("Covered")
     viewer.key(Qt.Key.Key_Return)
@@ -97,7 +97,7 @@ def test_without_a_mouse(viewer: Viewer) -> None:
 def test_marks_that_a_change_leaves_no_room_for_are_forgotten(viewer: Viewer) -> None:
     viewer.click("player.predict")
     viewer.hand.click_cell(Cell("weights", (0, 5, 2)))
-    viewer.window.pointer.mark(Cell("weights", (1, 1, 0)))
+    viewer.window.cell_selection_controller.mark(Cell("weights", (1, 1, 0)))
     reveal(viewer)
     viewer.hand.type_number("heads", "1")
     viewer.hand.settle()
@@ -128,7 +128,7 @@ def test_a_pooled_panel_does_not_give_its_largest_cell_away(viewer: Viewer) -> N
 
 def test_the_rail_leads_out_of_a_prediction_and_leaves_the_panels_alone(viewer: Viewer) -> None:
     viewer.click("player.predict")
-    viewer.hand.click(viewer.window.rail.button("queries"))
+    viewer.hand.click(viewer.window.stage_bar.button("queries"))
     viewer.hand.settle()
     assert viewer.place == Place("queries")
     viewer.key(Qt.Key.Key_End)
@@ -155,7 +155,7 @@ def test_another_text_of_a_batch_is_predicted_anew(viewer: Viewer) -> None:
 
 def test_a_stage_that_goes_is_no_longer_predicted(viewer: Viewer) -> None:
     viewer.hand.click_cell(Cell("scores", (0, 0, 0)))
-    viewer.window.player.seek_stage("masked")
+    viewer.window.playback_controller.seek_stage("masked")
     viewer.hand.settle()
     viewer.click("player.predict")
     viewer.hand.press(Qt.Key.Key_M)

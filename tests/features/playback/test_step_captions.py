@@ -366,19 +366,25 @@ def assert_mixed(said: Said, told: str) -> None:
 
 
 TRUE_ROWS = {
-    Operation.DOT: assert_dot,
+    Operation.DOT_PRODUCT: assert_dot,
     Operation.SCALE: assert_scale,
-    Operation.FORBID: assert_masked,
-    Operation.ZERO: assert_masked,
+    Operation.MASK_SCORES: assert_masked,
+    Operation.MASK_WEIGHTS: assert_masked,
     Operation.NORMALISE: assert_shared_out,
     Operation.RENORMALISE: assert_shared_out,
-    Operation.AVERAGE: assert_average,
-    Operation.DROP: assert_dropped,
-    Operation.MIX: assert_mixed,
+    Operation.UNIFORM_WEIGHTS: assert_average,
+    Operation.DROPOUT: assert_dropped,
+    Operation.WEIGHTED_SUM: assert_mixed,
 }
 MADE = (
-    *(Operation.GIVEN, Operation.POSITION, Operation.ADD, Operation.PROJECT, Operation.SPLIT),
-    *(Operation.JOIN, Operation.PROJECT_OUT),
+    *(
+        Operation.GIVEN,
+        Operation.POSITIONAL_ENCODING,
+        Operation.ADD,
+        Operation.INPUT_PROJECTION,
+        Operation.UNPROJECTED_INPUT,
+    ),
+    *(Operation.CONCAT_HEADS, Operation.OUTPUT_PROJECTION),
 )
 
 
@@ -397,7 +403,7 @@ def test_the_columns_that_are_named_are_those_of_the_head(case: Case) -> None:
     run = case.run()
     spec, trace = run.trace.spec, run.trace
     for said in every(run, "row"):
-        if said.operation is not Operation.PROJECT:
+        if said.operation is not Operation.INPUT_PROJECTION:
             continue
         _, whose, layer = re.findall(r"times (.*?)(this head’s )?(W_\w+)", said.marked)[0]
         name = f"heads.{said.head}.{layer}" if whose else layer
@@ -427,7 +433,9 @@ def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
         if forbidden := re.search(r": (\d+) of (\d+) \w+ ", told):
             assert int(forbidden[1]) == (~said.allowed()).sum()
             assert int(forbidden[2]) == said.allowed().size
-        if said.operation is Operation.DROP and (taken := re.search(r"(\d+) of the (\d+)", told)):
+        if said.operation is Operation.DROPOUT and (
+            taken := re.search(r"(\d+) of the (\d+)", told)
+        ):
             there = np.count_nonzero(said.rows("weights"))
             assert int(taken[2]) == there
             assert int(taken[1]) == there - np.count_nonzero(numbers)
@@ -450,10 +458,10 @@ def assert_largest_is_where(said: Said, told: str, times: Near) -> None:
     if there := re.search(r"appears (\d+) times", told):
         assert int(there[1]) > 1
         assert int(there[1]) == times
-    elif said.operation is Operation.DOT:
+    elif said.operation is Operation.DOT_PRODUCT:
         assert said.bold == [said.words[row_], said.words[column]]
         assert f"of {said.rows().size} scores the largest" in told
-    elif said.operation is Operation.POSITION:
+    elif said.operation is Operation.POSITIONAL_ENCODING:
         assert told.endswith(f"place {row_ + 1}.")
     else:
         assert said.bold == [said.words[row_]]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.screens import present
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.widget import BoardView
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place, Timeline
@@ -51,9 +51,13 @@ class Player:
         view = replace(self.view, playhead=replace(self.view.playhead, place=place))
         document = Document(spec=self.run.trace.spec)
         self.screen = present(document, view, self.run, None, False, self.screen)
-        lights = self.screen.panel(PICTURE).step_lights
+        highlights = self.screen.panel(BOARD_CONTENTS).step_lights
         self.board.show_board(
-            self.screen.panel(PICTURE).board, self.screen.panel(PICTURE).cursor, lights, LIGHT, ""
+            self.screen.panel(BOARD_CONTENTS).board,
+            self.screen.panel(BOARD_CONTENTS).cursor,
+            highlights,
+            LIGHT,
+            "",
         )
         return self.board.viewport().grab().toImage()
 
@@ -86,7 +90,7 @@ def test_playing_to_the_end_shows_the_trace(case: Case, grain: Grain, qtbot: QtB
         assert place is not None
         assert player.screen is not None
         step = player.timeline.step(place)
-        for heatmap in player.screen.panel(PICTURE).board.heatmaps:
+        for heatmap in player.screen.panel(BOARD_CONTENTS).board.heatmaps:
             if heatmap.stage == step.stage:
                 for row in step.rows:
                     for column in step.columns:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.accessible_text import heard
 from tests.support.playback_viewer import NONE
 from tests.support.window_input import words
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Grain, Place
 
@@ -77,8 +77,8 @@ def test_arrows_with_other_keys_do_not_step(viewer: Viewer) -> None:
 
 
 def test_going_back_is_exact(viewer: Viewer) -> None:
-    viewer.window.player.set_grain(Grain.CELL)
-    viewer.window.player.seek_stage("scores")
+    viewer.window.playback_controller.set_grain(Grain.CELL)
+    viewer.window.playback_controller.seek_stage("scores")
     viewer.hand.settle()
     pictures = [viewer.picture()]
     for _ in range(8):
@@ -172,10 +172,10 @@ def test_a_loop_begins_anew(viewer: Viewer) -> None:
 
 
 def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> None:
-    viewer.window.player.seek_stage("masked")
-    viewer.window.player.step(2)
+    viewer.window.playback_controller.seek_stage("masked")
+    viewer.window.playback_controller.step(2)
     viewer.hand.settle()
-    viewer.window.player.toggle()
+    viewer.window.playback_controller.toggle()
     viewer.hand.press(Qt.Key.Key_M)  # the mask goes, and with it this stage
     viewer.hand.settle()
     assert viewer.shown.playhead.is_playing
@@ -184,9 +184,9 @@ def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> 
     viewer.hand.press(Qt.Key.Key_M)
     viewer.hand.settle()
     assert viewer.shown.playhead.is_playing
-    viewer.window.player.toggle()
-    viewer.window.player.seek_stage("weights")
-    viewer.window.player.step(4)
+    viewer.window.playback_controller.toggle()
+    viewer.window.playback_controller.seek_stage("weights")
+    viewer.window.playback_controller.step(4)
     viewer.hand.settle()
     viewer.hand.type_number("heads", "1")
     viewer.hand.settle()
@@ -197,14 +197,14 @@ def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> 
 
 
 def test_what_is_computed_later_is_empty_and_cannot_be_asked(viewer: Viewer) -> None:
-    viewer.window.player.seek_stage("weights")
+    viewer.window.playback_controller.seek_stage("weights")
     viewer.hand.settle()
     viewer.hand.hover(Cell("weights", (0, 4, 0)))
-    assert viewer.window.workspace.screen.panel(PICTURE).cursor.hovered is None
+    assert viewer.window.workspace.screen.panel(BOARD_CONTENTS).cursor.hovered is None
     paper = viewer.window.theme.paper.lower()
     picture = viewer.picture()
     assert picture.pixelColor(viewer.hand.point(Cell("weights", (0, 4, 0)))).name() == paper
-    viewer.window.player.step(4)
+    viewer.window.playback_controller.step(4)
     viewer.hand.settle()
     assert (
         viewer.picture().pixelColor(viewer.hand.point(Cell("weights", (0, 4, 0)))).name() != paper
@@ -213,15 +213,15 @@ def test_what_is_computed_later_is_empty_and_cannot_be_asked(viewer: Viewer) -> 
 
 def test_the_rail_jumps_while_playing(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_Home)
-    viewer.hand.click(viewer.window.rail.button("weights"))
+    viewer.hand.click(viewer.window.stage_bar.button("weights"))
     viewer.hand.settle()
     assert viewer.place == Place("weights")
     assert viewer.hand.stages == ["masked", "weights"]
 
 
 def test_the_track_says_where_it_is_to_a_reader_of_the_screen(viewer: Viewer) -> None:
-    viewer.window.player.seek_stage("scores")
-    viewer.window.player.step(1)
+    viewer.window.playback_controller.seek_stage("scores")
+    viewer.window.playback_controller.step(1)
     viewer.hand.settle()
     track = viewer.bar.track
     assert heard(track).value == "Scores, row 2 of 6"
@@ -229,7 +229,7 @@ def test_the_track_says_where_it_is_to_a_reader_of_the_screen(viewer: Viewer) ->
 
 
 def test_the_cell_pane_tells_of_the_leading_cell(viewer: Viewer) -> None:
-    viewer.window.player.seek_stage("scores")
+    viewer.window.playback_controller.seek_stage("scores")
     viewer.hand.settle()
     assert "meets the key" in viewer.hand.said
     assert words(viewer.bar.equation).startswith("score = ")
@@ -239,14 +239,14 @@ def test_pointing_at_a_head_far_down_does_not_scroll_it_away(viewer: Viewer) -> 
     viewer.hand.type_number("d_out", "24")
     viewer.hand.type_number("heads", "12")
     viewer.hand.settle()
-    viewer.window.player.seek_stage("weights")
+    viewer.window.playback_controller.seek_stage("weights")
     viewer.hand.settle()
     bar = viewer.hand.board.verticalScrollBar()
     bar.setValue(bar.maximum())
     down = bar.value()
     assert down > 500
     viewer.hand.hover(Cell("weights", (11, 0, 0)))
-    assert viewer.window.workspace.screen.panel(PICTURE).cursor.hovered
+    assert viewer.window.workspace.screen.panel(BOARD_CONTENTS).cursor.hovered
     assert bar.value() == down
 
 
@@ -263,10 +263,10 @@ def test_the_wheel_leaves_the_choices_alone(viewer: Viewer) -> None:
 
 
 def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
-    viewer.window.player.seek_stage("output")
+    viewer.window.playback_controller.seek_stage("output")
     viewer.window.workspace.set("output_projection", False)
     viewer.hand.settle()
-    viewer.window.player.toggle()
+    viewer.window.playback_controller.toggle()
     viewer.hand.settle()
     assert viewer.place == Place("input")
-    viewer.window.player.toggle()
+    viewer.window.playback_controller.toggle()

@@ -28,7 +28,7 @@ from visualizer.attention.spec import (
 from visualizer.errors import InputError
 from visualizer.features.setup.model import present_setup
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.settings_table import (
+from visualizer.session.setting_definitions import (
     SETTINGS,
     SettingKind,
     SettingState,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.kept_weights import kept_weights
+from visualizer.attention.computed_weights_as_own import weights_as_own
 from visualizer.attention.spec import NumberMatrix
 from visualizer.features.setup.widget import OwnValuesControl
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def own(hand: Hand, name: str) -> OwnValuesControl:
-    control = hand.window.editor.rows[name].control
+    control = hand.window.setup_pane.rows[name].control
     assert isinstance(control, OwnValuesControl)
     return control
 
@@ -29,11 +29,11 @@ def test_at_first_nothing_is_given(hand: Hand) -> None:
 
 
 def test_what_is_given_is_named_and_can_be_drawn_again_and_undone(hand: Hand) -> None:
-    hand.window.editor.more_button.setChecked(True)
+    hand.window.setup_pane.more_button.setChecked(True)
     workspace = hand.window.workspace
     assert workspace.run
     given = {
-        "own_weights": kept_weights(workspace.run.trace),
+        "own_weights": weights_as_own(workspace.run.trace),
         "own_input": NumberMatrix.of(np.ones((6, 3))),
     }
     said = {"own_weights": "W_query, W_key, W_value, W_output given", "own_input": "6 × 3 given"}
@@ -55,7 +55,7 @@ def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
     workspace = hand.window.workspace
     workspace.set("own_input", NumberMatrix.of(np.ones((6, 3))))
     workspace.set("d_in", 4)
-    row = hand.window.editor.rows["own_input"]
+    row = hand.window.setup_pane.rows["own_input"]
     assert "The vectors are 6 × 3 and the embedding size is 4." in row.problem.text()
     assert "Draw them from the seed" in row.problem.text()
     hand.window.setup.remedy("own_input")

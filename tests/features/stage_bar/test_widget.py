@@ -23,7 +23,7 @@ def everything(hand: Hand) -> None:
 
 
 def turn_wheel(hand: Hand, by: int) -> None:
-    rail = hand.window.rail
+    rail = hand.window.stage_bar
     centre = QPointF(rail.viewport().rect().center())
     none = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase
     where = rail.viewport().mapToGlobal(centre)
@@ -34,7 +34,7 @@ def turn_wheel(hand: Hand, by: int) -> None:
 def test_in_a_narrow_window_the_rail_scrolls(hand: Hand) -> None:
     everything(hand)
     hand.window.resize(1000, 700)
-    rail = hand.window.rail
+    rail = hand.window.stage_bar
     bar = rail.horizontalScrollBar()
     hand.until(lambda: bar.isVisible() and bar.maximum() > 0)
     last = rail.button("output")
@@ -50,7 +50,7 @@ def test_in_a_narrow_window_the_rail_scrolls(hand: Hand) -> None:
 def test_in_a_wide_window_all_of_it_is_seen(hand: Hand) -> None:
     hand.window.resize(2200, 800)
     everything(hand)
-    rail = hand.window.rail
+    rail = hand.window.stage_bar
     hand.until(lambda: rail.horizontalScrollBar().maximum() == 0)
     narrow = rail.height()
     shown = [button for button in rail._buttons.values() if not button.isHidden()]
@@ -63,7 +63,7 @@ def test_in_a_wide_window_all_of_it_is_seen(hand: Hand) -> None:
 
 def test_a_double_click_shows_a_stage_alone(hand: Hand) -> None:
     hand.click_cell(Cell("scores", (0, 1, 0)))
-    button = hand.window.rail.button("masked")
+    button = hand.window.stage_bar.button("masked")
     hand.click(button)  # as a double click begins
     QTest.mouseDClick(button, Qt.MouseButton.LeftButton)
     hand.settle()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.attention.test_attend import assert_agrees, expected
 from tests.support.attention_strategies import cases, numbers, specs
 from tests.support.small_runs import a_run
-from visualizer.attention import kept_weights, masks
+from visualizer.attention import computed_weights_as_own, dropout_mask
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     LAYERS,
@@ -119,7 +119,7 @@ def test_forbidden_and_dropped_cells_are_told_from_numbers() -> None:
         for row in range(6):
             for column in range(6):
                 assert (words[row][column] == "forbidden") == (column > row)
-    kept = masks.kept(0.5, 0, (2, 6, 6))[0]
+    kept = dropout_mask.kept_by_dropout(0.5, 0, (2, 6, 6))[0]
     assert [[word == "dropped" for word in row] for row in words] == (
         ~kept & np.tri(6, dtype=bool)
     ).tolist()
@@ -317,7 +317,7 @@ def test_a_double_holds_what_a_single_cannot() -> None:
 def test_more_weights_than_a_document_should_hold_are_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kept_weights, "MOST", 5)
+    monkeypatch.setattr(computed_weights_as_own, "MOST", 5)
     document = a_document()
     with pytest.raises(InputError, match="Of 6 weights only 5 could be kept"):
         edited(document, computed(document), "W_key", 0, 0, one(1))

@@ -100,12 +100,12 @@ class Clerk:
     def type(self, text: str, end: Qt.Key = Qt.Key.Key_Return) -> None:
         """Type into the current cell, in place of what it holds."""
         QTest.keyClicks(self.grid, text[0])
-        editor = self.editor()
+        editor = self.setup_pane()
         QTest.keyClicks(editor, text[1:])
         QTest.keyClick(editor, end)
         self.hand.until(self.grid.hasFocus)  # the key is heeded once the editor is done with it
 
-    def editor(self) -> QLineEdit:
+    def setup_pane(self) -> QLineEdit:
         found = QApplication.focusWidget()
         assert isinstance(found, QLineEdit)
         return found
@@ -262,13 +262,13 @@ def test_enter_edits_all_digits_and_the_same_number_is_no_change(clerk: Clerk) -
     clerk.choose("W_query")
     clerk.click(0, 0)
     hand.key(Qt.Key.Key_Return)
-    assert clerk.editor().text() == str(clerk.trace().read("W_query.weight")[0, 0])
-    assert len(clerk.editor().text()) > len("−0.0000")
-    QTest.keyClick(clerk.editor(), Qt.Key.Key_Return)
+    assert clerk.setup_pane().text() == str(clerk.trace().read("W_query.weight")[0, 0])
+    assert len(clerk.setup_pane().text()) > len("−0.0000")
+    QTest.keyClick(clerk.setup_pane(), Qt.Key.Key_Return)
     hand.until(clerk.grid.hasFocus)
     hand.key(Qt.Key.Key_Return)
-    QTest.keyClicks(clerk.editor(), "7")
-    QTest.keyClick(clerk.editor(), Qt.Key.Key_Escape)
+    QTest.keyClicks(clerk.setup_pane(), "7")
+    QTest.keyClick(clerk.setup_pane(), Qt.Key.Key_Escape)
     hand.until(clerk.grid.hasFocus)
     hand.key(Qt.Key.Key_Delete)
     assert clerk.document == before
@@ -345,8 +345,8 @@ def test_newer_numbers_do_not_write_over_what_is_being_typed(clerk: Clerk) -> No
     QTest.keyClicks(clerk.grid, "4")
     hand.window.workspace.set("seed", 5)
     hand.settle()
-    assert clerk.editor().text() == "4"
-    QTest.keyClick(clerk.editor(), Qt.Key.Key_Return)
+    assert clerk.setup_pane().text() == "4"
+    QTest.keyClick(clerk.setup_pane(), Qt.Key.Key_Return)
     hand.until(clerk.grid.hasFocus)
     hand.settle()
     assert clerk.shown(0, 0) == "4.0000"

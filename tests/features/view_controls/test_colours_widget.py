@@ -21,8 +21,8 @@ from visualizer.features.view_controls.colours_widget import (
     SEQUENTIAL,
     ColoursPane,
 )
-from visualizer.heatmap.label_metrics import ends
-from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
+from visualizer.heatmap.panel_margins import limit_texts
+from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QLineEdit
@@ -80,7 +80,7 @@ def colouring(hand: Hand) -> ColourOptions:
 
 
 def bar(hand: Hand, stage: str) -> tuple[str, str, str]:
-    return ends(hand.panel(stage))
+    return limit_texts(hand.panel(stage))
 
 
 def picture(hand: Hand) -> bytes:
@@ -119,7 +119,7 @@ def test_limits_change_the_picture_and_its_words(open_pane: Hand, limits: Colour
     before, words_before = picture(open_pane), bar(open_pane, "scores")
     choose(open_pane, pane(open_pane).limits, LIMITS[limits])
     assert picture(open_pane) != before
-    said = [ends(open_pane.panel("scores", head)) for head in (0, 1)]
+    said = [limit_texts(open_pane.panel("scores", head)) for head in (0, 1)]
     if limits is ColourLimits.ROW:
         assert said == 2 * [("−row’s largest", "scores", "row’s largest")] or said == 2 * [
             ("−row's largest", "scores", "row's largest")
@@ -217,7 +217,7 @@ def test_typed_ends_change_the_picture_and_its_words(typed: Hand) -> None:
     assert picture(typed) != before
     for head in (0, 1):
         shown = typed.panel("weights", head)
-        assert ends(shown) == ("0.20", "weights", "0.50")
+        assert limit_texts(shown) == ("0.20", "weights", "0.50")
         counts = np.tri(6, dtype=bool)
         above, below = (shown.values[counts] > 0.5).sum(), (shown.values[counts] < 0.2).sum()
         assert shown.notes == (f"▲ {above} above, ▼ {below} below",)

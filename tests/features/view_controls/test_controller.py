@@ -10,10 +10,10 @@ from PySide6.QtTest import QTest
 
 from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.view_controls.colours_widget import LIMITS, ColoursPane
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
-from visualizer.session.view_options import ColourLimits
-from visualizer.session.zoom import Zoom
+from visualizer.session.colour_options import ColourLimits
+from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -33,14 +33,14 @@ def zoom(hand: Hand) -> Zoom | None:
 def test_of_a_shorter_text_one_looks_closer_at_what_is_seen(hand: Hand) -> None:
     hand.paste_sentence(LONG)
     hand.settle()
-    gaze = hand.window.gaze
-    gaze.zoom_at(6, "weights", 60, 60)
+    view_controller = hand.window.view_controller
+    view_controller.zoom_at(6, "weights", 60, 60)
     hand.settle()
     assert zoom(hand) == Zoom(range(50, 60), range(50, 60))
     hand.paste_sentence(SHORT)
     hand.settle()
     assert zoom(hand) == Zoom(range(10, 20), range(10, 20))
-    gaze.centre(5, 10)
+    view_controller.centre(5, 10)
     hand.settle()
     assert zoom(hand) == Zoom(range(10), range(5, 15))
     hand.press(Qt.Key.Key_Plus)
@@ -51,11 +51,11 @@ def test_of_a_shorter_text_one_looks_closer_at_what_is_seen(hand: Hand) -> None:
 def test_a_pan_of_a_shorter_text_goes_by_a_part_of_what_is_seen(hand: Hand) -> None:
     hand.paste_sentence(LONG)
     hand.settle()
-    hand.window.gaze.zoom_at(3, "weights", 60, 60)
+    hand.window.view_controller.zoom_at(3, "weights", 60, 60)
     hand.paste_sentence(SHORT)
     hand.settle()
     assert zoom(hand) == Zoom(range(20), range(20)) or zoom(hand) is None
-    hand.window.gaze.pan(-1, -1)
+    hand.window.view_controller.pan(-1, -1)
     hand.settle()
     assert zoom(hand) is None
 
@@ -71,10 +71,10 @@ def test_with_a_fold_goes_the_cell_that_is_pinned_in_it(hand: Hand) -> None:
     cell = Cell("weights", (3, 1), HeadAggregate.MEAN)
     hand.click_cell(cell)
     hand.settle()
-    assert hand.window.workspace.screen.panel(PICTURE).cursor.pinned == cell
+    assert hand.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == cell
     hand.press(Qt.Key.Key_M, CONTROL | SHIFT)
     hand.settle()
-    assert hand.window.workspace.screen.panel(PICTURE).cursor.pinned is None
+    assert hand.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
 
 
 # ------------------------------------------------------------------------------ typed ends

@@ -13,13 +13,8 @@ from PySide6.QtWidgets import QApplication, QComboBox
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from tests.support.zoom_gestures import press, roll, seen, turn
 from visualizer.attention.weight_transforms import HeadAggregate
-from visualizer.features.view_controls.model import LOOKS
-from visualizer.features.view_controls.widget import (
-    FOLDS,
-    LAYOUTS,
-    MOST_CHIPS,
-    ViewBar,
-)
+from visualizer.features.view_controls.model import VIEW_CONTROLS
+from visualizer.features.view_controls.widget import FOLDS, LAYOUTS, MOST_CHIPS, ViewBar
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
@@ -142,7 +137,7 @@ def test_the_list_says_what_is_seen_while_a_step_is_played(three: Hand) -> None:
     three.key(Qt.Key.Key_Space)
     three.settle()
     choose(three, bar(three).box, "One stage, all heads")
-    layout = three.window.workspace.screen.panel(LOOKS).layout
+    layout = three.window.workspace.screen.panel(VIEW_CONTROLS).layout
     assert bar(three).box.currentText() == LAYOUTS[layout]
 
 
@@ -201,7 +196,7 @@ def test_a_double_click_holds_on_to_the_cell_that_is_pinned_there(three: Hand) -
         assert heads(three) == [1]
         assert three.window.workspace.view.pinned == (cell if kept else None)
         double_click(three, 1)
-        three.window.pointer.let_go()
+        three.window.cell_selection_controller.let_go()
 
 
 def test_with_a_hidden_head_goes_the_cell_that_is_pinned_there(three: Hand) -> None:
@@ -225,7 +220,9 @@ def test_the_next_head_is_the_one_after_that_alone_whatever_is_pinned(three: Han
     press(three, Qt.Key.Key_N, BOTH)
     press(three, Qt.Key.Key_N, BOTH)
     assert heads(three) == [1]
-    three.window.pointer.follow(Cell("weights", (0, 1, 1)))  # as a link leads there
+    three.window.cell_selection_controller.follow(
+        Cell("weights", (0, 1, 1))
+    )  # as a link leads there
     three.settle()
     assert heads(three) == [0, 1]
     press(three, Qt.Key.Key_N, BOTH)
@@ -296,7 +293,7 @@ def test_a_fold_has_a_row_while_its_button_is_down(three: Hand, by: HeadAggregat
 @pytest.mark.parametrize("key", [Qt.Key.Key_M, Qt.Key.Key_H])
 def test_with_a_fold_goes_the_cell_that_is_pinned_there(three: Hand, key: Qt.Key) -> None:
     press(three, Qt.Key.Key_M, BOTH)
-    three.window.pointer.follow(Cell("weights", (3, 2), HeadAggregate.MEAN))
+    three.window.cell_selection_controller.follow(Cell("weights", (3, 2), HeadAggregate.MEAN))
     three.settle()
     press(three, Qt.Key.Key_X, BOTH)
     assert three.window.workspace.view.pinned == Cell("weights", (3, 2), HeadAggregate.MEAN)

@@ -12,7 +12,7 @@ from tests.support.window_input import CONTROL, SHIFT
 from tests.support.zoom_gestures import NOTCH, pinch, press, pull, roll, seen, turn, under
 from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.session.cell_address import Cell
-from visualizer.session.zoom import Zoom
+from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -363,7 +363,7 @@ def test_one_token_cannot_be_looked_at_closer(hand: Hand) -> None:
 def test_a_link_leads_out_of_what_is_seen(hand: Hand) -> None:
     write(hand, FORTY)
     turn(hand, hand.point(Cell("weights", (0, 30, 20))), 6)
-    hand.window.pointer.follow(Cell("scores", (1, 2, 1)))
+    hand.window.cell_selection_controller.follow(Cell("scores", (1, 2, 1)))
     hand.settle()
     zoom = seen(hand)
     assert zoom
@@ -437,7 +437,7 @@ def test_with_any_pane_open_they_can_be_pinned_and_played(folded: Hand, pane: Qt
     folded.settle()
     QApplication.processEvents()
     cell = Cell("weights", (3, 2), HeadAggregate.MEAN)
-    folded.window.pointer.follow(cell)
+    folded.window.cell_selection_controller.follow(cell)
     folded.settle()
     QApplication.processEvents()
     assert view(folded).pinned == cell

@@ -9,29 +9,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.probe_readings import a_reading
+from tests.support.probe_results import a_reading
+from visualizer.lab.attention_view.cell_pointer import (
+    LabCellPointer,
+    cell_index_of,
+    cell_sentence,
+    strongest_cell,
+)
 from visualizer.lab.attention_view.model import (
     NO_ATTENTION,
     SEES_THE_FUTURE,
     LabAttentionPanel,
-    LabCellPointer,
     board_of,
-    place_of,
     present_attention,
-    sentence,
-    strongest,
 )
-from visualizer.lab.attention_view.probe_reading import ProbeReading
+from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.language.training_settings import ModelKind
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.session.cell_address import Cell
-from visualizer.session.view_options import ColourLimits, ColourOptions
+from visualizer.session.colour_options import ColourLimits, ColourOptions
 
 KNOWN = np.array([[0.1, 0.25], [0.938, 0.5]])
 
 
 def shown(
-    reading: ProbeReading | None, model: ModelKind = ModelKind.TRANSFORMER, **also: object
+    reading: ProbeResult | None, model: ModelKind = ModelKind.TRANSFORMER, **also: object
 ) -> LabAttentionPanel:
     return present_attention(reading, model, LabCellPointer(), **also)  # type: ignore[arg-type]
 
@@ -43,7 +45,7 @@ def test_a_reading_is_what_the_message_says() -> None:
     arrays = {"weights": made.weights, "logits": made.logits, "attending": made.attending}
     sent = Message("read", {"id": 1, "step": 70, "tokens": list(made.tokens), "cut": 4}, arrays)
     (message,) = MessageUnpacker().feed(sent.pack())
-    read = ProbeReading.of(message)
+    read = ProbeResult.of(message)
     assert (read.step, read.tokens, read.cut, read.layers, read.heads) == (
         70, made.tokens, 4, 2, 3,
     )  # fmt: skip
@@ -153,7 +155,7 @@ def test_pooled_cells_are_the_largest_of_their_blocks(tokens: int, room: int) ->
             part = own[row * block : (row + 1) * block, column * block : (column + 1) * block]
             assert value == part.max()
             cell = Cell("layer 1", (panel.head or 0, row * block, column * block))
-            query, key = strongest(reading, board, cell).place[-2:]
+            query, key = strongest_cell(reading, board, cell).place[-2:]
             assert own[query, key] == value
             assert panel.forbidden is not None
             assert panel.forbidden[row, column] == (column > row)
@@ -170,7 +172,7 @@ def test_walking_stays_on_the_board_and_reaches_the_next_layer(
     for down, right in data.draw(st.lists(steps, max_size=30)):
         pointing = pointing.walk(board, down, right)
         assert pointing.pinned is not None
-        assert place_of(board, pointing.pinned) is not None
+        assert cell_index_of(board, pointing.pinned) is not None
     last = LabCellPointer(pinned=Cell("layer 1", (0, tokens - 1, 0))).walk(board, 1, 0).pinned
     expected = Cell("layer 2", (0, 0, 0)) if layers > 1 else Cell("layer 1", (0, tokens - 1, 0))
     assert last == expected
@@ -195,7 +197,7 @@ def test_a_cell_in_words(cell: Cell, said: str) -> None:
     weights[1, 0, 4, 1] = 0.93
     words = ("t", "o", " ", "a", "b", "c", "d", "e")
     reading = replace(reading, weights=weights, tokens=words)
-    assert sentence(reading, board_of(reading, ModelKind.TRANSFORMER), cell) == said
+    assert cell_sentence(reading, board_of(reading, ModelKind.TRANSFORMER), cell) == said
 
 
 def test_weights_that_are_no_numbers_are_said() -> None:

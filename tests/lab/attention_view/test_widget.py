@@ -9,10 +9,11 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
-from tests.support.probe_readings import a_reading
-from visualizer.heatmap import paint as heatmap_paint
+from tests.support.probe_results import a_reading
+from visualizer.heatmap import panel_paint
 from visualizer.lab.attention_view import widget as attention_view_widget
-from visualizer.lab.attention_view.model import LabAttentionPanel, LabCellPointer, present_attention
+from visualizer.lab.attention_view.cell_pointer import LabCellPointer
+from visualizer.lab.attention_view.model import LabAttentionPanel, present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.lab.conftest import Show
     from visualizer.heatmap.layout import PanelSlot
-    from visualizer.lab.attention_view.probe_reading import ProbeReading
+    from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.widgets.theme import Theme
 
 LEFT = Qt.MouseButton.LeftButton
@@ -33,9 +34,9 @@ class Looked:
     """A view with who keeps what is pointed at, as the lab does."""
 
     def __init__(
-        self, reading: ProbeReading, show: Show, size: tuple[int, int] = (1000, 700)
+        self, reading: ProbeResult, show: Show, size: tuple[int, int] = (1000, 700)
     ) -> None:
-        self.view, self.reading, self.pointing = LabAttentionView(), reading, LabCellPointer()
+        self.view, self.result, self.pointing = LabAttentionView(), reading, LabCellPointer()
         self.panel: LabAttentionPanel | None = None
         self.opened: list[tuple[int, int]] = []
         self.view.cellHovered.connect(lambda cell: self.keep(self.pointing.hover(cell)))
@@ -50,7 +51,7 @@ class Looked:
     def keep(self, pointing: LabCellPointer) -> None:
         self.pointing = pointing
         self.panel = present_attention(
-            self.reading, ModelKind.TRANSFORMER, pointing, before=self.panel
+            self.result, ModelKind.TRANSFORMER, pointing, before=self.panel
         )
         self.view.show_attention(self.panel, LIGHT)
 
@@ -113,7 +114,7 @@ def test_where_the_keys_lead_is_said(looked: Looked, monkeypatch: pytest.MonkeyP
     board.setFocus(Qt.FocusReason.TabFocusReason)
     looked.press(Qt.Key.Key_Down)
     looked.press(Qt.Key.Key_Down)
-    looked.reading = a_reading(2, 2, 6, seed=9)
+    looked.result = a_reading(2, 2, 6, seed=9)
     looked.keep(looked.pointing)  # what changes by itself is not said
     assert [words.split(" ")[-5:] for words in said] == [
         ["(1),", "layer", "1", "head", "1"],
@@ -126,7 +127,7 @@ def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:
     low, high = (a_reading(attending=np.full((2, 2), score)) for score in (0.004, 1.0))
     looked = Looked(low, show)
     cell = Cell("layer 2", (1, 4, 2))
-    before, looked.reading = looked.at(cell), high
+    before, looked.result = looked.at(cell), high
     looked.keep(LabCellPointer())
     assert looked.at(cell) == before
 
@@ -160,7 +161,7 @@ def test_labels_are_written_once_while_numbers_change(
     def count(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
         written.append((slot.heatmap.layer, slot.heatmap.head))
 
-    monkeypatch.setattr(heatmap_paint, "paint_frame", count)
+    monkeypatch.setattr(panel_paint, "paint_frame", count)
     view = LabAttentionView()
     show(view, (1400, 900))
     for seed in range(3):

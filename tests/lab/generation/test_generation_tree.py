@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from visualizer.lab.generation.model import ROOT, GenerationTree, begun, present_story
+from visualizer.lab.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
+from visualizer.lab.generation.model import present_generation
 
 LETTERS = ("a", "b", "c", "d")
 EVEN = np.full(4, 0.25)
@@ -20,71 +21,71 @@ class Telling(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.story = begun(("x", "y"), seed=3)
+        self.tree = new_generation_tree(("x", "y"), seed=3)
         self.here = ""
         self.tried: list[str] = []
         self.before: list[GenerationTree] = []
 
-    def told(self, story: GenerationTree, here: str) -> None:
-        self.before.append(self.story)
-        self.story, self.here = story, here
+    def told(self, tree: GenerationTree, here: str) -> None:
+        self.before.append(self.tree)
+        self.tree, self.here = tree, here
         if here and here not in self.tried:
             self.tried.append(here)
 
     @rule(token=TOKENS)
     def pick(self, token: int) -> None:
-        self.told(self.story.picked(token, LETTERS[token], 0.25), self.here + LETTERS[token])
+        self.told(self.tree.picked(token, LETTERS[token], 0.25), self.here + LETTERS[token])
 
     @rule(left_out=TOKENS)
     def draw(self, left_out: int) -> None:
         chances = EVEN.copy()
         chances[left_out] = 0
-        story = self.story.drawn(chances, LETTERS, EVEN)
-        assert story.tokens[-1] != LETTERS[left_out]
-        assert story == self.story.drawn(chances, LETTERS, EVEN)
-        self.told(story, self.here + story.tokens[-1])
+        tree = self.tree.drawn(chances, LETTERS, EVEN)
+        assert tree.tokens[-1] != LETTERS[left_out]
+        assert tree == self.tree.drawn(chances, LETTERS, EVEN)
+        self.told(tree, self.here + tree.tokens[-1])
 
     @rule()
     def step_back(self) -> None:
-        self.told(self.story.stepped_back(), self.here[:-1])
+        self.told(self.tree.stepped_back(), self.here[:-1])
 
     @rule()
     def step_on(self) -> None:
         following = [text for text in self.tried if text[:-1] == self.here and text]
-        self.told(self.story.stepped_on(), following[-1] if following else self.here)
+        self.told(self.tree.stepped_on(), following[-1] if following else self.here)
 
     @precondition(lambda self: self.here)
     @rule(by=st.integers(-3, 3))
     def turn(self, by: int) -> None:
         beside = [text for text in self.tried if text[:-1] == self.here[:-1]]
         there = beside[(beside.index(self.here) + by) % len(beside)]
-        self.told(self.story.turned(by), there)
+        self.told(self.tree.turned(by), there)
 
     @precondition(lambda self: self.tried)
     @rule(data=st.data())
     def go(self, data: st.DataObject) -> None:
         node = data.draw(st.integers(ROOT, len(self.tried) - 1))
-        self.told(self.story.gone_to(node), "" if node == ROOT else self.tried[node])
+        self.told(self.tree.gone_to(node), "" if node == ROOT else self.tried[node])
 
     @invariant()
     def the_text_is_where_one_is(self) -> None:
-        assert "".join(self.story.tokens) == "xy" + self.here
-        assert len(self.story.path) == len(self.here)
+        assert "".join(self.tree.tokens) == "xy" + self.here
+        assert len(self.tree.path) == len(self.here)
 
     @invariant()
     def nothing_is_lost(self) -> None:
         for at, text in enumerate(self.tried):
-            assert "".join(self.story.gone_to(at).tokens) == "xy" + text
-        assert len(self.story.nodes) == len(self.tried)
+            assert "".join(self.tree.gone_to(at).tokens) == "xy" + text
+        assert len(self.tree.nodes) == len(self.tried)
 
     @invariant()
     def old_stories_are_as_they_were(self) -> None:
         for old in self.before:
-            assert self.story.nodes[: len(old.nodes)] == old.nodes
+            assert self.tree.nodes[: len(old.nodes)] == old.nodes
 
     @invariant()
     def chips_are_the_text_and_what_is_ahead(self) -> None:
-        panel = present_story(self.story)
+        panel = present_generation(self.tree)
         labels = "".join(chip.label for chip in panel.chips if not chip.is_ahead)
         assert labels == "xy" + self.here
         assert [chip.is_here for chip in panel.chips if chip.is_here] == [True]
@@ -106,45 +107,45 @@ TestTelling = Telling.TestCase
 def test_a_seed_tells_the_same_story(seed: int, count: int) -> None:
     stories = []
     for _ in range(2):
-        story = begun(("x",), seed)
+        tree = new_generation_tree(("x",), seed)
         for _ in range(count):
-            story = story.drawn(EVEN, LETTERS, EVEN)
-        stories.append(story)
+            tree = tree.drawn(EVEN, LETTERS, EVEN)
+        stories.append(tree)
     assert stories[0] == stories[1]
     assert stories[0].reseeded(seed).draws == 0
 
 
 def test_one_can_draw_again_in_the_same_place() -> None:
-    story = begun(("x",), 5)
+    tree = new_generation_tree(("x",), 5)
     found = set()
     for _ in range(60):
-        story = story.drawn(EVEN, LETTERS, EVEN)
-        found.add(story.tokens[-1])
-        story = story.stepped_back()
+        tree = tree.drawn(EVEN, LETTERS, EVEN)
+        found.add(tree.tokens[-1])
+        tree = tree.stepped_back()
     assert found == set(LETTERS)
-    assert len(story.nodes) == 4
+    assert len(tree.nodes) == 4
 
 
 def test_a_token_in_words() -> None:
-    story = begun(("x",)).picked(0, "a", 0.5).stepped_back()
-    story = story.drawn(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
-    words = [chip.words for chip in present_story(story).chips]
+    tree = new_generation_tree(("x",)).picked(0, "a", 0.5).stepped_back()
+    tree = tree.drawn(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
+    words = [chip.words for chip in present_generation(tree).chips]
     assert words == [
         "“x”, of the text that is continued",
         "“b”, drawn at 25 %, branch 2 of 2 tried here",
     ]
-    assert present_story(story.stepped_back()).chips[-1].words.endswith(", ahead")
+    assert present_generation(tree.stepped_back()).chips[-1].words.endswith(", ahead")
 
 
 @pytest.mark.parametrize("length", [32, 33, 780])
 def test_of_a_long_text_what_is_read_is_shown(length: int) -> None:
-    panel = present_story(begun(("a",) * length), block=32)
+    panel = present_generation(new_generation_tree(("a",) * length), block=32)
     assert len(panel.chips) == 32
     assert panel.said == "0 tokens added"  # how many are left out is said of what is read
 
 
 @pytest.mark.parametrize("node", [-2, 5])
 def test_one_goes_nowhere_that_is_not_there(node: int) -> None:
-    story = begun(("x",)).picked(0, "a", 0.5)
-    assert story.gone_to(node) is story
-    assert begun(()).turned() == begun(())
+    tree = new_generation_tree(("x",)).picked(0, "a", 0.5)
+    assert tree.gone_to(node) is tree
+    assert new_generation_tree(()).turned() == new_generation_tree(())

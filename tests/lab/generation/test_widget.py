@@ -11,7 +11,8 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
 from visualizer.heatmap import colour_table
-from visualizer.lab.generation.model import ROOT, GenerationTree, begun, present_story
+from visualizer.lab.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
+from visualizer.lab.generation.model import present_generation
 from visualizer.lab.generation.widget import GenerationPane
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -27,25 +28,29 @@ class Told:
     """A pane with who keeps the story."""
 
     def __init__(self, show: Show) -> None:
-        self.pane, self.story, self.is_running = GenerationPane(), begun(tuple("once"), 1), False
+        self.pane, self.tree, self.is_running = (
+            GenerationPane(),
+            new_generation_tree(tuple("once"), 1),
+            False,
+        )
         pane = self.pane
-        pane.sampleWanted.connect(lambda: self.keep(self.story.drawn(EVEN, LETTERS, EVEN)))
-        pane.steppedBack.connect(lambda: self.keep(self.story.stepped_back()))
-        pane.steppedOn.connect(lambda: self.keep(self.story.stepped_on()))
-        pane.turned.connect(lambda by: self.keep(self.story.turned(by)))
-        pane.nodeChosen.connect(lambda node: self.keep(self.story.gone_to(node)))
-        pane.seedChosen.connect(lambda seed: self.keep(self.story.reseeded(seed)))
+        pane.sampleWanted.connect(lambda: self.keep(self.tree.drawn(EVEN, LETTERS, EVEN)))
+        pane.steppedBack.connect(lambda: self.keep(self.tree.stepped_back()))
+        pane.steppedOn.connect(lambda: self.keep(self.tree.stepped_on()))
+        pane.turned.connect(lambda by: self.keep(self.tree.turned(by)))
+        pane.nodeChosen.connect(lambda node: self.keep(self.tree.gone_to(node)))
+        pane.seedChosen.connect(lambda seed: self.keep(self.tree.reseeded(seed)))
         pane.runWanted.connect(self.run)
         show(pane, (600, 240))
-        self.keep(self.story)
+        self.keep(self.tree)
 
-    def keep(self, story: GenerationTree, theme: Theme = LIGHT) -> None:
-        self.story = story
-        self.pane.show_story(present_story(story, self.is_running), theme)
+    def keep(self, tree: GenerationTree, theme: Theme = LIGHT) -> None:
+        self.tree = tree
+        self.pane.show_generation(present_generation(tree, self.is_running), theme)
 
     def run(self, is_running: bool) -> None:
         self.is_running = is_running
-        self.keep(self.story)
+        self.keep(self.tree)
 
     def press(self, *keys: Qt.Key) -> None:
         for key in keys:
@@ -64,32 +69,32 @@ def told(show: Show) -> Told:
 def test_buttons_draw_and_step(told: Told) -> None:
     for _ in range(3):
         QTest.mouseClick(told.pane.sample, LEFT)
-    whole = told.story.tokens
+    whole = told.tree.tokens
     assert len(whole) == 7
     QTest.mouseClick(told.pane.back, LEFT)
-    assert "".join(told.story.tokens) == "".join(whole)[:-1]
+    assert "".join(told.tree.tokens) == "".join(whole)[:-1]
     QTest.mouseClick(told.pane.on, LEFT)
-    assert told.story.tokens == whole
+    assert told.tree.tokens == whole
     assert not told.pane.on.isEnabled()
     assert told.pane.said.text() == "3 tokens added"
 
 
 def test_keys_do_the_same(told: Told) -> None:
     told.press(Qt.Key.Key_Return, Qt.Key.Key_Space)
-    whole = told.story.tokens
+    whole = told.tree.tokens
     assert len(whole) == 6
     told.press(Qt.Key.Key_Left, Qt.Key.Key_Backspace, Qt.Key.Key_Left)
-    assert told.story.at == ROOT
+    assert told.tree.at == ROOT
     told.press(Qt.Key.Key_Right, Qt.Key.Key_Right)
-    assert told.story.tokens == whole
+    assert told.tree.tokens == whole
 
 
 def test_one_goes_another_way_and_back(told: Told) -> None:
-    told.keep(told.story.picked(0, "a", 0.5).stepped_back().picked(1, "b", 0.25))
+    told.keep(told.tree.picked(0, "a", 0.5).stepped_back().picked(1, "b", 0.25))
     QTest.mouseClick(told.pane.turn, LEFT)
-    assert told.story.tokens[-1] == "a"
+    assert told.tree.tokens[-1] == "a"
     told.press(Qt.Key.Key_Up)
-    assert told.story.tokens[-1] == "b"
+    assert told.tree.tokens[-1] == "b"
     told.press(Qt.Key.Key_Left)
     assert not told.pane.turn.isEnabled()
 
@@ -97,11 +102,11 @@ def test_one_goes_another_way_and_back(told: Told) -> None:
 def test_a_click_on_a_chip_goes_there(told: Told) -> None:
     told.press(Qt.Key.Key_Return, Qt.Key.Key_Return, Qt.Key.Key_Return)
     told.click_chip(4)
-    assert len(told.story.path) == 1
+    assert len(told.tree.path) == 1
     told.click_chip(6)
-    assert len(told.story.path) == 3
+    assert len(told.tree.path) == 3
     told.click_chip(0)
-    assert told.story.at == ROOT
+    assert told.tree.at == ROOT
 
 
 def test_it_runs_until_it_is_stopped(told: Told) -> None:
@@ -116,12 +121,12 @@ def test_it_runs_until_it_is_stopped(told: Told) -> None:
 def test_a_seed_is_typed(told: Told) -> None:
     told.pane.seed.selectAll()
     QTest.keyClicks(told.pane.seed, "42")
-    assert told.story.seed == 42
+    assert told.tree.seed == 42
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> None:
-    told.keep(told.story.picked(0, "a", 0.0).picked(1, "b", 1.0), theme)
+    told.keep(told.tree.picked(0, "a", 0.0).picked(1, "b", 1.0), theme)
     image = told.pane.strip.viewport().grab().toImage()
     table = colour_table.table("viridis", theme)
     for chip, entry in ((4, 0), (5, colour_table.LARGEST)):
@@ -132,11 +137,11 @@ def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> N
 
 def test_what_is_far_down_is_scrolled_to(told: Told) -> None:
     for _ in range(200):
-        told.story = told.story.drawn(EVEN, LETTERS, EVEN)
-    told.keep(told.story)
+        told.tree = told.tree.drawn(EVEN, LETTERS, EVEN)
+    told.keep(told.tree)
     last = told.pane.strip.box(203)
     assert told.pane.strip.viewport().rect().contains(last.center().toPoint())
     told.click_chip(203)
-    assert len(told.story.path) == 200
+    assert len(told.tree.path) == 200
     said = told.pane.strip.property("value told")
     assert said.endswith("drawn at 12 %")

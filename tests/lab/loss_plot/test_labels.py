@@ -14,8 +14,9 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QAction
 
 from tests.lab.loss_plot.test_widget import colours, losses
+from visualizer.lab.loss_plot.axis_ticks import AxisScale
 from visualizer.lab.loss_plot.label_layout import breaks_of, references_of
-from visualizer.lab.loss_plot.model import AxisScale, LossCurve, LossPlot, PlotLook, ReferenceLoss
+from visualizer.lab.loss_plot.model import LossCurve, LossPlot, PlotOptions, ReferenceLoss
 from visualizer.lab.loss_plot.present_plot import present_plot
 from visualizer.lab.loss_plot.widget import PlotPane
 from visualizer.lab.training.losses import Losses
@@ -39,7 +40,7 @@ def broken(at: int, count: int = 200) -> Losses:
 
 def plotted(run: Losses, to_beat: list[float], scale: AxisScale) -> LossPlot:
     references = [ReferenceLoss(f"guess {at}", loss) for at, loss in enumerate(to_beat)]
-    return present_plot([LossCurve("run", run)], PlotLook(0.9, scale), references)
+    return present_plot([LossCurve("run", run)], PlotOptions(0.9, scale), references)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -89,6 +90,6 @@ def test_what_the_plot_leaves_out_is_said_once_under_it(
     qtbot.waitExposed(pane)
     plot = replace(plotted(broken(190), [3.3], AxisScale.LINEAR), breaks=())
     (notice,) = plot.notices
-    pane.show_plot(plot, PlotLook(), LIGHT)
+    pane.show_plot(plot, PlotOptions(), LIGHT)
     assert pane.notices.text() == notice
     assert LIGHT.warning not in colours(pane.view.grab().toImage())

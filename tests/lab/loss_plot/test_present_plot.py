@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
+from visualizer.lab.loss_plot.axis_ticks import AxisScale
 from visualizer.lab.loss_plot.model import (
     MESSAGE,
-    AxisScale,
     LossCurve,
     LossLine,
     LossLineRole,
     LossPlot,
-    PlotLook,
+    PlotOptions,
     ReferenceLoss,
 )
 from visualizer.lab.loss_plot.present_plot import nearest, present_plot, read_at
@@ -27,9 +27,13 @@ STEPS = np.arange(1, 11)
 TEN = Losses.of(STEPS, 4 - STEPS / 5, np.full(10, 1e-3), [0, 5, 10], [4.1, 3.0, 2.2])
 
 
-def plot_of(*losses: Losses, look: PlotLook | None = None, stand: int | None = None) -> LossPlot:
+def plot_of(
+    *losses: Losses, options: PlotOptions | None = None, shown_step: int | None = None
+) -> LossPlot:
     curves = [LossCurve(f"run {at}", one, at) for at, one in enumerate(losses, start=1)]
-    return present_plot(curves, look or PlotLook(), (FREQUENCY, BIGRAM), stand, (0, 5, 10))
+    return present_plot(
+        curves, options or PlotOptions(), (FREQUENCY, BIGRAM), shown_step, (0, 5, 10)
+    )
 
 
 def line(plot: LossPlot, role: LossLineRole, name: str = "") -> LossLine:
@@ -63,7 +67,7 @@ def test_lines_of_one_run() -> None:
 
 
 def test_without_smoothing_each_step_is_the_line() -> None:
-    plot = plot_of(TEN, look=PlotLook(smoothing=0))
+    plot = plot_of(TEN, options=PlotOptions(smoothing=0))
     assert [each.role for each in plot.lines] == [LossLineRole.TRAINING, LossLineRole.VALIDATION]
     assert line(plot, LossLineRole.TRAINING).values.tolist() == TEN.training.tolist()
     assert plot.keys[0].words == "training"
@@ -95,7 +99,7 @@ def test_axes_have_room_for_all() -> None:
 )
 def test_axes_of_odd_losses_have_a_length(scale: AxisScale, values: list[float]) -> None:
     losses = Losses.of(range(1, len(values) + 1), values, np.ones(len(values)))
-    plot = present_plot([LossCurve("", losses)], PlotLook(losses=scale, steps=scale))
+    plot = present_plot([LossCurve("", losses)], PlotOptions(losses=scale, steps=scale))
     for axis in (plot.x, plot.y):
         assert axis.low < axis.high
         assert axis.low > 0 or scale is AxisScale.LINEAR
@@ -115,7 +119,7 @@ def test_a_divergence_does_not_flatten_what_was_before() -> None:
     assert [(one.step, one.words) for one in plot.breaks] == [(8, "no number at step 8")]
     for said in ("The loss is no number at step 8.", *plot.notices):
         assert said in plot.told
-    on_log = plot_of(diverged(), look=PlotLook(losses=AxisScale.LOG))
+    on_log = plot_of(diverged(), options=PlotOptions(losses=AxisScale.LOG))
     assert on_log.y.high > 1e9
     assert on_log.notices == ()
 
@@ -151,18 +155,18 @@ def test_all_of_it_is_told() -> None:
     assert told.startswith("Step 10: ")
     assert "Least validation: 2.200 at step 10." in told
     assert "Below bigram counts, 2.500." in told
-    early = plot_of(Losses.of([1], [3.0], [0.1]), stand=1).told
+    early = plot_of(Losses.of([1], [3.0], [0.1]), shown_step=1).told
     assert "Not below bigram counts, 2.500." in early
     assert "Below guessing by frequency, 3.300." in early
-    assert plot_of(TEN, stand=5).told.startswith("Step 5: validation 3.000, ")
+    assert plot_of(TEN, shown_step=5).told.startswith("Step 5: validation 3.000, ")
 
 
 def test_what_was_smoothed_is_smoothed_further() -> None:
     before = plot_of(TEN)
     longer = TEN.extended([11], [1.0], [1e-3])
     curves = [LossCurve("run 1", longer, 1)]
-    plot = present_plot(curves, PlotLook(), before=before)
-    anew = present_plot(curves, PlotLook())
+    plot = present_plot(curves, PlotOptions(), before=before)
+    anew = present_plot(curves, PlotOptions())
     found, wanted = (line(one, LossLineRole.TRAINING).values for one in (plot, anew))
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
     assert np.shares_memory(found, plot.smoothed[0].values)

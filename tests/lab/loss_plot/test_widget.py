@@ -22,14 +22,8 @@ from PySide6.QtWidgets import QApplication, QLabel
 
 from tests.support.accessible_text import heard
 from tests.support.window_input import LEFT
-from visualizer.lab.loss_plot.model import (
-    MESSAGE,
-    AxisScale,
-    LossCurve,
-    LossPlot,
-    PlotLook,
-    ReferenceLoss,
-)
+from visualizer.lab.loss_plot.axis_ticks import AxisScale
+from visualizer.lab.loss_plot.model import MESSAGE, LossCurve, LossPlot, PlotOptions, ReferenceLoss
 from visualizer.lab.loss_plot.present_plot import present_plot
 from visualizer.lab.loss_plot.widget import KEYS, LossPlotView
 from visualizer.lab.training.losses import Losses
@@ -58,12 +52,12 @@ def losses(count: int = 1000) -> Losses:
 
 def plot_of(
     *runs: Losses,
-    stand: int | None = None,
+    shown_step: int | None = None,
     stops: tuple[int, ...] = STOPS,
-    look: PlotLook | None = None,
+    options: PlotOptions | None = None,
 ) -> LossPlot:
     curves = [LossCurve(f"run {at}", one, at) for at, one in enumerate(runs)]
-    return present_plot(curves, look or PlotLook(), REFERENCES, stand, stops)
+    return present_plot(curves, options or PlotOptions(), REFERENCES, shown_step, stops)
 
 
 class Reader:
@@ -85,7 +79,7 @@ class Reader:
 
     def pick(self, step: int | None) -> None:
         self.picked.append(step)
-        self.view.show_plot(plot_of(losses(), stand=step), LIGHT)
+        self.view.show_plot(plot_of(losses(), shown_step=step), LIGHT)
 
     def let_go(self) -> None:
         self.pick(None)
@@ -183,7 +177,7 @@ def test_where_no_steps_are_kept_any_can_be_picked(application: QApplication, qt
     reader = Reader(qtbot, plot_of(losses(), stops=()))
     reader.press(337)
     assert reader.picked[-1] == pytest.approx(337, abs=3)
-    other = Reader(qtbot, plot_of(losses(), stops=(), stand=500))
+    other = Reader(qtbot, plot_of(losses(), stops=(), shown_step=500))
     assert other.key(Qt.Key.Key_Right) == 510
 
 
@@ -233,7 +227,7 @@ def test_what_keys_lead_to_is_said_and_what_the_pointer_does_is_not(
 def test_lines_have_their_colours_on_the_themes_paper(
     application: QApplication, qtbot: QtBot, theme: Theme
 ) -> None:
-    reader = Reader(qtbot, plot_of(losses(), losses(500), stand=300), theme)
+    reader = Reader(qtbot, plot_of(losses(), losses(500), shown_step=300), theme)
     seen = colours(reader.picture())
     assert {theme.paper, theme.ink, theme.quiet, theme.accent} <= seen
     assert {head_colour(0, theme), head_colour(1, theme)} <= seen
@@ -245,7 +239,7 @@ def test_lines_have_their_colours_on_the_themes_paper(
 def test_any_number_of_points_is_drawn_in_any_size(
     application: QApplication, qtbot: QtBot, count: int, scale: AxisScale, size: tuple[int, int]
 ) -> None:
-    plot = plot_of(losses(count), look=PlotLook(losses=scale, steps=scale))
+    plot = plot_of(losses(count), options=PlotOptions(losses=scale, steps=scale))
     reader = Reader(qtbot, plot)
     reader.view.setFixedSize(*size)
     assert head_colour(0, LIGHT) in colours(reader.picture()) or size[0] < 640
@@ -256,7 +250,7 @@ def test_any_number_of_points_is_drawn_in_any_size(
 
 def test_lines_stand_where_their_losses_are(application: QApplication, qtbot: QtBot) -> None:
     run = losses(100)
-    plot = plot_of(run, look=PlotLook(smoothing=0, losses=AxisScale.LOG, steps=AxisScale.LOG))
+    plot = plot_of(run, options=PlotOptions(smoothing=0, losses=AxisScale.LOG, steps=AxisScale.LOG))
     chart = Reader(qtbot, plot).view.chart
     assert chart
     for drawn, line in zip(chart.lines, plot.lines, strict=True):
@@ -269,7 +263,7 @@ def divergent(scale: AxisScale) -> LossPlot:
     values = held.training.copy()
     values[60:] = np.append(np.logspace(0, 300, 30), [np.nan, np.inf] * 5)
     run = Losses.of(held.steps, values, held.rates, [0, 100], [4.0, np.nan])
-    return plot_of(run, look=PlotLook(losses=scale))
+    return plot_of(run, options=PlotOptions(losses=scale))
 
 
 @pytest.mark.parametrize("scale", AxisScale)
@@ -294,7 +288,7 @@ def test_a_spike_is_seen_however_many_steps_there_are(
     values = np.full(200_000, 3.0)
     values[140_000] = 6.0
     steps = np.arange(1, 200_001)
-    plot = plot_of(Losses.of(steps, values, steps), look=PlotLook(smoothing=0), stops=())
+    plot = plot_of(Losses.of(steps, values, steps), options=PlotOptions(smoothing=0), stops=())
     reader = Reader(qtbot, plot)
     image = reader.picture()
     x = round(reader.view.place_of(140_000).x())
@@ -345,7 +339,7 @@ def seen_words(reader: Reader) -> str:
 
 def test_names_of_runs_are_words_and_no_markup(application: QApplication, qtbot: QtBot) -> None:
     curves = [LossCurve("<b>x</b> & <img src=y>", losses()), LossCurve("other", losses(500), 1)]
-    reader = Reader(qtbot, present_plot(curves, PlotLook()))
+    reader = Reader(qtbot, present_plot(curves, PlotOptions()))
     assert "<b>x</b> & <img src=y>" in seen_words(reader)
     reader.move(500)
     pointed = reader.view.chart and reader.view.chart.told

@@ -10,12 +10,12 @@ import pytest
 from visualizer.errors import InputError
 from visualizer.lab.runs.run_store import (
     delete,
-    fresh,
     keep_probe,
-    kept,
     kept_probe,
     losses_of,
     renamed,
+    stored_runs,
+    unused_folder,
 )
 from visualizer.lab.settings.model import put, sample_of
 from visualizer.language.corpora.corpus import load
@@ -36,21 +36,21 @@ def test_runs_are_listed_newest_first_and_nothing_else(tmp_path: Path) -> None:
     a_run(tmp_path / "old", 1_000)
     a_run(tmp_path / "new", 2_000)
     (tmp_path / "no run").mkdir()
-    assert [run.name for run in kept(tmp_path)] == ["new", "old"]
-    assert kept(tmp_path / "nowhere") == ()
+    assert [run.name for run in stored_runs(tmp_path)] == ["new", "old"]
+    assert stored_runs(tmp_path / "nowhere") == ()
 
 
 def test_a_new_run_gets_a_name_of_its_own(tmp_path: Path) -> None:
-    first = fresh(tmp_path, TrainingSettings())
+    first = unused_folder(tmp_path, TrainingSettings())
     assert first.name == "repeat-attention-only-1"
     a_run(first)
-    assert fresh(tmp_path, TrainingSettings()).name == "repeat-attention-only-2"
+    assert unused_folder(tmp_path, TrainingSettings()).name == "repeat-attention-only-2"
 
 
 def test_a_run_is_renamed(tmp_path: Path) -> None:
     folder = renamed(a_run(tmp_path / "old"), " two words ")
     assert folder == tmp_path / "two words"
-    assert [run.name for run in kept(tmp_path)] == ["two words"]
+    assert [run.name for run in stored_runs(tmp_path)] == ["two words"]
     assert renamed(folder, "two words") == folder
 
 
@@ -60,12 +60,12 @@ def test_names_that_cannot_be_are_refused(tmp_path: Path, name: str) -> None:
     folder = a_run(tmp_path / "run")
     with pytest.raises(InputError):
         renamed(folder, name)
-    assert len(kept(tmp_path)) == 2
+    assert len(stored_runs(tmp_path)) == 2
 
 
 def test_only_runs_are_deleted(tmp_path: Path) -> None:
     delete(a_run(tmp_path / "run"))
-    assert kept(tmp_path) == ()
+    assert stored_runs(tmp_path) == ()
     own = tmp_path / "photographs"
     own.mkdir()
     with pytest.raises(InputError, match="no run"):

@@ -50,7 +50,7 @@ def outside(tmp_path: Path) -> Path:
 
 def see(student: Student, folder: Path) -> None:
     student.window.open_run(folder)
-    student.until(lambda: student.window.puller.reading is not None)
+    student.until(lambda: student.window.probe_controller.result is not None)
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,15 @@ def test_a_run_with_a_way_out_is_listed_and_deleted(
     own = shutil.copytree(folder, home / "run")
     plant(own / name, kind, outside)
     before = tree(outside)
-    student.window.keeper.look()
-    student.window.keeper.overlay("run", True)
+    student.window.run_controller.look()
+    student.window.run_controller.overlay("run", True)
     if name == "losses.csv":
         student.until(lambda: "it is " in student.window.statusBar().currentMessage())
     else:
-        student.until(lambda: "run" in student.window.keeper.overlaid)
+        student.until(lambda: "run" in student.window.run_controller.overlaid)
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     student.press(Qt.Key.Key_Down, NONE)
-    student.window.keeper._delete("run")
+    student.window.run_controller._delete("run")
     assert not own.exists()
     assert tree(outside) == before
 
@@ -149,7 +149,7 @@ def test_one_in_the_background_reads_its_orders_and_writes_its_log(
 
 def type_and_leave(student: Student, text: str) -> None:
     student.type_probe(text)
-    student.until(lambda: student.window.puller.text == text)
+    student.until(lambda: student.window.probe_controller.text == text)
     student.window.lab.leave()
 
 

@@ -18,7 +18,7 @@ from visualizer.language.training_settings import (
     TrainingSettings,
     problems,
 )
-from visualizer.session.settings_table import SettingKind
+from visualizer.session.setting_definitions import SettingKind
 
 NAMES = [setting.name for setting in LAB_SETTINGS]
 NOT_SHOWN = {"source", "threads"}

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess, see_off
+from visualizer.lab.training.process_controller import (
+    ProcessEnd,
+    TrainingProcess,
+    wait_for_trainings,
+)
 from visualizer.language.run_folder import plain_settings
 from visualizer.language.training_settings import TrainingSettings
 
@@ -124,7 +128,7 @@ def test_those_that_end_one_after_the_other_are_all_waited_for(qtbot: QtBot) -> 
         training.start()
         training.end()
     del trainings, training
-    see_off()
+    wait_for_trainings()
     assert ended == [ProcessEnd(None)] * 3
 
 

@@ -76,27 +76,29 @@ class FileContents:
         return f"Found: {', '.join(all_[:NAMED])}{more}." if all_ else "There is nothing in it."
 
 
-def refused(sentence: str) -> InputError:
+def unreadable_file_error(sentence: str) -> InputError:
     """Return the error of a file that cannot be opened."""
     return InputError("open", sentence)
 
 
-def by_name(entries: list[ArrayEntry]) -> tuple[ArrayEntry, ...]:
+def in_natural_order(entries: list[ArrayEntry]) -> tuple[ArrayEntry, ...]:
     """Sort entries in natural order: layer 2 before layer 10."""
-    return tuple(sorted(entries, key=lambda entry: natural(entry.name)))
+    return tuple(sorted(entries, key=lambda entry: natural_order_key(entry.name)))
 
 
-def natural(name: str) -> list[tuple[int, str]]:
+def natural_order_key(name: str) -> list[tuple[int, str]]:
     """Return the key of natural order: digits compare as numbers, other parts as text."""
     parts = re.split(r"([0-9]+)", name)
     return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in parts]
 
 
-def fits(name: str, shape: tuple[int, ...], itemsize: int, room: int) -> None:
+def check_declared_size(name: str, shape: tuple[int, ...], itemsize: int, room: int) -> None:
     """Raise `InputError` if an array's declared size exceeds that of its file."""
     if any(size < 0 for size in shape) or math.prod(shape) * itemsize > room:
         sizes = " × ".join(f"{size:,}" for size in shape[:8])
-        raise refused(f"“{name}” says that it is {sizes}, and its file holds less. It is damaged.")
+        raise unreadable_file_error(
+            f"“{name}” says that it is {sizes}, and its file holds less. It is damaged."
+        )
 
 
 def widened(array: np.ndarray) -> np.ndarray:
@@ -110,7 +112,7 @@ def is_double(dtype: np.dtype) -> bool:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def as_input_errors(path: Path) -> Iterator[None]:
     """Convert any exception of a file-reading library to an `InputError` with a sentence.
 
     Raises
@@ -123,10 +125,12 @@ def reading(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except MemoryError as error:
-        raise refused(f"There is not enough memory to open “{path.name}”.") from error
+        raise unreadable_file_error(f"There is not enough memory to open “{path.name}”.") from error
     except OSError as error:
         reason = error.strerror or "it is damaged"
-        raise refused(f"“{path.name}” could not be read: {reason}.") from error
+        raise unreadable_file_error(f"“{path.name}” could not be read: {reason}.") from error
     except Exception as error:  # damaged files make libraries raise exceptions of any type
         kind = path.suffix.removeprefix(".") or "known"
-        raise refused(f"“{path.name}” is no {kind} file, or it is damaged.") from error
+        raise unreadable_file_error(
+            f"“{path.name}” is no {kind} file, or it is damaged."
+        ) from error

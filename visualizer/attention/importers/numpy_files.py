@@ -15,11 +15,11 @@ from visualizer.attention.importers.file_contents import (
     MOST_LETTERS,
     ArrayEntry,
     FileContents,
-    by_name,
-    fits,
+    as_input_errors,
+    check_declared_size,
+    in_natural_order,
     is_double,
-    reading,
-    refused,
+    unreadable_file_error,
     widened,
 )
 
@@ -45,7 +45,7 @@ class NpyHeader(NamedTuple):
 
 def npy(path: Path) -> FileContents:
     """List the array of a ``.npy`` file."""
-    with reading(path):
+    with as_input_errors(path):
         size = path.stat().st_size
         with path.open("rb") as file:
             return _together([_listed(path, "", file, size, partial(_whole, path))])
@@ -54,7 +54,7 @@ def npy(path: Path) -> FileContents:
 def npz(path: Path) -> FileContents:
     """List the arrays of a ``.npz`` file; nothing is extracted to disk."""
     found = []
-    with reading(path), zipfile.ZipFile(path) as archive:
+    with as_input_errors(path), zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         _check_size(path, members)
         for member in members:
@@ -68,11 +68,13 @@ def npz(path: Path) -> FileContents:
 
 def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
     if len(members) > MOST_ENTRIES:
-        raise refused(f"“{path.name}” holds {len(members):,} files. Save only the attention.")
+        raise unreadable_file_error(
+            f"“{path.name}” holds {len(members):,} files. Save only the attention."
+        )
     unpacked, size = sum(member.file_size for member in members), path.stat().st_size
     if unpacked > max(ALWAYS_FITS, PACKED * size):
         times = f"{unpacked / size:,.0f} times its size"
-        raise refused(f"“{path.name}” would unpack to {times}, so it is not opened.")
+        raise unreadable_file_error(f"“{path.name}” would unpack to {times}, so it is not opened.")
 
 
 @contextmanager
@@ -91,13 +93,13 @@ def _together(found: list[FileContents]) -> FileContents:
     entries = [entry for contents in found for entry in contents.entries]
     texts = {name: words for contents in found for name, words in contents.texts.items()}
     left_out = tuple(said for contents in found for said in contents.left_out)
-    return FileContents(by_name(entries), texts, left_out)
+    return FileContents(in_natural_order(entries), texts, left_out)
 
 
 def _listed(path: Path, name: str, file: IO[bytes], size: int, open_: Open) -> FileContents:
     """List one array from a file positioned at its start."""
     header = _header(file)
-    fits(name or path.name, header.shape, header.dtype.itemsize, size - file.tell())
+    check_declared_size(name or path.name, header.shape, header.dtype.itemsize, size - file.tell())
     kind = header.dtype.kind
     if kind in "biuf":
         read = partial(_numbers, path, open_, header)
@@ -117,7 +119,7 @@ def _header(file: IO[bytes]) -> NpyHeader:
 
 
 def _numbers(path: Path, open_: Open, header: NpyHeader) -> np.ndarray:
-    with reading(path), open_() as file:
+    with as_input_errors(path), open_() as file:
         _header(file)
         return widened(_read(file, header))
 

@@ -16,10 +16,10 @@ from visualizer.attention.importers.file_contents import (
     MOST_LETTERS,
     ArrayEntry,
     FileContents,
-    by_name,
-    fits,
-    reading,
-    refused,
+    as_input_errors,
+    check_declared_size,
+    in_natural_order,
+    unreadable_file_error,
 )
 
 if TYPE_CHECKING:
@@ -36,24 +36,24 @@ _HALF = {"F64": 8, "I64": 8, "U64": 8, "U32": 8}
 def safetensors(path: Path) -> FileContents:
     """List the tensors of a ``.safetensors`` file, and the tokens in its metadata."""
     entries, left_out, size = [], [], path.stat().st_size
-    with reading(path), safe_open(str(path), framework="pt") as file:
+    with as_input_errors(path), safe_open(str(path), framework="pt") as file:
         texts = _tokens_of(file.metadata() or {})
         names = list(file.keys())
         _check_count(path, len(names))
         for name in names:
             part = file.get_slice(name)
             shape, dtype = tuple(part.get_shape()), part.get_dtype()
-            fits(name, shape, 1, 2 * size)  # the smallest types take half a byte
+            check_declared_size(name, shape, 1, 2 * size)  # the smallest types take half a byte
             if dtype.startswith("C"):
                 left_out.append(f"{name} of complex numbers")
             else:
                 read = partial(_of_safetensors, path, name)
                 entries.append(ArrayEntry(name, shape, dtype in _HALF, read))
-    return FileContents(by_name(entries), texts, tuple(left_out))
+    return FileContents(in_natural_order(entries), texts, tuple(left_out))
 
 
 def _of_safetensors(path: Path, name: str) -> np.ndarray:
-    with reading(path), safe_open(str(path), framework="pt") as file:
+    with as_input_errors(path), safe_open(str(path), framework="pt") as file:
         return _array(file.get_tensor(name))
 
 
@@ -73,14 +73,14 @@ def _tokens_of(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
 
 def pt(path: Path) -> FileContents:
     """List the tensors of a file that `torch.save` wrote; code in it is rejected, not run."""
-    with reading(path):
+    with as_input_errors(path):
         _check_stored(path)
         try:
             held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         except UnpicklingError as error:
             said = "holds Python objects, which could run code, so it is not opened"
             sentence = f"“{path.name}” {said}. Save tensors, lists and dicts only."
-            raise refused(sentence) from error
+            raise unreadable_file_error(sentence) from error
     return _listed(path, held)
 
 
@@ -88,19 +88,25 @@ def _check_stored(path: Path) -> None:
     """Reject formats that do not state their size in advance, and contents larger than the file."""
     if not zipfile.is_zipfile(path):
         said = "is no file of PyTorch 1.6 or later"
-        raise refused(f"“{path.name}” {said}. Load it and save it anew with torch.save.")
+        raise unreadable_file_error(
+            f"“{path.name}” {said}. Load it and save it anew with torch.save."
+        )
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
     size = path.stat().st_size
     is_packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
     if is_packed or sum(member.file_size for member in members) > size:
-        raise refused(f"“{path.name}” is packed in a way torch.save does not, so it is not opened.")
+        raise unreadable_file_error(
+            f"“{path.name}” is packed in a way torch.save does not, so it is not opened."
+        )
     _check_count(path, len(members))
 
 
 def _check_count(path: Path, count: int) -> None:
     if count > MOST_ENTRIES:
-        raise refused(f"“{path.name}” holds {count:,} tensors. Save only the attention.")
+        raise unreadable_file_error(
+            f"“{path.name}” holds {count:,} tensors. Save only the attention."
+        )
 
 
 def _listed(path: Path, held: Any) -> FileContents:
@@ -115,12 +121,12 @@ def _listed(path: Path, held: Any) -> FileContents:
                 left_out.append(f"{name or 'a tensor'} without numbers")
                 continue
             shape = tuple(value.shape)
-            fits(name or path.name, shape, value.element_size(), size)
+            check_declared_size(name or path.name, shape, value.element_size(), size)
             read = partial(_read, path, value)
             entries.append(ArrayEntry(name, shape, value.dtype in _DOUBLE, read))
         elif _is_text(value):
             texts[name] = tuple(value)
-    return FileContents(by_name(entries), texts, tuple(left_out))
+    return FileContents(in_natural_order(entries), texts, tuple(left_out))
 
 
 def _walk(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
@@ -141,7 +147,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _read(path: Path, tensor: torch.Tensor) -> np.ndarray:
-    with reading(path):
+    with as_input_errors(path):
         return _array(tensor)
 
 

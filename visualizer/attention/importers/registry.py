@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.importers import numpy_files, pt_safetensors_files
-from visualizer.attention.importers.captured_arrays import captured_in, with_tokens
-from visualizer.attention.importers.file_contents import reading, refused
+from visualizer.attention.importers.captured_attention_arrays import read_captured_attention
+from visualizer.attention.importers.captured_tokens import with_tokens
+from visualizer.attention.importers.file_contents import as_input_errors, unreadable_file_error
 from visualizer.attention.importers.state_dict import is_module, spec_in
 
 if TYPE_CHECKING:
@@ -52,12 +53,12 @@ def read_tensor_file(
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(READERS)
-        raise refused(f"“{path.name}” is of no kind that can be opened. Use {known}.")
-    with reading(path):
+        raise unreadable_file_error(f"“{path.name}” is of no kind that can be opened. Use {known}.")
+    with as_input_errors(path):
         is_file = path.is_file()  # reading a pipe would block
     if not is_file:
-        raise refused(f"There is no file “{path.name}” in {path.absolute().parent}.")
+        raise unreadable_file_error(f"There is no file “{path.name}” in {path.absolute().parent}.")
     contents = reader(path)
     if is_module(contents):
         return spec_in(contents, base)
-    return with_tokens(path, captured_in(path.name, contents), contents.texts)
+    return with_tokens(path, read_captured_attention(path.name, contents), contents.texts)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.importers.file_contents import natural, refused
+from visualizer.attention.importers.file_contents import natural_order_key, unreadable_file_error
 from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spec_of
 from visualizer.attention.spec import (
     BIAS,
@@ -75,10 +75,10 @@ def spec_in(contents: FileContents, base: AttentionSpec) -> tuple[AttentionSpec,
         When the shapes do not fit together, or a number is not finite.
     """
     modules = {name: module for name, module in _modules(contents).items() if _has_all(module)}
-    name = min(modules, key=natural)
+    name = min(modules, key=natural_order_key)
     spec = _with_weights(modules[name], _sized(modules[name], base))
     for problem in problems(spec):
-        raise refused(f"The weights do not fit together: {problem.sentence}")
+        raise unreadable_file_error(f"The weights do not fit together: {problem.sentence}")
     return spec, _notice(spec, name, len(modules))
 
 
@@ -108,7 +108,7 @@ def _sized(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
     is_raw = all(layer in module.parts for layer in LAYERS)
     first = module.entries("W_query" if is_raw else "W_query.weight")[0]
     if len(first.shape) != 2:
-        raise refused(f"{first.said} is no matrix.")
+        raise unreadable_file_error(f"{first.said} is no matrix.")
     d_in, d_out = first.shape if is_raw else first.shape[::-1]
     heads = len(module.heads)
     mechanism = Mechanism.CAUSAL if "mask" in module.parts else Mechanism.SELF
@@ -137,7 +137,9 @@ def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec
         max(spec.d_in, spec.d_out) > LARGEST["d_in"]
         or sum(rows * columns for rows, columns in sizes.values()) > MOST_NUMBERS
     ):
-        raise refused(f"More than {MOST_NUMBERS:,} weights cannot be held. Open a smaller module.")
+        raise unreadable_file_error(
+            f"More than {MOST_NUMBERS:,} weights cannot be held. Open a smaller module."
+        )
     own = tuple((name, _matrix(module, spec, name, size)) for name, size in sizes.items())
     return replace(spec, own_weights=own)
 
@@ -156,14 +158,16 @@ def _matrix(
     if len(entries) != parts or any(entry.shape != shape for entry in entries):
         said = ", ".join(entry.said for entry in entries[:2]) or "nothing"
         wanted = " × ".join(map(str, shape))
-        raise refused(f"For {known} there is {said}, and {parts} of {wanted} would fit.")
+        raise unreadable_file_error(
+            f"For {known} there is {said}, and {parts} of {wanted} would fit."
+        )
     arrays = [entry.read() for entry in entries]
     if is_bias:
         whole = np.concatenate(arrays)[None]
     else:
         whole = np.concatenate([part if is_raw else part.T for part in arrays], axis=1)
     if not np.isfinite(whole).all():
-        raise refused(f"Among the numbers of {known} are some that are not finite.")
+        raise unreadable_file_error(f"Among the numbers of {known} are some that are not finite.")
     return NumberMatrix.of(whole)
 
 

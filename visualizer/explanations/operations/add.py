@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.stages import Operation
-from visualizer.explanations.equation_line import sum_equation
-from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.equation_terms import sum_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.phrases import largest_number
 from visualizer.explanations.shape_equations import sizes
 from visualizer.explanations.step_values import vector
@@ -14,13 +14,13 @@ from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
-    from visualizer.explanations.cell_explanation import CellFacts
+    from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.step_values import StepValues
 
 
-def _cell(told: CellFacts) -> str:
-    column = f"Column {told.column} of the input of {told.token('token')}"
-    return f"{column} is its embedding plus its position: {format_number(told.value)}."
+def _cell(facts: CellFacts) -> str:
+    column = f"Column {facts.column} of the input of {facts.token('token')}"
+    return f"{column} is its embedding plus its position: {format_number(facts.value)}."
 
 
 def _row(block: StepValues) -> str:
@@ -38,13 +38,13 @@ def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
     return (f"{one} + {one} = {one}",)
 
 
-ADD = OperationText(
+ADD = OperationExplainer(
     operation=Operation.ADD,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,
-    formula=lambda told: "embedding + position",
+    formula=lambda facts: "embedding + position",
     equation=sum_equation,
-    code=lambda asked: " + ".join(asked.read),
+    code=lambda context: " + ".join(context.read),
     shape_equations=_shapes,
 )

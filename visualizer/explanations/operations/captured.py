@@ -8,35 +8,35 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
-from visualizer.explanations.equation_line import taken_equation
-from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.equation_terms import copied_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.phrases import UNFINISHED
 from visualizer.explanations.step_values import LargestValue
 from visualizer.number_format import format_number, format_share
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_explanation import CellFacts
+    from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.step_values import StepValues
 
 
-def _cell(told: CellFacts) -> str:
-    stage = told.explanation.stage
+def _cell(facts: CellFacts) -> str:
+    stage = facts.explanation.stage
     kind = stage.title.lower().removesuffix("s")
-    source = f" This {kind} was read from {escape(told.run.source)}."
-    query, key = (_numbered(told, dim) or told.token(dim) for dim in ("query", "key"))
+    source = f" This {kind} was read from {escape(facts.run.source)}."
+    query, key = (_numbered(facts, dim) or facts.token(dim) for dim in ("query", "key"))
     pair = f"{query} and {key}"
-    if np.isnan(told.value):
+    if np.isnan(facts.value):
         return f"For {pair} there is no number.{source}"
-    if stage.is_weights and 0 <= told.value <= 1:
-        query = query.replace("<b>query", "<b>Query", 1) if _numbered(told, "query") else query
-        return f"{query} reads {format_share(told.value)} from {key}.{source}"
-    return f"The {kind} of {pair} is {format_number(told.value)}.{source}"
+    if stage.is_weights and 0 <= facts.value <= 1:
+        query = query.replace("<b>query", "<b>Query", 1) if _numbered(facts, "query") else query
+        return f"{query} reads {format_share(facts.value)} from {key}.{source}"
+    return f"The {kind} of {pair} is {format_number(facts.value)}.{source}"
 
 
-def _numbered(told: CellFacts, dim: str) -> str:
+def _numbered(facts: CellFacts, dim: str) -> str:
     """Name a place by its number, where no token of it is known; else by nothing."""
-    at = told.place[dim]
-    return f"<b>{dim} {at + 1}</b>" if told.word(at, dim) == str(at + 1) else ""
+    at = facts.place[dim]
+    return f"<b>{dim} {at + 1}</b>" if facts.word(at, dim) == str(at + 1) else ""
 
 
 def _row(block: StepValues) -> str:
@@ -65,11 +65,11 @@ def _stage(block: StepValues) -> str:
     return f"{read}; the largest {kind}, {format_number(top.value)}, is that of {pair}"
 
 
-CAPTURED = OperationText(
+CAPTURED = OperationExplainer(
     operation=Operation.CAPTURED,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,
-    formula=lambda told: "read from the file",
-    equation=lambda line: taken_equation(line, "read from the file"),
+    formula=lambda facts: "read from the file",
+    equation=lambda line: copied_equation(line, "read from the file"),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_explanation import vector_column
-from visualizer.explanations.equation_line import taken_equation
-from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.equation_terms import copied_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.phrases import largest_number
+from visualizer.explanations.shared_sentences import vector_column
 from visualizer.explanations.step_values import vector
 from visualizer.number_format import format_count
 
@@ -29,12 +29,12 @@ def _stage(block: StepValues) -> str:
     return f"{each}; {largest_number(block)}"
 
 
-GIVEN = OperationText(
+GIVEN = OperationExplainer(
     operation=Operation.GIVEN,
-    cell_sentence=lambda told: vector_column(told, "vector"),
+    cell_sentence=lambda facts: vector_column(facts, "vector"),
     row_sentence=_row,
     stage_sentence=_stage,
-    formula=lambda told: "given",
-    equation=lambda line: taken_equation(line, "given"),
-    code=lambda asked: "inputs",
+    formula=lambda facts: "given",
+    equation=lambda line: copied_equation(line, "given"),
+    code=lambda context: "inputs",
 )

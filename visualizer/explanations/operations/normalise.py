@@ -8,9 +8,8 @@ import numpy as np
 
 from visualizer.attention.spec import Normalisation
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_explanation import weights_sentence
-from visualizer.explanations.equation_line import share_equation
-from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.equation_terms import share_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.phrases import (
     NOTHING,
     SHARES,
@@ -20,11 +19,12 @@ from visualizer.explanations.phrases import (
     shared_out,
     softmax,
 )
+from visualizer.explanations.shared_sentences import weights_sentence
 from visualizer.explanations.step_values import trimmed
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_explanation import CellFacts
-    from visualizer.explanations.code_expression import ExpressionContext
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.step_values import StepValues
 
 
@@ -57,8 +57,8 @@ def _stage(block: StepValues) -> str:
     return f"{before}{made}{empty or '; ' + most_read(block)}"
 
 
-def _formula(told: CellFacts) -> str:
-    form = told.explanation.groups[0].factors[0].form
+def _formula(facts: CellFacts) -> str:
+    form = facts.explanation.groups[0].factors[0].form
     if not form.startswith("exp("):
         return "score ÷ Σ scores of the row"
     largest = form.removeprefix("exp({}").removesuffix(")")
@@ -66,18 +66,18 @@ def _formula(told: CellFacts) -> str:
     return f"exp(score{shift}) ÷ Σ of the row"
 
 
-def _code(asked: ExpressionContext) -> str:
-    x = asked.read[0]
-    if asked.spec.normalisation is Normalisation.SUM:
+def _code(context: ExpressionContext) -> str:
+    x = context.read[0]
+    if context.spec.normalisation is Normalisation.SUM:
         return f"{x} / {x}.sum(dim=-1, keepdim=True)"
-    rest = asked.where_nothing() if asked.stage.reads_masked else ""
-    if asked.spec.normalisation is Normalisation.SOFTMAX:
-        return f"{asked.words.softmax}({x}, dim=-1){rest}"
+    rest = context.where_nothing() if context.stage.reads_masked else ""
+    if context.spec.normalisation is Normalisation.SOFTMAX:
+        return f"{context.words.softmax}({x}, dim=-1){rest}"
     shares = f"torch.exp({x}) / torch.exp({x}).sum(dim=-1, keepdim=True)"
     return f"({shares}){rest}" if rest else shares
 
 
-NORMALISE = OperationText(
+NORMALISE = OperationExplainer(
     operation=Operation.NORMALISE,
     cell_sentence=weights_sentence,
     row_sentence=_row,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
-from visualizer.explanations.cell_explanation import weights_sentence
-from visualizer.explanations.equation_line import share_equation
-from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.equation_terms import share_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.phrases import empty_rows, most_read, reads_nothing, shared_out
+from visualizer.explanations.shared_sentences import weights_sentence
 from visualizer.explanations.step_values import trimmed
 
 if TYPE_CHECKING:
-    from visualizer.explanations.code_expression import ExpressionContext
+    from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.step_values import StepValues
 
 
@@ -38,19 +38,19 @@ def _stage(block: StepValues) -> str:
     return "each row is divided by its sum" + (empty_rows(zeroed) or f"; {most_read(block)}")
 
 
-def _code(asked: ExpressionContext) -> str:
-    zeroed = asked.read[0]
+def _code(context: ExpressionContext) -> str:
+    zeroed = context.read[0]
     # A row of nothing but zeros has nothing to share out.
     sums = f"{zeroed}.sum(dim=-1, keepdim=True)"
     return f"{zeroed} / {sums}.where({zeroed}.any(dim=-1, keepdim=True), 1)"
 
 
-RENORMALISE = OperationText(
+RENORMALISE = OperationExplainer(
     operation=Operation.RENORMALISE,
     cell_sentence=weights_sentence,
     row_sentence=_row,
     stage_sentence=_stage,
-    formula=lambda told: "weight ÷ Σ of the row's weights",
+    formula=lambda facts: "weight ÷ Σ of the row's weights",
     equation=share_equation,
     code=_code,
 )

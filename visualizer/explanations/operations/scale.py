@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Scale
 from visualizer.attention.stages import Operation
-from visualizer.explanations.equation_line import sum_equation
-from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.equation_terms import sum_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.phrases import UNFINISHED, changed, divided_by
 from visualizer.explanations.step_values import LargestValue, trimmed
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_explanation import CellFacts
+    from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.step_values import StepValues
 
 
-def _cell(told: CellFacts) -> str:
-    divisor = trimmed(told.run.trace.spec.divisor)
-    pair = f"{told.token('query')} and {told.token('key')}"
-    score = format_number(float(told.explanation.groups[0].factors[0].read[0]))
-    return f"The score of {pair}, {score}, divided by {divisor} is {format_number(told.value)}."
+def _cell(facts: CellFacts) -> str:
+    divisor = trimmed(facts.run.trace.spec.divisor)
+    pair = f"{facts.token('query')} and {facts.token('key')}"
+    score = format_number(float(facts.explanation.groups[0].factors[0].read[0]))
+    return f"The score of {pair}, {score}, divided by {divisor} is {format_number(facts.value)}."
 
 
 def _row(block: StepValues) -> str:
@@ -51,19 +51,19 @@ def _stage(block: StepValues) -> str:
     return f"{divided}; the largest {changed(score, top.value)}"
 
 
-def _formula(told: CellFacts) -> str:
-    spec = told.run.trace.spec
+def _formula(facts: CellFacts) -> str:
+    spec = facts.run.trace.spec
     if spec.scale is Scale.NONE:
         return "score ÷ temperature"
     return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
 
 
-SCALE = OperationText(
+SCALE = OperationExplainer(
     operation=Operation.SCALE,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,
     formula=_formula,
     equation=sum_equation,
-    code=lambda asked: f"{asked.read[0]} / {asked.divisor}",
+    code=lambda context: f"{context.read[0]} / {context.divisor}",
 )

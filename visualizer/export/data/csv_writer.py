@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from visualizer.attention.run import Run
-    from visualizer.export.data.matrices import ExportMatrix
+    from visualizer.export.data.export_matrix import ExportMatrix
 
 TIDY = ("stage", "head", "row", "column", "row token", "column token", "value")
 STARTS_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
@@ -47,30 +47,30 @@ def write_csv(
 
 def _wide(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list[str]]:
     row_labels, column_labels = sheet.labels(run)
-    yield [sheet.axes(run)[0], *map(harmless, column_labels)]
+    yield [sheet.axes(run)[0], *map(escape_formula, column_labels)]
     for label, numbers in zip(row_labels, sheet.read(run), strict=True):
-        yield [harmless(label), *exact(numbers)]
+        yield [escape_formula(label), *exact_row(numbers)]
         tell()
 
 
 def _tidy(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tuple[str, ...]]:
-    row_labels, column_labels = (list(map(harmless, labels)) for labels in sheet.labels(run))
+    row_labels, column_labels = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
     tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
     whose = (sheet.name(run), head, *(str(at + 1) for at in sheet.leading or (0,)))
     for row, (label, numbers) in enumerate(zip(row_labels, sheet.read(run), strict=True), 1):
-        for column, (token, value) in enumerate(zip(tokens, exact(numbers), strict=True), 1):
+        for column, (token, value) in enumerate(zip(tokens, exact_row(numbers), strict=True), 1):
             yield (*whose, str(row), str(column), label, token, value)
         tell()
 
 
-def exact(numbers: np.ndarray) -> list[str]:
+def exact_row(numbers: np.ndarray) -> list[str]:
     """Format a row with the digits that its type needs to be read back exactly."""
     written: list[str] = numbers.astype(np.str_).tolist()
     return ["NaN" if one == "nan" else one for one in written]
 
 
-def harmless(label: str) -> str:
+def escape_formula(label: str) -> str:
     """Put an apostrophe before a token that a spreadsheet would take for a formula.
 
     A sign alone is not a formula, so single minus and equals signs stay unchanged.

@@ -22,7 +22,7 @@ import numpy as np
 
 from visualizer.attention.spec import BooleanMatrix, NumberMatrix
 from visualizer.progress_callback import BLOCK, Progress, ProgressCounter, no_progress
-from visualizer.session.run_caption import caption
+from visualizer.session.computation_caption import caption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

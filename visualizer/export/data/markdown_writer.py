@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from visualizer.number_format import format_number
 from visualizer.progress_callback import BLOCK, Progress, ProgressCounter, no_progress
-from visualizer.session.run_caption import caption
+from visualizer.session.computation_caption import caption
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from visualizer.attention.run import Run
-    from visualizer.export.data.matrices import ExportMatrix
+    from visualizer.export.data.export_matrix import ExportMatrix
 
 _MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
 

@@ -10,7 +10,7 @@ from safetensors.numpy import save
 
 from visualizer.errors import InputError
 from visualizer.export.data.json_writer import PROGRAM, plain_spec
-from visualizer.session.run_caption import caption
+from visualizer.session.computation_caption import caption
 from visualizer.version import __version__
 
 if TYPE_CHECKING:

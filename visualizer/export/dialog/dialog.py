@@ -21,9 +21,9 @@ from PySide6.QtWidgets import (
 
 from visualizer.export.dialog.figure_options_widget import FigureOptionsWidget
 from visualizer.export.dialog.film_options_widget import SHRINKS, FilmOptionsWidget
-from visualizer.export.dialog.film_preview_widget import FilmPreviewPlayer
+from visualizer.export.dialog.film_preview_controller import FilmPreviewPlayer
 from visualizer.export.dialog.preview_widget import PreviewPane
-from visualizer.export.formats import FORMATS, FormatKind, why_not
+from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
 from visualizer.widgets import app_settings
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.labels import PlainLabel
@@ -44,16 +44,16 @@ OPTIONS_WIDTH = 380
 
 
 class ExportDialog(QDialog):
-    """Asks what to export; `wished` carries changed settings, other signals the action."""
+    """Asks what to export; `settingsChanged` carries changed settings, other signals the action."""
 
-    wished = Signal(object)
+    settingsChanged = Signal(object)
     saveWanted = Signal(object)
     copyWanted = Signal(object)
 
     def __init__(
         self,
-        shot: Snapshot,
-        wish: ExportSettings,
+        snapshot: Snapshot,
+        settings: ExportSettings,
         theme: Theme,
         previewer: PreviewController,
         parent: QWidget,
@@ -61,9 +61,14 @@ class ExportDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Export")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.shot, self.wish, self._theme, self._previewer = shot, wish, theme, previewer
+        self.snapshot, self.settings, self._theme, self._previewer = (
+            snapshot,
+            settings,
+            theme,
+            previewer,
+        )
         self.format, self.figure, self.pane = QComboBox(), FigureOptionsWidget(), PreviewPane()
-        self.film, self.projector = FilmOptionsWidget(), FilmPreviewPlayer(self)
+        self.film, self.film_player = FilmOptionsWidget(), FilmPreviewPlayer(self)
         self.size_, self.problem = PlainLabel(), PlainLabel()
         self.buttons = QDialogButtonBox()
         self.copy = self.buttons.addButton("Cop&y", QDialogButtonBox.ButtonRole.ActionRole)
@@ -102,7 +107,7 @@ class ExportDialog(QDialog):
 
     def _add_format(self, each: ExportFormat) -> None:
         """Add a format; one that cannot be written here is disabled with the reason."""
-        lacking = why_not(each.suffix)
+        lacking = why_not_writable(each.suffix)
         words = f"{each.suffix[1:].upper()}: {each.words}"
         self.format.addItem(f"{words}. {lacking}" if lacking else words, each.suffix)
         if lacking:
@@ -148,12 +153,12 @@ class ExportDialog(QDialog):
 
     def _connect(self) -> None:
         self.format.activated.connect(self._choose_format)
-        self.figure.chosen.connect(self._choose_look)
+        self.figure.chosen.connect(self._choose_figure_settings)
         self.figure.unitChosen.connect(self._choose_unit)
         self.figure.judged.connect(self._allow)
         self.film.changed.connect(self._choose_film)
         self.pane.resized.connect(self._ask_anew)
-        self.projector.wanted.connect(self._ask_for_frame)
+        self.film_player.wanted.connect(self._ask_for_frame)
         self.finished.connect(self.stop)
         self._previewer.made.connect(self.show_preview)
         self._previewer.refused.connect(self.refuse)
@@ -164,49 +169,53 @@ class ExportDialog(QDialog):
     # ------------------------------------------------------------------ showing
 
     def _show(self) -> None:
-        self.format.setCurrentIndex(self.format.findData(self.wish.suffix))
-        self._show_film(self.wish.format.kind is FormatKind.FILM)
-        self.figure.setVisible(bool(self.wish.deciding))
-        self.figure.show_wish(self.wish)
-        self._say(why_not(self.wish.suffix))
+        self.format.setCurrentIndex(self.format.findData(self.settings.suffix))
+        self._show_film(self.settings.format.kind is FormatKind.FILM)
+        self.figure.setVisible(bool(self.settings.deciding))
+        self.figure.show_settings(self.settings)
+        self._say(why_not_writable(self.settings.suffix))
         self._ask()
 
     def _show_film(self, is_film: bool) -> None:
         for part in (self.film, self.film.told):
             part.setVisible(is_film)
         if is_film:
-            self.film.show_shot(self.shot, self.wish.asked, self.wish.suffix)
+            self.film.show_snapshot(
+                self.snapshot, self.settings.figure_settings, self.settings.suffix
+            )
             # If this computation lacks the stored range, use what is offered instead.
-            self.wish = replace(self.wish, look=replace(self.wish.look, film=self.film.film))
+            self.settings = replace(
+                self.settings, look=replace(self.settings.look, film=self.film.film)
+            )
 
     def _ask(self) -> None:
         """Request a preview; the last one stays until it arrives."""
-        self.projector.stop()
-        self._previewer.ask(self.pane.maker(self.shot, self.wish))
+        self.film_player.stop()
+        self._previewer.ask(self.pane.maker(self.snapshot, self.settings))
 
     def _ask_anew(self) -> None:
         """Request a preview for a changed size; a film continues."""
         shown = self.pane.shown
-        if shown and shown.reel and shown.reel is self.projector.reel:
-            self._ask_for_frame(shown.reel, shown.frame)
+        if shown and shown.animation and shown.animation is self.film_player.animation:
+            self._ask_for_frame(shown.animation, shown.frame)
         else:
             self._ask()
 
-    def _ask_for_frame(self, reel: AnimationFrames, frame: int) -> None:
-        self._previewer.ask(self.pane.painter_of(reel, frame))
+    def _ask_for_frame(self, animation: AnimationFrames, frame: int) -> None:
+        self._previewer.ask(self.pane.frame_maker(animation, frame))
 
     def show_preview(self, made: ExportPreview) -> None:
         """Show a preview."""
         self.pane.show_preview(made, self._theme)
         self.size_.setText(made.said)
-        self._say(why_not(self.wish.suffix))
-        if made.reel and not app_settings.is_reduced() and not self._is_over:
-            self.projector.go_on(made.reel, self.wish.look.film.loops)
+        self._say(why_not_writable(self.settings.suffix))
+        if made.animation and not app_settings.is_reduced() and not self._is_over:
+            self.film_player.go_on(made.animation, self.settings.look.film.loops)
 
     def stop(self) -> None:
         """Stop all work for the preview."""
         self._is_over = True
-        self.projector.stop()
+        self.film_player.stop()
         self._previewer.call_off()
         self.film.stop()
 
@@ -227,36 +236,36 @@ class ExportDialog(QDialog):
         self._allow()
 
     def _allow(self) -> None:
-        kind = self.wish.format.kind
+        kind = self.settings.format.kind
         is_right = not self.figure.is_wrong and not self._is_refused
         self.save.setEnabled(self._can_write and is_right)
         self.copy.setEnabled(self._can_write and is_right and kind is FormatKind.FIGURE)
 
     # ------------------------------------------------------------------ choosing
 
-    def _change(self, wish: ExportSettings) -> None:
-        if wish != self.wish:
-            self.wish = wish
-            self.wished.emit(wish)
+    def _change(self, settings: ExportSettings) -> None:
+        if settings != self.settings:
+            self.settings = settings
+            self.settingsChanged.emit(settings)
             self._show()
 
     def _choose_format(self) -> None:
-        self._change(replace(self.wish, suffix=self.format.currentData()))
+        self._change(replace(self.settings, suffix=self.format.currentData()))
 
-    def _choose_look(self, look: FigureSettings) -> None:
-        self._change(replace(self.wish, look=look))
+    def _choose_figure_settings(self, figure_settings: FigureSettings) -> None:
+        self._change(replace(self.settings, look=figure_settings))
 
     def _choose_film(self, film: FilmSettings) -> None:
-        self._change(replace(self.wish, look=replace(self.wish.look, film=film)))
+        self._change(replace(self.settings, look=replace(self.settings.look, film=film)))
 
     def _choose_unit(self, unit: LengthUnit) -> None:
-        self._change(replace(self.wish, unit=unit))
+        self._change(replace(self.settings, unit=unit))
 
     def _save(self) -> None:
-        self.saveWanted.emit(self.wish)
+        self.saveWanted.emit(self.settings)
 
     def _copy(self) -> None:
-        self.copyWanted.emit(self.wish)
+        self.copyWanted.emit(self.settings)
 
 
 def _align(*forms: QFormLayout) -> None:

@@ -117,7 +117,7 @@ class FigureOptionsWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._wish: ExportSettings | None = None
+        self._settings: ExportSettings | None = None
         self.extent, self.preset, self.paper, self.unit = (QComboBox() for _ in range(4))
         self.width_, self.height_ = NumberField("Width"), NumberField("Height", "as it takes")
         self.dpi = NumberField("Pixels an inch", is_whole=True)
@@ -181,37 +181,43 @@ class FigureOptionsWidget(QWidget):
         """Whether any input that applies is invalid."""
         return any(field.is_wrong and not field.isHidden() for field in self.fields)
 
-    def show_wish(self, wish: ExportSettings) -> None:
+    def show_settings(self, settings: ExportSettings) -> None:
         """Show the settings."""
-        self._wish, look = wish, wish.look
-        self._show_extents(wish)
+        self._settings, figure_settings = settings, settings.look
+        self._show_extents(settings)
         for box, value in (
-            (self.extent, wish.asked.extent),
-            (self.preset, preset_of(look)),
-            (self.paper, look.paper),
-            (self.unit, wish.unit),
+            (self.extent, settings.figure_settings.extent),
+            (self.preset, preset_of(figure_settings)),
+            (self.paper, figure_settings.paper),
+            (self.unit, settings.unit),
         ):
             box.setCurrentIndex(box.findData(value))
-        self._show_lengths(wish)
+        self._show_lengths(settings)
         self.dpi.show_number(
-            look.dpi, export_settings.LEAST_DPI, export_settings.MOST_DPI, "{:.0f}".format
+            figure_settings.dpi,
+            export_settings.LEAST_DPI,
+            export_settings.MOST_DPI,
+            "{:.0f}".format,
         )
         self.points.show_number(
-            look.points, export_settings.LEAST_POINTS, export_settings.MOST_POINTS, "{:g}".format
+            figure_settings.points,
+            export_settings.LEAST_POINTS,
+            export_settings.MOST_POINTS,
+            "{:g}".format,
         )
-        if self.title.text() != look.title:
+        if self.title.text() != figure_settings.title:
             with QSignalBlocker(self.title):
-                self.title.setText(look.title)
+                self.title.setText(figure_settings.title)
         for name, switch in self.switches.items():
-            switch.setChecked(getattr(look, name))
+            switch.setChecked(getattr(figure_settings, name))
         for name, widget in self._rows:
-            self.form.setRowVisible(widget, name in wish.deciding)
+            self.form.setRowVisible(widget, name in settings.deciding)
 
-    def _show_extents(self, wish: ExportSettings) -> None:
+    def _show_extents(self, settings: ExportSettings) -> None:
         offered = {self.extent.itemData(at) for at in range(self.extent.count())}
-        if offered != set(wish.extents):
+        if offered != set(settings.extents):
             self.extent.clear()
-            for value, words in wish.extents.items():
+            for value, words in settings.extents.items():
                 self.extent.addItem(words, value)
 
     @property
@@ -230,27 +236,30 @@ class FigureOptionsWidget(QWidget):
         )
         return (*rows, *self.switches.items())
 
-    def _show_lengths(self, wish: ExportSettings) -> None:
-        unit, dpi = wish.unit, wish.look.dpi
+    def _show_lengths(self, settings: ExportSettings) -> None:
+        unit, dpi = settings.unit, settings.look.dpi
         low, high = (
             unit.of(mm, dpi) for mm in (export_settings.SHORTEST_MM, export_settings.LONGEST_MM)
         )
-        for field, mm in ((self.width_, wish.look.width_mm), (self.height_, wish.look.height_mm)):
+        for field, mm in (
+            (self.width_, settings.look.width_mm),
+            (self.height_, settings.look.height_mm),
+        ):
             length = None if mm is None else unit.of(mm, dpi)
             field.show_number(length, low, high, lambda one: unit.written(unit.mm(one, dpi), dpi))
 
     # ------------------------------------------------------------------ choosing
 
     def _change(self, **changes: Any) -> None:
-        if self._wish:
-            self.chosen.emit(replace(self._wish.look, **changes))
+        if self._settings:
+            self.chosen.emit(replace(self._settings.look, **changes))
 
     def _choose_extent(self) -> None:
         self._change(extent=FigureExtent(self.extent.currentData()))  # Qt returns a str
 
     def _choose_preset(self) -> None:
-        if self._wish:
-            self.chosen.emit(sized_as(self._wish.look, self.preset.currentData()))
+        if self._settings:
+            self.chosen.emit(sized_as(self._settings.look, self.preset.currentData()))
 
     def _choose_paper(self) -> None:
         self._change(paper=FigurePaper(self.paper.currentData()))
@@ -259,13 +268,13 @@ class FigureOptionsWidget(QWidget):
         self.unitChosen.emit(LengthUnit(self.unit.currentData()))
 
     def _type_width(self, length: float) -> None:
-        if self._wish:
-            self._change(width_mm=self._wish.unit.mm(length, self._wish.look.dpi))
+        if self._settings:
+            self._change(width_mm=self._settings.unit.mm(length, self._settings.look.dpi))
 
     def _type_height(self, length: float | None) -> None:
-        if self._wish:
-            dpi = self._wish.look.dpi
-            self._change(height_mm=None if length is None else self._wish.unit.mm(length, dpi))
+        if self._settings:
+            dpi = self._settings.look.dpi
+            self._change(height_mm=None if length is None else self._settings.unit.mm(length, dpi))
 
     def _type_dpi(self, dpi: float) -> None:
         self._change(dpi=int(dpi))

@@ -12,7 +12,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QWidget
 
 from visualizer.errors import InputError
-from visualizer.export.film_settings import WIDTHS, FilmPanels, FilmSettings, film_of
+from visualizer.export.film_plan import film_plan_of
+from visualizer.export.film_settings import WIDTHS, FilmPanels, FilmSettings
 from visualizer.export.films.film_writer import estimate
 from visualizer.features.playback.widget import GRAINS
 from visualizer.number_format import format_count, format_size
@@ -20,8 +21,8 @@ from visualizer.progress_callback import CancelledError
 from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import SPEEDS, Grain, Place
 from visualizer.session.worker import Worker
-from visualizer.widgets.buttons import choice
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.setting_controls import combo_box
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
@@ -57,19 +58,19 @@ class FilmOptionsWidget(QWidget):
         self._asked: tuple[Snapshot, FigureSettings, str] | None = None
         self._length = ""
         self._stopped = threading.Event()
-        self.part = choice("Part", [])
-        self.first, self.last = choice("First stage", []), choice("Last stage", [])
-        self.grain = choice("Film steps", GRAINS.items())
-        self.speed = choice("Film speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
-        self.panels = choice("Panels", PANELS.items())
-        self.width_ = choice("Pixels", [(width, f"{width:,} pixels wide") for width in WIDTHS])
+        self.part = combo_box("Part", [])
+        self.first, self.last = combo_box("First stage", []), combo_box("Last stage", [])
+        self.grain = combo_box("Film steps", GRAINS.items())
+        self.speed = combo_box("Film speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.panels = combo_box("Panels", PANELS.items())
+        self.width_ = combo_box("Pixels", [(width, f"{width:,} pixels wide") for width in WIDTHS])
         self.loops = QCheckBox("&Begins anew at its end")
         self.loops.setAccessibleName("Begins anew at its end")
         self.told = PlainLabel(parent=self)
         self.told.setWordWrap(True)
         self.told.setAccessibleName("Size of the film")
         self._lay_out()
-        self._show_look(FilmSettings())
+        self._show_settings(FilmSettings())
         for box in self._boxes:
             box.activated.connect(self._change)
         self.loops.clicked.connect(self._change)
@@ -106,18 +107,20 @@ class FilmOptionsWidget(QWidget):
 
     # ------------------------------------------------------------------ showing
 
-    def show_shot(self, shot: Snapshot, look: FigureSettings, suffix: str) -> None:
+    def show_snapshot(
+        self, snapshot: Snapshot, figure_settings: FigureSettings, suffix: str
+    ) -> None:
         """Offer the films of a snapshot, and estimate the chosen one's size in a format."""
-        if self._asked == (shot, look, suffix):
+        if self._asked == (snapshot, figure_settings, suffix):
             return
-        self._asked = (shot, look, suffix)
-        self._show_parts(shot)
-        self._show_look(look.film)
+        self._asked = (snapshot, figure_settings, suffix)
+        self._show_parts(snapshot)
+        self._show_settings(figure_settings.film)
         self._measure()
 
-    def _show_parts(self, shot: Snapshot) -> None:
-        playhead, stages = shot.view.playhead, shot.run.trace.stages
-        is_here = resolve(shot.document, shot.view, shot.run).place is not None
+    def _show_parts(self, snapshot: Snapshot) -> None:
+        playhead, stages = snapshot.view.playhead, snapshot.run.trace.stages
+        is_here = resolve(snapshot.document, snapshot.view, snapshot.run).place is not None
         is_there = {FilmRange.HERE: is_here, FilmRange.LESSON: playhead.span is not None}
         self.part.clear()
         for part in FilmRange:
@@ -129,27 +132,29 @@ class FilmOptionsWidget(QWidget):
                 box.addItem(stage.title, stage.name)
         self.last.setCurrentIndex(self.last.count() - 1)
 
-    def _show_look(self, look: FilmSettings) -> None:
+    def _show_settings(self, film_settings: FilmSettings) -> None:
         for box, value in (
-            (self.part, self._part_of(look)),
-            (self.grain, look.grain),
-            (self.speed, look.speed),
-            (self.panels, look.panels),
-            (self.width_, look.width),
+            (self.part, self._part_of(film_settings)),
+            (self.grain, film_settings.grain),
+            (self.speed, film_settings.speed),
+            (self.panels, film_settings.panels),
+            (self.width_, film_settings.width),
         ):
             box.setCurrentIndex(max(0, box.findData(value)))
-        if look.span:
-            self.first.setCurrentIndex(max(0, self.first.findData(look.span[0].stage)))
-            found = self.last.findData(look.span[1])
+        if film_settings.span:
+            self.first.setCurrentIndex(max(0, self.first.findData(film_settings.span[0].stage)))
+            found = self.last.findData(film_settings.span[1])
             self.last.setCurrentIndex(self.last.count() - 1 if found < 0 else found)
-        self.loops.setChecked(look.loops)
+        self.loops.setChecked(film_settings.loops)
         self._show_stages()
 
-    def _part_of(self, look: FilmSettings) -> FilmRange:
-        if look.span is None:
+    def _part_of(self, film_settings: FilmSettings) -> FilmRange:
+        if film_settings.span is None:
             return FilmRange.WHOLE
         found = (
-            part for part in (FilmRange.LESSON, FilmRange.HERE) if self._span_of(part) == look.span
+            part
+            for part in (FilmRange.LESSON, FilmRange.HERE)
+            if self._span_of(part) == film_settings.span
         )
         return next(found, FilmRange.STAGES)
 
@@ -175,12 +180,12 @@ class FilmOptionsWidget(QWidget):
     def _span_of(self, part: FilmRange) -> tuple[Place, str] | None:
         if self._asked is None or part is FilmRange.WHOLE:
             return None
-        shot = self._asked[0]
+        snapshot = self._asked[0]
         if part is FilmRange.LESSON:
-            return shot.view.playhead.span
+            return snapshot.view.playhead.span
         if part is FilmRange.HERE:
-            here = resolve(shot.document, shot.view, shot.run).place
-            return (here, shot.run.trace.names[-1]) if here else None
+            here = resolve(snapshot.document, snapshot.view, snapshot.run).place
+            return (here, snapshot.run.trace.names[-1]) if here else None
         return Place(self.first.currentData()), self.last.currentData()
 
     def _change(self) -> None:
@@ -190,8 +195,8 @@ class FilmOptionsWidget(QWidget):
             follower.setCurrentIndex(leader.currentIndex())
         self._show_stages()
         if self._asked:
-            shot, look, suffix = self._asked
-            self._asked = shot, replace(look, film=self.film), suffix
+            snapshot, figure_settings, suffix = self._asked
+            self._asked = snapshot, replace(figure_settings, film=self.film), suffix
             self._measure()
         self.changed.emit(self.film)
 
@@ -201,9 +206,9 @@ class FilmOptionsWidget(QWidget):
         """Show the film's length, and start estimating its size."""
         if self._asked is None:
             return
-        shot, look, _ = asked = self._asked
+        snapshot, figure_settings, _ = asked = self._asked
         try:
-            film = film_of(shot.run.trace, look.film)
+            film = film_plan_of(snapshot.run.trace, figure_settings.film)
         except InputError as refused:
             self._tell(refused.sentence, "warning")
             return
@@ -216,8 +221,8 @@ class FilmOptionsWidget(QWidget):
             raise CancelledError
 
     def _show_size(self, measured: tuple[FigureSettings, str, int]) -> None:
-        look, suffix, count = measured
-        if self._asked and (look, suffix) == self._asked[1:]:  # and not an outdated one
+        figure_settings, suffix, count = measured
+        if self._asked and (figure_settings, suffix) == self._asked[1:]:  # and not an outdated one
             self._tell(f"{self._length} · about {format_size(count)}", "quiet")
 
     def _show_problem(self, error: Exception) -> None:
@@ -232,9 +237,9 @@ class FilmOptionsWidget(QWidget):
 
 
 def _measured(
-    shot: Snapshot, look: FigureSettings, suffix: str, progress: Progress
+    snapshot: Snapshot, figure_settings: FigureSettings, suffix: str, progress: Progress
 ) -> tuple[FigureSettings, str, int]:
-    return look, suffix, estimate(shot, look, suffix, progress)
+    return figure_settings, suffix, estimate(snapshot, figure_settings, suffix, progress)
 
 
 def _lasting(seconds: float) -> str:

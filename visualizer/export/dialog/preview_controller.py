@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QSize, Qt, Signal
 
 from visualizer.errors import InputError
-from visualizer.export.data.data_preview import beginning, told
+from visualizer.export.data.data_preview import preview_text
+from visualizer.export.data.file_size_estimate import size_sentence
 from visualizer.export.export_settings import size_in_words
 from visualizer.export.figure_settings import PIXELS_AN_INCH
 from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.figures.png_writer import LARGEST_SIDE, picture
-from visualizer.export.films.film_layout import reel_of
+from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FormatKind
 from visualizer.progress_callback import CancelledError
-from visualizer.session.run_caption import caption
+from visualizer.session.computation_caption import caption
 from visualizer.session.worker import Worker
 
 if TYPE_CHECKING:
@@ -48,19 +49,19 @@ class ExportPreview:
         The picture, as many pixels as it is shown with.
     text : str
         Text shown instead of a picture.
-    reel : AnimationFrames or None
+    animation : AnimationFrames or None
         The film of which the picture is a frame.
     """
 
     image: QImage | None
     text: str
     said: str
-    reel: AnimationFrames | None = None
+    animation: AnimationFrames | None = None
     frame: int = 0
 
 
 def preview(
-    shot: Snapshot, wish: ExportSettings, room: QSize, ratio: float, progress: Progress
+    snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     """Make the preview of an export.
 
@@ -73,23 +74,29 @@ def preview(
     progress : callable
         Called during long work; an exception from it cancels.
     """
-    if wish.format.kind is FormatKind.NUMBERS:
-        return ExportPreview(None, beginning(shot, wish, progress), told(shot, wish))
-    if wish.format.kind is FormatKind.DOCUMENT:
-        lines = caption(shot.run).replace(" · ", "\n")
-        return ExportPreview(None, lines, wish.format.words)
-    if wish.format.kind is FormatKind.FILM:
-        return frame_of(reel_of(shot, wish.asked, progress), 0, room, ratio, progress)
-    return _figure(shot, wish, room, ratio)
+    if settings.format.kind is FormatKind.NUMBERS:
+        return ExportPreview(
+            None, preview_text(snapshot, settings, progress), size_sentence(snapshot, settings)
+        )
+    if settings.format.kind is FormatKind.DOCUMENT:
+        lines = caption(snapshot.run).replace(" · ", "\n")
+        return ExportPreview(None, lines, settings.format.words)
+    if settings.format.kind is FormatKind.FILM:
+        return frame_of(
+            lay_out_film(snapshot, settings.figure_settings, progress), 0, room, ratio, progress
+        )
+    return _figure(snapshot, settings, room, ratio)
 
 
-def _figure(shot: Snapshot, wish: ExportSettings, room: QSize, ratio: float) -> ExportPreview:
-    look = wish.asked
-    page = page_of(figure_of(shot, look), look)
+def _figure(
+    snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float
+) -> ExportPreview:
+    figure_settings = settings.figure_settings
+    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
     width, height = page.size.width(), page.size.height()
     fitted = min(room.width() * ratio / width, room.height() * ratio / height)
-    dpi = min(look.dpi, LARGEST_SIDE / max(width, height) * PIXELS_AN_INCH)
-    is_drawing = wish.suffix != PIXELS
+    dpi = min(figure_settings.dpi, LARGEST_SIDE / max(width, height) * PIXELS_AN_INCH)
+    is_drawing = settings.suffix != PIXELS
     is_whole = not is_drawing and fitted >= dpi / PIXELS_AN_INCH
     if is_whole:
         small = picture(page, dpi)
@@ -98,17 +105,17 @@ def _figure(shot: Snapshot, wish: ExportSettings, room: QSize, ratio: float) -> 
         size = QSize(max(1, round(width * fitted)), max(1, round(height * fitted)))
         small = large.scaled(size, mode=Qt.TransformationMode.SmoothTransformation)
     small.setDevicePixelRatio(ratio)
-    if "width_mm" not in wish.deciding:
+    if "width_mm" not in settings.deciding:
         return ExportPreview(small, "", "As large as the browser’s window")
     return ExportPreview(small, "", size_in_words(width, height, None if is_drawing else dpi))
 
 
 def frame_of(
-    reel: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
+    animation: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     """Paint a frame of a film as in the file, scaled down to fit."""
-    progress(frame, len(reel))
-    image, most = reel.picture(frame), room * ratio
+    progress(frame, len(animation))
+    image, most = animation.picture(frame), room * ratio
     if image.width() > most.width() or image.height() > most.height():
         aspect, smooth = (
             Qt.AspectRatioMode.KeepAspectRatio,
@@ -116,8 +123,8 @@ def frame_of(
         )
         image = image.scaled(most, aspect, smooth)
     image.setDevicePixelRatio(ratio)
-    width, height = reel.size
-    return ExportPreview(image, "", f"{width:,} × {height:,} pixels", reel, frame)
+    width, height = animation.size
+    return ExportPreview(image, "", f"{width:,} × {height:,} pixels", animation, frame)
 
 
 class PreviewController(QObject):

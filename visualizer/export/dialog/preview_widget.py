@@ -48,13 +48,17 @@ class PreviewPane(QWidget):
         self.text.hide()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
-    def maker(self, shot: Snapshot, wish: ExportSettings) -> Callable[[Progress], ExportPreview]:
+    def maker(
+        self, snapshot: Snapshot, settings: ExportSettings
+    ) -> Callable[[Progress], ExportPreview]:
         """Return a function that makes a preview of the size of this pane."""
-        return partial(preview, shot, wish, self._room, self.devicePixelRatioF())
+        return partial(preview, snapshot, settings, self._room, self.devicePixelRatioF())
 
-    def painter_of(self, reel: AnimationFrames, frame: int) -> Callable[[Progress], ExportPreview]:
+    def frame_maker(
+        self, animation: AnimationFrames, frame: int
+    ) -> Callable[[Progress], ExportPreview]:
         """Return a function that paints a frame in the size of this pane."""
-        return partial(frame_of, reel, frame, self._room, self.devicePixelRatioF())
+        return partial(frame_of, animation, frame, self._room, self.devicePixelRatioF())
 
     @property
     def _room(self) -> QSize:

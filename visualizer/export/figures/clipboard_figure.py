@@ -36,7 +36,9 @@ class ClipboardFigure:
         return data
 
 
-def copied(shot: Snapshot, look: FigureSettings, progress: Progress) -> ClipboardFigure:
+def clipboard_figure(
+    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
+) -> ClipboardFigure:
     """Make a figure for the clipboard.
 
     Raises
@@ -45,6 +47,6 @@ def copied(shot: Snapshot, look: FigureSettings, progress: Progress) -> Clipboar
         When it is too large for the memory.
     """
     progress(0, 10)
-    page = page_of(figure_of(shot, look), look)
-    image = picture(page, look.dpi, part_of_progress(progress, 20, 60))
+    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
+    image = picture(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     return ClipboardFigure(image, svg(page, part_of_progress(progress, 60, 100)))

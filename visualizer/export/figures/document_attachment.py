@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.documents.document_file import document_bytes
-from visualizer.documents.open_document import (
+from visualizer.documents.embedded_document import (
     ATTACHMENT,
     KEYWORD,
     as_attachment,
@@ -24,18 +24,18 @@ MOST_CARRIED = 2**22
 """Largest size of a document's numbers in bytes: many programs read at most 8 MB of PNG text."""
 
 
-def carried(shot: Snapshot, look: FigureSettings) -> bytes:
+def attached_document(snapshot: Snapshot, figure_settings: FigureSettings) -> bytes:
     """Return the document to attach to a figure, without computed results.
 
     Empty if the settings say so, or if the document's own numbers are large: captured attention can
     be of any size.
     """
-    compared = shot.view.comparison and shot.view.comparison.document
-    documents = (shot.document, compared) if compared else (shot.document,)
+    compared = snapshot.view.comparison and snapshot.view.comparison.document
+    documents = (snapshot.document, compared) if compared else (snapshot.document,)
     size = sum(len(part) for document in documents for part in document.held())
-    if not look.carries_document or size > MOST_CARRIED:
+    if not figure_settings.carries_document or size > MOST_CARRIED:
         return b""
-    return document_bytes(shot.document, shot.view)
+    return document_bytes(snapshot.document, snapshot.view)
 
 
 def put_into_png(image: QImage, data: bytes) -> None:

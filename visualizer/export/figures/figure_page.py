@@ -13,18 +13,17 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
 from visualizer.attention.spec import Dtype
-from visualizer.export.figure_framing import framed
+from visualizer.export.figure_extent import view_of_figure
 from visualizer.export.figure_settings import PIXELS_AN_INCH, FigurePaper, FigureSettings
 from visualizer.features.comparison_bar.model import lead_of
-from visualizer.heatmap import annotation_paint
-from visualizer.heatmap import paint as heatmap_paint
-from visualizer.heatmap.board_picture import present_picture
+from visualizer.heatmap import labels_and_colour_bar_paint, panel_paint
+from visualizer.heatmap.board_contents import present_board_contents
 from visualizer.heatmap.cursor_paint import paint_cursor
 from visualizer.heatmap.layout import MARGIN, lay_out, room, wraps
-from visualizer.heatmap.step_highlight_paint import paint_lights
+from visualizer.heatmap.step_highlight_paint import paint_highlights
 from visualizer.progress_callback import Progress, no_progress
+from visualizer.session.computation_caption import caption
 from visualizer.session.resolved_view import Resolved, resolve
-from visualizer.session.run_caption import caption
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme, font, text_scale
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class FigureContent:
 
     board: Board
     cursor: CellCursor
-    lights: Highlights
+    highlights: Highlights
     title: str
     caption: str
 
@@ -98,32 +97,37 @@ class FigurePage:
     fits: bool
 
 
-def figure_of(shot: Snapshot, look: FigureSettings) -> FigureContent:
+def figure_of(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureContent:
     """Read the content of a figure, pooled to the available cells."""
-    framed_at = framed(shot, look)
+    framed_at = view_of_figure(snapshot, figure_settings)
     view = framed_at.view
-    width, height = look.width / look.enlarged, _high(look) / look.enlarged
-    figure = _read(framed_at, look)
+    width, height = (
+        figure_settings.width / figure_settings.enlarged,
+        _high(figure_settings) / figure_settings.enlarged,
+    )
+    figure = _read(framed_at, figure_settings)
     most = int((MOST_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
-    space = max(8, min(room(figure.board, width, height, look.pixel_ratio), most))
+    space = max(8, min(room(figure.board, width, height, figure_settings.pixel_ratio), most))
     if space != view.room:
-        figure = _read(_with_room(framed_at, space), look)
-    page = page_of(figure, look)
-    if page.scale < look.enlarged and any(one.is_pooled for one in figure.board.heatmaps):
+        figure = _read(_with_room(framed_at, space), figure_settings)
+    page = page_of(figure, figure_settings)
+    if page.scale < figure_settings.enlarged and any(
+        one.is_pooled for one in figure.board.heatmaps
+    ):
         sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
-        space = int(max(sides) * page.scale * look.dpi / PIXELS_AN_INCH) // 8 * 8
-        figure = _read(_with_room(framed_at, max(8, space)), look)
+        space = int(max(sides) * page.scale * figure_settings.dpi / PIXELS_AN_INCH) // 8 * 8
+        figure = _read(_with_room(framed_at, max(8, space)), figure_settings)
     return figure
 
 
 def figure_within(
-    shot: Snapshot, look: FigureSettings, most: Callable[[int], int]
+    snapshot: Snapshot, figure_settings: FigureSettings, most: Callable[[int], int]
 ) -> FigureContent:
     """Read the content of a figure, pooled to `most` of its number of panels."""
-    resolved = framed(shot, look)
-    panels = len(_read(resolved, look).board.heatmaps)
-    times = 2 if shot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
-    return _read(_with_room(resolved, most(times * panels)), look)
+    resolved = view_of_figure(snapshot, figure_settings)
+    panels = len(_read(resolved, figure_settings).board.heatmaps)
+    times = 2 if snapshot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
+    return _read(_with_room(resolved, most(times * panels)), figure_settings)
 
 
 def _with_room(resolved: Resolved, room: int) -> Resolved:
@@ -132,12 +136,12 @@ def _with_room(resolved: Resolved, room: int) -> Resolved:
     return resolve(resolved.document, view, resolved.run, resolved.computed)
 
 
-def _read(resolved: Resolved, look: FigureSettings) -> FigureContent:
-    picture, lead = present_picture(resolved), lead_of(resolved)
-    said = [caption(resolved.run), _text_of(resolved), lead] if look.has_caption else []
+def _read(resolved: Resolved, figure_settings: FigureSettings) -> FigureContent:
+    picture, lead = present_board_contents(resolved), lead_of(resolved)
+    said = [caption(resolved.run), _text_of(resolved), lead] if figure_settings.has_caption else []
     under = " · ".join(part for part in said if part)
     board = replace(picture.board, said=lead)
-    return FigureContent(board, picture.cursor, picture.lights, look.title, under)
+    return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, under)
 
 
 def _text_of(resolved: Resolved) -> str:
@@ -145,49 +149,49 @@ def _text_of(resolved: Resolved) -> str:
     return "" if resolved.is_spread else resolved.leading_in_words
 
 
-def page_of(figure: FigureContent, look: FigureSettings) -> FigurePage:
+def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePage:
     """Lay a figure out in the width and height of the settings, with cells of whole pixels.
 
     If it does not fit, everything is scaled down; below a readable size, only its panels.
     """
-    page = _placed(figure, look)
-    if page.fits or look.is_trimmed:
+    page = _placed(figure, figure_settings)
+    if page.fits or figure_settings.is_trimmed:
         return page
     sizes = [0.96**step for step in range(1, 96)]
-    smaller = (_placed(figure, look, size) for size in sizes if size > READABLE)
+    smaller = (_placed(figure, figure_settings, size) for size in sizes if size > READABLE)
     fitting = next((one for one in smaller if one.fits), None)
     if fitting is not None or wraps(figure.board):
-        shrunk = (_placed(figure, look, size) for size in sizes)
+        shrunk = (_placed(figure, figure_settings, size) for size in sizes)
         return fitting or next((one for one in shrunk if one.fits), page)
-    size = next((one for one in sizes if _placed(figure, look, one, 0).fits), sizes[-1])
-    return _widest(figure, look, size)
+    size = next((one for one in sizes if _placed(figure, figure_settings, one, 0).fits), sizes[-1])
+    return _widest(figure, figure_settings, size)
 
 
-def _widest(figure: FigureContent, look: FigureSettings, size: float) -> FigurePage:
+def _widest(figure: FigureContent, figure_settings: FigureSettings, size: float) -> FigurePage:
     """Find the largest panels with which a figure fits at a text scale."""
     low, high = 0.0, 1.0
     for _ in range(7):
         middle = (low + high) / 2
-        if _placed(figure, look, size, middle).fits:
+        if _placed(figure, figure_settings, size, middle).fits:
             low = middle
         else:
             high = middle
-    return _placed(figure, look, size, low)
+    return _placed(figure, figure_settings, size, low)
 
 
 def _placed(
-    figure: FigureContent, look: FigureSettings, size: float = 1, share: float = 1
+    figure: FigureContent, figure_settings: FigureSettings, size: float = 1, share: float = 1
 ) -> FigurePage:
     """Lay a figure out at a text scale, its panels for a share of the width."""
-    scale = look.enlarged * size
-    width, high = look.width / scale, _high(look) / scale
+    scale = figure_settings.enlarged * size
+    width, high = figure_settings.width / scale, _high(figure_settings) / scale
     told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
-    layout = lay_out(figure.board, width * share, high - told, look.pixel_ratio)
+    layout = lay_out(figure.board, width * share, high - told, figure_settings.pixel_ratio)
     block = max(layout.width, min(width, NARROWEST))  # a caption needs some width
-    wide = block if look.is_trimmed else width
+    wide = block if figure_settings.is_trimmed else width
     titled, told = text_height(figure.title, 20, block), text_height(figure.caption, 12, block)
     content = titled + layout.height + told
-    height = look.height / scale if look.height else content
+    height = figure_settings.height / scale if figure_settings.height else content
     return FigurePage(
         figure,
         layout,
@@ -197,14 +201,14 @@ def _placed(
         QRectF(MARGIN, MARGIN / 2, block - 2 * MARGIN, titled),
         QRectF(0, titled, layout.width, layout.height),
         QRectF(MARGIN, titled + layout.height, block - 2 * MARGIN, told),
-        THEMES[look.paper],
+        THEMES[figure_settings.paper],
         block <= wide + 0.01 and content <= height + 0.01,
     )
 
 
-def _high(look: FigureSettings) -> float:
+def _high(figure_settings: FigureSettings) -> float:
     """Return the height that panels are laid out for; without a fixed height they may exceed it."""
-    return look.height or look.width * SHEET
+    return figure_settings.height or figure_settings.width * SHEET
 
 
 def text_height(text: str, size: int, width: float) -> float:
@@ -239,11 +243,11 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
     painter.translate(page.panels.topLeft())
     for done, slot in enumerate(page.layout.slots):
         progress(done, len(page.layout.slots))
-        heatmap_paint.paint_slot(painter, slot, theme)
+        panel_paint.paint_slot(painter, slot, theme)
         if figure.board.is_current(slot.heatmap):
-            paint_lights(painter, slot, figure.lights, theme)
+            paint_highlights(painter, slot, figure.highlights, theme)
             paint_cursor(painter, slot, figure.cursor, theme)
-    annotation_paint.paint_titles(painter, page.layout.titles, theme)
+    labels_and_colour_bar_paint.paint_titles(painter, page.layout.titles, theme)
     painter.restore()
 
 

@@ -11,7 +11,7 @@ from PySide6.QtGui import QImage, QPainter
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH
-from visualizer.export.figures.document_attachment import carried, put_into_png
+from visualizer.export.figures.document_attachment import attached_document, put_into_png
 from visualizer.export.figures.figure_page import figure_of, page_of, paint_page
 from visualizer.progress_callback import Progress, no_progress, part_of_progress
 
@@ -28,7 +28,9 @@ BAND = 32
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
-def write_png(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
+def write_png(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
     """Write a figure as PNG with its physical size and caption as metadata.
 
     Raises
@@ -37,15 +39,17 @@ def write_png(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Pr
         When it is too large for the memory.
     """
     progress(0, 10)
-    page = page_of(figure_of(shot, look), look)
-    image = picture(page, look.dpi, part_of_progress(progress, 20, 60))
-    put_into_png(image, carried(shot, look))
+    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
+    image = picture(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
+    put_into_png(image, attached_document(snapshot, figure_settings))
     save(image, file, part_of_progress(progress, 60, 100))
 
 
-def pixels(shot: Snapshot, look: FigureSettings) -> np.ndarray:
+def pixels(snapshot: Snapshot, figure_settings: FigureSettings) -> np.ndarray:
     """Paint a figure as an array, uint8 [row, column, 4]: red, green, blue and alpha."""
-    image = picture(page_of(figure_of(shot, look), look), look.dpi)
+    image = picture(
+        page_of(figure_of(snapshot, figure_settings), figure_settings), figure_settings.dpi
+    )
     image = image.convertToFormat(QImage.Format.Format_RGBA8888)
     return np.array(image.constBits()).reshape(image.height(), image.width(), 4)
 

@@ -11,7 +11,11 @@ from PySide6.QtSvg import QSvgGenerator
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH
-from visualizer.export.figures.document_attachment import carried, put_into_pdf, put_into_svg
+from visualizer.export.figures.document_attachment import (
+    attached_document,
+    put_into_pdf,
+    put_into_svg,
+)
 from visualizer.export.figures.figure_page import figure_of, page_of, paint_page
 from visualizer.progress_callback import Progress, no_progress, part_of_progress
 
@@ -34,20 +38,26 @@ _STYLE = (
 )
 
 
-def write_svg(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
+def write_svg(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
     """Write a figure as SVG: text stays text, and cells are shapes unless a panel is large."""
     progress(0, 10)
-    page = page_of(figure_of(shot, look), look)
+    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
     drawn = svg(page, part_of_progress(progress, 20, 95))
     progress(9, 10)
-    file.write(put_into_svg(drawn, carried(shot, look)))
+    file.write(put_into_svg(drawn, attached_document(snapshot, figure_settings)))
 
 
-def write_pdf(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
+def write_pdf(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
     """Write a figure as a PDF of one page of the figure's size."""
     progress(0, 10)
-    page = page_of(figure_of(shot, look), look)
-    drawn = pdf(page, carried(shot, look), part_of_progress(progress, 20, 95))
+    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
+    drawn = pdf(
+        page, attached_document(snapshot, figure_settings), part_of_progress(progress, 20, 95)
+    )
     progress(9, 10)
     file.write(drawn)
 

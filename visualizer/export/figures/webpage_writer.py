@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from visualizer.documents.open_document import as_script
+from visualizer.documents.embedded_document import as_script
 from visualizer.errors import InputError
 from visualizer.heatmap import colour_table
-from visualizer.heatmap.label_metrics import ends
-from visualizer.heatmap.paint import COARSE
-from visualizer.heatmap.panel_colour_scale import beyond
+from visualizer.heatmap.panel_colour_scale import outside_limits
+from visualizer.heatmap.panel_margins import limit_texts
+from visualizer.heatmap.panel_paint import COARSE
 from visualizer.number_format import format_number
 from visualizer.progress_callback import Progress, ProgressCounter, no_progress
 from visualizer.resources import resource
 from visualizer.session.cell_address import ComparedSide
-from visualizer.session.zoom import row_role
+from visualizer.session.zoom_ranges import row_role
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, ob
         "bytes": _values(heatmap).itemsize,
         "map": heatmap.colour.map,
         "isSigned": heatmap.colour.is_signed,
-        "ends": ends(heatmap),
+        "ends": limit_texts(heatmap),
         "notes": heatmap.notes,
         "pooled": pooled[0] if pooled else "",
         "sums": sums,
@@ -225,7 +225,11 @@ def _packed(heatmap: Heatmap) -> str:
     """Pack colours, marks and numbers with deflate, the numbers as byte planes."""
     values = np.ascontiguousarray(_values(heatmap))
     planes = values.view(np.uint8).reshape(-1, values.itemsize).T
-    content = colour_table.entries(heatmap).tobytes() + _marks(heatmap).tobytes() + planes.tobytes()
+    content = (
+        colour_table.colour_indices(heatmap).tobytes()
+        + _marks(heatmap).tobytes()
+        + planes.tobytes()
+    )
     return base64.b64encode(zlib.compress(content)).decode("ascii")
 
 
@@ -235,7 +239,7 @@ def _values(heatmap: Heatmap) -> np.ndarray:
 
 def _marks(heatmap: Heatmap) -> np.ndarray:
     """Return the marks of each cell as bit flags, uint8 [row, column]."""
-    below, above = beyond(heatmap.values, heatmap.marks, heatmap.colour) or (None, None)
+    below, above = outside_limits(heatmap.values, heatmap.marks, heatmap.colour) or (None, None)
     marks = np.zeros(heatmap.values.shape, dtype=np.uint8)
     for bit, cells in (
         (FORBIDDEN, heatmap.forbidden),

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QPainter, QTextDocument
 
 from visualizer.export.figures.figure_page import paint_page, paint_text
 from visualizer.export.figures.png_writer import blank, words_of
-from visualizer.features.playback.model import PlaybackBarState, present_transport
+from visualizer.features.playback.bar_model import PlaybackBarState, present_playback
 from visualizer.features.playback.timeline_paint import (
     TimelineSegments,
     count_of,
@@ -22,7 +22,7 @@ from visualizer.features.playback.timeline_paint import (
     written,
 )
 from visualizer.heatmap.cursor import present_cursor
-from visualizer.heatmap.step_highlights import present_lights
+from visualizer.heatmap.step_highlights import present_highlights
 from visualizer.session.resolved_view import resolve
 from visualizer.widgets.labels import SIZES, fitting
 from visualizer.widgets.theme import font, metrics, text_scale
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
     from visualizer.export.figures.figure_page import FigurePage
-    from visualizer.export.film_settings import FilmPlan
+    from visualizer.export.film_plan import FilmPlan
     from visualizer.session.screen import Snapshot
     from visualizer.session.view import View
     from visualizer.widgets.theme import Theme
@@ -59,11 +59,11 @@ class FrameMargins:
     caption_at: QRectF
     scale: float
 
-    def paint(self, painter: QPainter, transport: PlaybackBarState, theme: Theme) -> None:
+    def paint(self, painter: QPainter, bar: PlaybackBarState, theme: Theme) -> None:
         painter.scale(self.scale, self.scale)
         paint_text(painter, self.title_at, self.title, 20, theme.ink)
         paint_text(painter, self.caption_at, self.caption, 12, theme.quiet)
-        paint_words(painter, self.words, transport, theme)
+        paint_words(painter, self.words, bar, theme)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +80,7 @@ class AnimationFrames:
         Width and height of every frame in pixels; even, as video encoders need.
     """
 
-    shot: Snapshot
+    snapshot: Snapshot
     film: FilmPlan
     pages: dict[str, FigurePage]
     around: FrameMargins
@@ -99,26 +99,28 @@ class AnimationFrames:
         return {self.film.place(at).stage: at for at in range(len(self))}.values()
 
     def view(self, frame: int) -> View:
-        view = self.shot.view
+        view = self.snapshot.view
         return replace(view, playhead=replace(view.playhead, place=self.film.place(frame)))
 
     def page(self, frame: int) -> tuple[FigurePage, PlaybackBarState]:
         """Return the page of a frame, and its playback bar."""
-        shot = self.shot
-        resolved = resolve(shot.document, self.view(frame), shot.run, shot.document)
-        lights = present_lights(resolved)
+        snapshot = self.snapshot
+        resolved = resolve(snapshot.document, self.view(frame), snapshot.run, snapshot.document)
+        highlights = present_highlights(resolved)
         page = self.pages[self.film.place(frame).stage]
-        figure = replace(page.figure, cursor=present_cursor(resolved), lights=lights)
-        return replace(page, figure=figure), present_transport(resolved, PlaybackBarState(), lights)
+        figure = replace(page.figure, cursor=present_cursor(resolved), highlights=highlights)
+        return replace(page, figure=figure), present_playback(
+            resolved, PlaybackBarState(), highlights
+        )
 
     def picture(self, frame: int) -> QImage:
-        page, transport = self.page(frame)
+        page, bar = self.page(frame)
         image = blank(*self.size)
         image.fill(page.theme.paper)
         painter = QPainter(image)
         painter.scale(self.ratio, self.ratio)
         paint_page(painter, page)
-        self.around.paint(painter, transport, page.theme)
+        self.around.paint(painter, bar, page.theme)
         painter.end()
         return image
 
@@ -140,14 +142,14 @@ def _line() -> float:
     return max(metrics(SIZES[0]).height(), 2 * metrics(SIZES[-1]).height())
 
 
-def paint_words(painter: QPainter, area: QRectF, transport: PlaybackBarState, theme: Theme) -> None:
+def paint_words(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: Theme) -> None:
     """Draw the sentence and calculation of a step, and the track."""
     sentence = QRectF(area.left(), area.top(), area.width(), _line())
-    _paint_line(painter, sentence, transport.caption, theme)
+    _paint_line(painter, sentence, bar.caption, theme)
     calculation = sentence.translated(0, _line() + SPACE * text_scale())
-    _paint_line(painter, calculation, written(transport.equation, theme), theme)
-    count = count_of(transport)
-    longest = metrics(12).horizontalAdvance(f"{transport.count:,} of {transport.count:,}")
+    _paint_line(painter, calculation, written(bar.equation, theme), theme)
+    count = count_of(bar)
+    longest = metrics(12).horizontalAdvance(f"{bar.count:,} of {bar.count:,}")
     painter.save()
     painter.translate(area.left(), calculation.bottom() + SPACE * text_scale())
     track = area.width() - longest - 12
@@ -155,7 +157,7 @@ def paint_words(painter: QPainter, area: QRectF, transport: PlaybackBarState, th
     painter.setPen(QColor(theme.quiet))
     place = QRectF(track, 0, area.width() - track, metrics(12).height())
     painter.drawText(place, Qt.AlignmentFlag.AlignRight, count)
-    paint_track(painter, TimelineSegments(transport, track), theme)
+    paint_track(painter, TimelineSegments(bar, track), theme)
     painter.restore()
 
 

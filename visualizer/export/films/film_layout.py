@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
-from visualizer.export.figure_framing import framed
+from visualizer.export.figure_extent import view_of_figure
 from visualizer.export.figure_settings import PIXELS_AN_INCH, FigureExtent, FigureSettings
 from visualizer.export.figures.figure_page import (
     THEMES,
@@ -21,7 +21,8 @@ from visualizer.export.figures.figure_page import (
     figure_of,
     text_height,
 )
-from visualizer.export.film_settings import FilmPanels, FilmPlan, film_of
+from visualizer.export.film_plan import FilmPlan, film_plan_of
+from visualizer.export.film_settings import FilmPanels
 from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, words_height
 from visualizer.heatmap.layout import LARGEST_CELL, MARGIN, SMALLEST_SIDE, lay_out
 from visualizer.progress_callback import Progress, no_progress
@@ -41,8 +42,8 @@ HIGHEST_SHAPE = 1.25
 SPACE = 8
 
 
-def reel_of(
-    shot: Snapshot, look: FigureSettings, progress: Progress = no_progress
+def lay_out_film(
+    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> AnimationFrames:
     """Lay a film out.
 
@@ -56,53 +57,65 @@ def reel_of(
     InputError
         When the film has too many steps.
     """
-    film = film_of(shot.run.trace, look.film)
-    asked = look.height
-    height = look.height_mm or look.width_mm * USUAL_SHAPE
-    look = replace(look, dpi=round(ratio_of(look) * PIXELS_AN_INCH), height_mm=height)
-    shot = replace(shot, view=_played(shot, look))
+    film = film_plan_of(snapshot.run.trace, figure_settings.film)
+    asked = figure_settings.height
+    height = figure_settings.height_mm or figure_settings.width_mm * USUAL_SHAPE
+    figure_settings = replace(
+        figure_settings, dpi=round(ratio_of(figure_settings) * PIXELS_AN_INCH), height_mm=height
+    )
+    snapshot = replace(snapshot, view=_played(snapshot, figure_settings))
 
     def go_on(done: int, of: int) -> None:
         progress(0, len(film.steps))
 
-    figures = _figures(shot, film, look, go_on)
-    return _placed(shot, film, figures, _layouts(figures, look, go_on), look, asked)
+    figures = _figures(snapshot, film, figure_settings, go_on)
+    return _placed(
+        snapshot, film, figures, _layouts(figures, figure_settings, go_on), figure_settings, asked
+    )
 
 
-def _played(shot: Snapshot, look: FigureSettings) -> View:
+def _played(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
     """Return the view that is played: the figure's heads, without comparison."""
-    view = replace(shot.view, playhead=Playhead(), guess=None, comparison=None, spread=False)
-    view = framed(replace(shot, view=view), look).view
-    playhead = Playhead(grain=look.film.grain, speed=look.film.speed)
+    view = replace(snapshot.view, playhead=Playhead(), guess=None, comparison=None, spread=False)
+    view = view_of_figure(replace(snapshot, view=view), figure_settings).view
+    playhead = Playhead(grain=figure_settings.film.grain, speed=figure_settings.film.speed)
     return replace(view, playhead=playhead, folds=frozenset())
 
 
 def _figures(
-    shot: Snapshot, film: FilmPlan, look: FigureSettings, progress: Progress
+    snapshot: Snapshot, film: FilmPlan, figure_settings: FigureSettings, progress: Progress
 ) -> dict[str, FigureContent]:
     """Read the panels of each stage; if all stages are shown, all share one figure."""
-    rows = len(resolve(shot.document, shot.view, shot.run).drawn_heads)
-    height = (look.height_mm or look.width_mm) / rows  # all heads must be visible at once
-    look = replace(look, extent=FigureExtent.SHOWN, has_marks=True, height_mm=height)
-    if look.film.panels is FilmPanels.SPAN:
-        reads = (shot.run.trace.stage(stage).reads for stage in film.stages)
+    rows = len(resolve(snapshot.document, snapshot.view, snapshot.run).drawn_heads)
+    height = (
+        figure_settings.height_mm or figure_settings.width_mm
+    ) / rows  # all heads must be visible at once
+    figure_settings = replace(
+        figure_settings, extent=FigureExtent.SHOWN, has_marks=True, height_mm=height
+    )
+    if figure_settings.film.panels is FilmPanels.SPAN:
+        reads = (snapshot.run.trace.stage(stage).reads for stage in film.stages)
         stages = frozenset({*film.stages, *(name for names in reads for name in names)})
-        figure = figure_of(replace(shot, view=replace(shot.view, stages=stages)), look)
+        figure = figure_of(
+            replace(snapshot, view=replace(snapshot.view, stages=stages)), figure_settings
+        )
         return dict.fromkeys(film.stages, figure)
     figures = {}
     for stage in film.stages:
         progress(0, 1)
-        playhead = replace(shot.view.playhead, place=Place(stage))
-        figures[stage] = figure_of(replace(shot, view=replace(shot.view, playhead=playhead)), look)
+        playhead = replace(snapshot.view.playhead, place=Place(stage))
+        figures[stage] = figure_of(
+            replace(snapshot, view=replace(snapshot.view, playhead=playhead)), figure_settings
+        )
     return figures
 
 
 def _placed(
-    shot: Snapshot,
+    snapshot: Snapshot,
     film: FilmPlan,
     figures: dict[str, FigureContent],
     layouts: dict[str, BoardLayout],
-    look: FigureSettings,
+    figure_settings: FigureSettings,
     asked: float | None,
 ) -> AnimationFrames:
     """Reserve the area of the largest panels for every stage.
@@ -112,24 +125,26 @@ def _placed(
     asked : float or None
         The height of the page; None to fit the content.
     """
-    first, width = next(iter(figures.values())), look.width / look.enlarged
+    first, width = next(iter(figures.values())), figure_settings.width / figure_settings.enlarged
     wide = max(layout.width for layout in layouts.values())
-    high, most = max(layout.height for layout in layouts.values()), _room(first, look)
+    high, most = max(layout.height for layout in layouts.values()), _room(first, figure_settings)
     if asked is None:
         most = max(most, min(high, most + width * (HIGHEST_SHAPE - USUAL_SHAPE)))
     shrunk = max(0.01, min(1.0, width / wide, most / high))
-    around = _around(first, look, high * shrunk)
-    left = _whole((width - wide * shrunk) / 2, look.pixel_ratio)
+    around = _around(first, figure_settings, high * shrunk)
+    left = _whole((width - wide * shrunk) / 2, figure_settings.pixel_ratio)
     top = around.words.top() - SPACE - high * shrunk
-    size = QSizeF(look.width, asked or around.caption_at.bottom() * look.enlarged)
+    size = QSizeF(
+        figure_settings.width, asked or around.caption_at.bottom() * figure_settings.enlarged
+    )
     places: dict[str, Any] = {
         "size": size,
-        "scale": look.enlarged * shrunk,
+        "scale": figure_settings.enlarged * shrunk,
         "at": QPointF(0, 0),
         "title": QRectF(),
         "panels": QRectF(left / shrunk, top / shrunk, wide, high),
         "caption": QRectF(),
-        "theme": THEMES[look.paper],
+        "theme": THEMES[figure_settings.paper],
         "fits": True,
     }
     pages = {
@@ -137,34 +152,41 @@ def _placed(
         for stage, figure in figures.items()
     }
     return AnimationFrames(
-        shot, film, pages, around, _pixels(size * ratio_of(look)), ratio_of(look)
+        snapshot,
+        film,
+        pages,
+        around,
+        _pixels(size * ratio_of(figure_settings)),
+        ratio_of(figure_settings),
     )
 
 
-def _room(figure: FigureContent, look: FigureSettings) -> float:
+def _room(figure: FigureContent, figure_settings: FigureSettings) -> float:
     """Return the height available to panels, in pixels of the window."""
-    return (look.height or 0) / look.enlarged - _around(figure, look, 0).caption_at.bottom()
+    return (figure_settings.height or 0) / figure_settings.enlarged - _around(
+        figure, figure_settings, 0
+    ).caption_at.bottom()
 
 
-def _around(figure: FigureContent, look: FigureSettings, panels: float) -> FrameMargins:
+def _around(figure: FigureContent, figure_settings: FigureSettings, panels: float) -> FrameMargins:
     """Lay out the margins over and under panels of a height."""
-    width = look.width / look.enlarged
+    width = figure_settings.width / figure_settings.enlarged
     titled, told = text_height(figure.title, 20, width), text_height(figure.caption, 12, width)
     across = width - 2 * MARGIN
-    top = _whole(titled, look.pixel_ratio) + panels + SPACE
+    top = _whole(titled, figure_settings.pixel_ratio) + panels + SPACE
     return FrameMargins(
         figure.title,
         QRectF(MARGIN, MARGIN / 2, across, titled),
         QRectF(MARGIN, top, across, words_height()),
         figure.caption,
         QRectF(MARGIN, top + words_height(), across, told),
-        look.enlarged,
+        figure_settings.enlarged,
     )
 
 
-def ratio_of(look: FigureSettings) -> float:
+def ratio_of(figure_settings: FigureSettings) -> float:
     """Return the pixels of the film for 1/96 inch of its page."""
-    return look.film.width / look.width
+    return figure_settings.film.width / figure_settings.width
 
 
 def _whole(length: float, pixel_ratio: float) -> float:
@@ -178,11 +200,11 @@ def _pixels(size: QSizeF) -> tuple[int, int]:
 
 
 def _layouts(
-    figures: dict[str, FigureContent], look: FigureSettings, progress: Progress
+    figures: dict[str, FigureContent], figure_settings: FigureSettings, progress: Progress
 ) -> dict[str, BoardLayout]:
     """Lay every stage out with cells of one size, the largest with which all fit."""
-    width, ratio = look.width / look.enlarged, look.pixel_ratio
-    high = _room(next(iter(figures.values())), look)
+    width, ratio = figure_settings.width / figure_settings.enlarged, figure_settings.pixel_ratio
+    high = _room(next(iter(figures.values())), figure_settings)
     boards = [*{figure.board: None for figure in figures.values()}]
     rows = max(heatmap.side[0] for board in boards for heatmap in board.heatmaps)
     heads = max(len(column) for board in boards for column in board.columns)

@@ -9,7 +9,7 @@ from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from visualizer.export.films.film_layout import reel_of
+from visualizer.export.films.film_layout import lay_out_film
 from visualizer.progress_callback import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -66,7 +66,11 @@ class FrameSource(Protocol):
 
 
 def write_film(
-    suffix: str, shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress
+    suffix: str,
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    file: BinaryIO,
+    progress: Progress,
 ) -> None:
     """Write a film.
 
@@ -80,7 +84,13 @@ def write_film(
     InputError
         When there are too many frames.
     """
-    write_frames(suffix, reel_of(shot, look, progress), look.film.loops, file, progress)
+    write_frames(
+        suffix,
+        lay_out_film(snapshot, figure_settings, progress),
+        figure_settings.film.loops,
+        file,
+        progress,
+    )
 
 
 def write_frames(
@@ -122,7 +132,10 @@ def _samples(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:
 
 
 def estimate(
-    shot: Snapshot, look: FigureSettings, suffix: str, progress: Progress = no_progress
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    suffix: str,
+    progress: Progress = no_progress,
 ) -> int:
     """Estimate the bytes of a film from some of its frames.
 
@@ -136,25 +149,25 @@ def estimate(
     InputError
         When there are too many frames.
     """
-    reel = reel_of(shot, look, progress)
-    coder = _opened(suffix, reel, look.film.loops, BytesIO(), progress)
-    coder.add(reel.pixels(0), 1)
+    animation = lay_out_film(snapshot, figure_settings, progress)
+    coder = _opened(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
+    coder.add(animation.pixels(0), 1)
     whole: float = coder.written
-    stages = [reel.film.place(at).stage for at in range(len(reel))]
+    stages = [animation.film.place(at).stage for at in range(len(animation))]
     turns = [at for at, (one, other) in enumerate(pairwise(stages), 1) if one != other]
-    others = sorted({*range(1, len(reel))}.difference(turns))
+    others = sorted({*range(1, len(animation))}.difference(turns))
     for frames in (turns, others):
         count = min(SAMPLES, len(frames))
         for part in range(count):
-            progress(0, len(reel))
+            progress(0, len(animation))
             frame = frames[len(frames) * (2 * part + 1) // (2 * count)]
-            whole += len(frames) / count * _bytes_of(frame, reel, coder)
+            whole += len(frames) / count * _bytes_of(frame, animation, coder)
     return round(whole)
 
 
-def _bytes_of(frame: int, reel: AnimationFrames, coder: FilmEncoder) -> int:
+def _bytes_of(frame: int, animation: AnimationFrames, coder: FilmEncoder) -> int:
     """Encode a frame after its predecessor, and return its bytes."""
-    coder.add(reel.pixels(frame - 1), 1)
+    coder.add(animation.pixels(frame - 1), 1)
     before = coder.written
-    coder.add(reel.pixels(frame), 1)
+    coder.add(animation.pixels(frame), 1)
     return coder.written - before

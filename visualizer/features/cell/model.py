@@ -15,13 +15,13 @@ import numpy as np
 from visualizer.attention.explain import CombineRule, Explanation, Factor, Group, explain
 from visualizer.attention.stages import Operation, is_hatched
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.explanations.cell_explanation import CellFacts
+from visualizer.explanations.cell_facts import CellFacts
 from visualizer.explanations.operation_registry import TEXTS
 from visualizer.heatmap.cursor import panel_of
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share, shorten
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.compared_tensors import held_of, mismatch, signed
+from visualizer.session.compared_tensors import mismatch, signed, tensor_of
 from visualizer.session.comparison import ComparisonKind
 from visualizer.session.screen import PanelId
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # --------------------------------------------------------------------------------------- a cell
 
 
-def beside(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
+def comparison_sentences(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     """Sentences on the cell's number on each compared side, and on the difference."""
     comparison, run = resolved.comparison, resolved.run
     if comparison is None:
@@ -52,18 +52,18 @@ def beside(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     return (f"A {a}", f"B {b}", *_minus(resolved, cell, "B − A", f"{a}{b}"))
 
 
-def _comparison_text(resolved: Resolved, whose: Run, cell: Cell, part: ComparedSide) -> str:
+def _comparison_text(resolved: Resolved, run: Run, cell: Cell, part: ComparedSide) -> str:
     """The number of one side as text, or that the cell is forbidden there."""
-    spec = whose.trace.spec
+    spec = run.trace.spec
     if is_hatched(spec, cell.stage):
-        cells = whose.trace.allowed(cell.stage, resolved.leading)
+        cells = run.trace.allowed(cell.stage, resolved.leading)
         if not cells[cell.place[-2:]]:
             return "forbidden"
     return format_number(_value_of(resolved, cell, part))
 
 
 def _value_of(resolved: Resolved, cell: Cell, part: ComparedSide) -> float:
-    held, index = held_of(resolved, replace(cell, part=part))
+    held, index = tensor_of(resolved, replace(cell, part=part))
     return float(held.read((*index, *cell.place[-2:])))
 
 
@@ -166,27 +166,27 @@ class CellPanel:
         return f"{said} {', '.join(self.also)}." if self.also else said
 
 
-def present_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel:
+def head_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel:
     """Explain a cell of one head."""
     run = resolved.run
     explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
-    told = CellFacts(run, resolved.leading, cell, explanation)
+    facts = CellFacts(run, resolved.leading, cell, explanation)
     order, rest = _order(explanation)
     text = TEXTS[explanation.stage.operation]
     is_read = explanation.stage.operation is Operation.CAPTURED  # read from a file, not computed
     return CellPanel(
-        heading=_heading(told),
-        sentence=text.cell_sentence(told),
+        heading=_heading(facts),
+        sentence=text.cell_sentence(facts),
         value=format_number(explanation.value),
-        formula=text.formula(told),
-        terms=() if is_read else tuple(_term(told, position) for position in order),
+        formula=text.formula(facts),
+        terms=() if is_read else tuple(_term(facts, position) for position in order),
         rest=rest,
         closing="" if is_read else _closing(explanation),
         is_pinned=is_pinned,
     )
 
 
-def covered(run: Run, cell: Cell) -> CellPanel:
+def covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
     """The panel of a cell that is covered by a prediction."""
     sentence = "Covered: click or press Enter to mark it; reveal to see it."
     return CellPanel(
@@ -194,8 +194,8 @@ def covered(run: Run, cell: Cell) -> CellPanel:
     )
 
 
-def _heading(told: CellFacts) -> str:
-    stage, place = told.explanation.stage, told.place
+def _heading(facts: CellFacts) -> str:
+    stage, place = facts.explanation.stage, facts.place
     names = {"d_head": "column", "d_in": "column", "d_out": "column", "token": "place"}
     parts = [f"{names.get(dim, dim)} {at + 1}" for dim, at in place.items()]
     return f"{stage.title} · {', '.join(parts)}"
@@ -213,28 +213,28 @@ def _order(explanation: Explanation) -> tuple[list[int], str]:
     return sorted(order), f"{len(left):,} smaller terms: {format_number(float(left.sum()))}"
 
 
-def _term(told: CellFacts, position: int) -> TermLine:
-    explanation, group, at = told.explanation, told.explanation.groups[0], position
+def _term(facts: CellFacts, position: int) -> TermLine:
+    explanation, group, at = facts.explanation, facts.explanation.groups[0], position
     for group in explanation.groups:
         if at < len(group.terms):
             break
         at -= len(group.terms)
     pieces = tuple(
-        CellTextPiece(_bracketed(_written(factor, at), is_first), _source(told, factor, at))
+        CellTextPiece(_bracketed(_written(factor, at), is_first), _source(facts, factor, at))
         for factor, is_first in zip(group.factors, (True, False, False), strict=False)
     )
     chosen = explanation.rule is not CombineRule.SUM and position == explanation.chosen
-    return TermLine(_named(told, group, at), pieces, format_number(float(group.terms[at])), chosen)
+    return TermLine(_named(facts, group, at), pieces, format_number(float(group.terms[at])), chosen)
 
 
 def _bracketed(written: str, is_first: bool) -> str:
     return f"({written})" if written.startswith("−") and not is_first else written
 
 
-def _source(told: CellFacts, factor: Factor, at: int) -> Cell | None:
+def _source(facts: CellFacts, factor: Factor, at: int) -> Cell | None:
     """The cell that a factor was read from; None for parameters and inputs."""
-    trace = told.run.trace
-    if factor.name not in trace or factor.name == told.cell.stage:
+    trace = facts.run.trace
+    if factor.name not in trace or factor.name == facts.cell.stage:
         return None
     return Cell(factor.name, factor.source(at)[len(trace.axes) :])
 
@@ -247,17 +247,17 @@ def _written(factor: Factor, at: int) -> str:
     return factor.form.format(format_number(float(factor.read[at])))
 
 
-def _named(told: CellFacts, group: Group, at: int) -> str:
+def _named(facts: CellFacts, group: Group, at: int) -> str:
     factor = group.factors[0]
-    if told.explanation.rule is CombineRule.SHARE or factor.name in {"weights", "dropped"}:
-        return told.word(at, "key") if told.explanation.rule is not CombineRule.CHOICE else "kept"
+    if facts.explanation.rule is CombineRule.SHARE or factor.name in {"weights", "dropped"}:
+        return facts.word(at, "key") if facts.explanation.rule is not CombineRule.CHOICE else "kept"
     if factor.name.endswith("bias"):
         return "bias"
     if None in factor.index:
         return f"column {at + 1}"
-    if factor.name in told.run.trace:
-        return told.run.trace.stage(factor.name).title
-    return "else" if told.explanation.rule is CombineRule.CHOICE else "position"
+    if factor.name in facts.run.trace:
+        return facts.run.trace.stage(factor.name).title
+    return "else" if facts.explanation.rule is CombineRule.CHOICE else "position"
 
 
 def _closing(explanation: Explanation) -> str:
@@ -274,7 +274,7 @@ def _closing(explanation: Explanation) -> str:
     return f"{chosen} ÷ {format_number(total)} = {value}"
 
 
-def folded_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel | None:
+def aggregate_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel | None:
     """Explain a cell of aggregated heads by the same cell of each head; None for other cells."""
     run, index, lens = resolved.run, resolved.leading, resolved.view.lens
     if cell.fold is None:
@@ -308,8 +308,8 @@ def _aggregate_heading(run: Run, cell: Cell) -> str:
     if stage.dims[-2] == "token":
         names[0] = "place"
     places = ", ".join(f"{name} {at + 1}" for name, at in zip(names, cell.place, strict=True))
-    whose = "mean of heads" if cell.fold is HeadAggregate.MEAN else "largest of heads"
-    return f"{stage.title} · {whose}, {places}"
+    aggregate = "mean of heads" if cell.fold is HeadAggregate.MEAN else "largest of heads"
+    return f"{stage.title} · {aggregate}, {places}"
 
 
 def _sentence(resolved: Resolved, cell: Cell, value: float, chosen: int) -> str:
@@ -353,7 +353,7 @@ def _rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     return f"{len(left):,} heads with smaller ones"
 
 
-def lens_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
+def transform_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     """Explain how the transformed number of a cell derives from its weight."""
     run, view = resolved.run, resolved.view
     is_shown = run.trace.stage(cell.stage).is_weights and view.lens is not WeightTransform.PLAIN
@@ -385,21 +385,21 @@ def present_cell(resolved: Resolved, board: Board, previous: CellPanel | None) -
     cell = resolved.pointed or resolved.step_cell
     if cell is None:
         return None
-    readout = _readout(resolved, board, cell)
-    return previous if readout == previous else readout
+    panel = _panel_of_cell(resolved, board, cell)
+    return previous if panel == previous else panel
 
 
-def _readout(resolved: Resolved, board: Board, cell: Cell) -> CellPanel | None:
+def _panel_of_cell(resolved: Resolved, board: Board, cell: Cell) -> CellPanel | None:
     if cell.stage in resolved.covered:
-        return covered(resolved.run, cell)
-    explain = folded_readout if cell.fold else present_readout
-    readout = explain(resolved, cell, is_pinned=cell == resolved.view.pinned)
-    if readout is None:
+        return covered_cell_panel(resolved.run, cell)
+    explain = aggregate_cell_panel if cell.fold else head_cell_panel
+    panel = explain(resolved, cell, is_pinned=cell == resolved.view.pinned)
+    if panel is None:
         return None
-    also = (*lens_line(resolved, cell), *beside(resolved, cell))
+    also = (*transform_line(resolved, cell), *comparison_sentences(resolved, cell))
     heatmap = panel_of(board, cell)
     if heatmap is None or not heatmap.is_pooled:
-        return replace(readout, also=also)
+        return replace(panel, also=also)
     block = f"{heatmap.rows.block} × {heatmap.columns.block}"
     which = "farthest from 0" if heatmap.colour.is_signed else "largest"
-    return replace(readout, also=also, heading=f"{readout.heading} · {which} of {block} cells")
+    return replace(panel, also=also, heading=f"{panel.heading} · {which} of {block} cells")

@@ -67,7 +67,7 @@ class CellPane(QScrollArea):
         column.addStretch(1)
         self.setWidget(inner)
         self._shown: tuple[CellPanel | None, Theme] | None = None
-        self.show_readout(None, LIGHT)
+        self.show_cell(None, LIGHT)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -87,20 +87,20 @@ class CellPane(QScrollArea):
             self.trail.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
 
     def _follow(self, link: str) -> None:
-        readout = self._shown[0] if self._shown else None
+        panel = self._shown[0] if self._shown else None
         term, piece = map(int, link.split("."))
-        if readout:
-            self.followed.emit(readout.terms[term].pieces[piece].source)
+        if panel:
+            self.followed.emit(panel.terms[term].pieces[piece].source)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        self.show_readout(screen.panel(CELL), theme)
+        self.show_cell(screen.panel(CELL), theme)
 
-    def show_readout(self, readout: CellPanel | None, theme: Theme) -> None:
+    def show_cell(self, panel: CellPanel | None, theme: Theme) -> None:
         """Show what is said of a cell, or what would be said here."""
-        if self._shown == (readout, theme):
+        if self._shown == (panel, theme):
             return
-        self._shown = (readout, theme)
-        self._write(readout, theme)
+        self._shown = (panel, theme)
+        self._write(panel, theme)
         if self.isVisible():
             self._settle()
 
@@ -109,29 +109,29 @@ class CellPane(QScrollArea):
         self._column.activate()
         QCoreApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
 
-    def _write(self, readout: CellPanel | None, theme: Theme) -> None:
-        set_accessible_value(self, readout.plain if readout else "")
-        self.value.setVisible(readout is not None and bool(readout.value))
-        self.terms.setVisible(readout is not None and bool(readout.formula))
-        if readout is None:
+    def _write(self, panel: CellPanel | None, theme: Theme) -> None:
+        set_accessible_value(self, panel.plain if panel else "")
+        self.value.setVisible(panel is not None and bool(panel.value))
+        self.terms.setVisible(panel is not None and bool(panel.formula))
+        if panel is None:
             self.heading.setText("")
             self.sentence.setText(EMPTY)
             return
-        state = "  ·  pinned" if readout.is_pinned else ""
-        self.heading.setText(escape(readout.heading) + state)
-        self.sentence.setText(f"<span style='font-size:{self._px(14)}px'>{readout.sentence}</span>")
-        also = "".join(f"<br>{escape(line)}" for line in readout.also)
-        value = f"<span style='font-size:{self._px(20)}px'>{readout.value}</span>"
+        state = "  ·  pinned" if panel.is_pinned else ""
+        self.heading.setText(escape(panel.heading) + state)
+        self.sentence.setText(f"<span style='font-size:{self._px(14)}px'>{panel.sentence}</span>")
+        also = "".join(f"<br>{escape(line)}" for line in panel.also)
+        value = f"<span style='font-size:{self._px(20)}px'>{panel.value}</span>"
         self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
-        self.terms.setText(_table(readout, theme))
+        self.terms.setText(_table(panel, theme))
 
     def copy(self) -> None:
         """Put the sentence and the terms on the clipboard, as text."""
-        readout = self._shown[0] if self._shown else None
-        if readout:
-            lines = [readout.heading, readout.plain, f"{readout.formula} = {readout.value}"]
-            lines += [f"{term.name}\t{term.written}\t{term.value}" for term in readout.terms]
-            lines += [line for line in (readout.rest, readout.closing) if line]
+        panel = self._shown[0] if self._shown else None
+        if panel:
+            lines = [panel.heading, panel.plain, f"{panel.formula} = {panel.value}"]
+            lines += [f"{term.name}\t{term.written}\t{term.value}" for term in panel.terms]
+            lines += [line for line in (panel.rest, panel.closing) if line]
             QGuiApplication.clipboard().setText("\n".join(lines))
 
     @staticmethod
@@ -139,13 +139,13 @@ class CellPane(QScrollArea):
         return round(size * text_scale())
 
 
-def _table(readout: CellPanel, theme: Theme) -> str:
-    rows = "".join(_row(number, term, theme) for number, term in enumerate(readout.terms))
-    rest = f"<tr><td colspan=3><font color='{theme.quiet}'>{escape(readout.rest)}</font></td></tr>"
+def _table(panel: CellPanel, theme: Theme) -> str:
+    rows = "".join(_row(number, term, theme) for number, term in enumerate(panel.terms))
+    rest = f"<tr><td colspan=3><font color='{theme.quiet}'>{escape(panel.rest)}</font></td></tr>"
     return (
-        f"<p style='color:{theme.quiet}'>{escape(readout.formula)}</p>"
-        f"<table width='100%' cellspacing='0' cellpadding='2'>{rows}{rest * bool(readout.rest)}"
-        f"</table><p align='right'><b>{escape(readout.closing)}</b></p>"
+        f"<p style='color:{theme.quiet}'>{escape(panel.formula)}</p>"
+        f"<table width='100%' cellspacing='0' cellpadding='2'>{rows}{rest * bool(panel.rest)}"
+        f"</table><p align='right'><b>{escape(panel.closing)}</b></p>"
     )
 
 

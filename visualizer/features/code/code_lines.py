@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Mask, Normalisation, Scale
 from visualizer.attention.stages import Operation, stages
-from visualizer.explanations.code_expression import ExpressionContext
+from visualizer.explanations.code_expression_context import ExpressionContext
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.explanations.operation_registry import TEXTS
-from visualizer.session.view_options import CodeDialect
+from visualizer.session.view import CodeDialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,11 +60,11 @@ def _lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
     together = _together(spec) if dialect is CodeDialect.SDPA else ()
     made, comments = [], []
     for stage in rows:
-        asked, name = ExpressionContext(spec, stage, words), words.names[stage.name]
+        context, name = ExpressionContext(spec, stage, words), words.names[stage.name]
         if stage.name not in together:
-            made.append(CodeLine((stage.name,), f"{name} = {TEXTS[stage.operation].code(asked)}"))
+            made.append(CodeLine((stage.name,), f"{name} = {TEXTS[stage.operation].code(context)}"))
         elif stage.name == together[-1]:
-            made.append(CodeLine(together, f"{name} = {_in_one_call(asked)}"))
+            made.append(CodeLine(together, f"{name} = {_in_one_call(context)}"))
     if dialect is CodeDialect.SDPA:
         comments = [CodeLine((), f"# Written out: {reason}") for reason in _reasons(spec)]
     return tuple(_helped(spec, words, comments, made))
@@ -91,14 +91,14 @@ def _reasons(spec: AttentionSpec) -> Iterator[str]:
     }
     if spec.normalisation in by_kind:
         yield by_kind[spec.normalisation]
-    if any(stage.operation is Operation.ZERO for stage in stages(spec)):
+    if any(stage.operation is Operation.MASK_WEIGHTS for stage in stages(spec)):
         yield f"{call} masks before it normalises, and not after."
     if spec.drops:
         yield f"{call} draws the cells to drop itself; here they are given."
 
 
-def _in_one_call(asked: ExpressionContext) -> str:
-    spec, names, weights = asked.spec, asked.words.names, _as_at("weights", asked)
+def _in_one_call(context: ExpressionContext) -> str:
+    spec, names, weights = context.spec, context.words.names, _as_at("weights", context)
     parts = [names["queries"], names["keys"], names["values"]]
     if spec.mask is Mask.CAUSAL and not spec.lengths:
         parts.append("is_causal=True")
@@ -107,13 +107,13 @@ def _in_one_call(asked: ExpressionContext) -> str:
     if spec.scale is Scale.NONE and spec.temperature == 1:
         parts.append("scale=1.0")
     elif spec.scale is not Scale.D_HEAD or spec.temperature != 1:
-        parts.append(f"scale=1 / {asked.divisor}")
+        parts.append(f"scale=1 / {context.divisor}")
     return f"F.scaled_dot_product_attention({', '.join(parts)}){weights.where_nothing()}"
 
 
-def _as_at(name: str, asked: ExpressionContext) -> ExpressionContext:
-    row = next(stage for stage in stages(asked.spec) if stage.name == name)
-    return ExpressionContext(asked.spec, row, asked.words)
+def _as_at(name: str, context: ExpressionContext) -> ExpressionContext:
+    row = next(stage for stage in stages(context.spec) if stage.name == name)
+    return ExpressionContext(context.spec, row, context.words)
 
 
 # ------------------------------------------------------------------------------ helper lines
@@ -146,7 +146,7 @@ def _helpers(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
         made[words.mask_names[spec.mask]] = words.mask_lines[spec.mask].format(
             window=1 - spec.window
         )
-    average = [stage for stage in stages(spec) if stage.operation is Operation.AVERAGE]
+    average = [stage for stage in stages(spec) if stage.operation is Operation.UNIFORM_WEIGHTS]
     if average and (found := ExpressionContext(spec, average[0], words).masks()):
         sizes = f"*{words.batch}, {spec.heads}, {tokens}, {tokens}"
         allowed = words.allowed(found)

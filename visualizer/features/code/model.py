@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.features.code.code_lines import CodeLine, lines
 from visualizer.session.screen import PanelId
-from visualizer.session.view_options import CodeDialect
+from visualizer.session.view import CodeDialect
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -57,10 +57,10 @@ def present_code(resolved: Resolved) -> CodePanel:
     """Present the code; the marked line computes the stage in playback, else that of the cell."""
     looked_at = resolved.pointed or resolved.step_cell
     stage = resolved.focus or (looked_at.stage if looked_at else None)
-    return present_twin(resolved.run, resolved.view.dialect, stage)
+    return code_panel_of(resolved.run, resolved.view.dialect, stage)
 
 
-def present_twin(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
+def code_panel_of(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
     """Present a run's code; equal runs and stages give equal values."""
     if not run.trace.has_module:
         said = ("# Read from a file:", f"# {run.source}", "# No code made it here.")

@@ -33,8 +33,8 @@ from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.features.code.code_lines import lines
 from visualizer.features.code.model import TITLES, shape_comment
 from visualizer.number_format import format_size
-from visualizer.session.run_caption import caption
-from visualizer.session.view_options import CodeDialect
+from visualizer.session.computation_caption import caption
+from visualizer.session.view import CodeDialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -174,27 +174,27 @@ class CodePane(QWidget):
         column.addWidget(self.running)
         column.addWidget(self.code, 1)
         self._shown: tuple[CodePanel | None, Theme] | None = None
-        self.show_twin(None, LIGHT)
+        self.show_code(None, LIGHT)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        self.show_twin(screen.panel(CODE), theme)
+        self.show_code(screen.panel(CODE), theme)
 
     def allow_copying(self, is_allowed: bool) -> None:
         self.copy.setEnabled(is_allowed)
 
-    def show_twin(self, twin: CodePanel | None, theme: Theme) -> None:
+    def show_code(self, panel: CodePanel | None, theme: Theme) -> None:
         """Show a run's code, or a placeholder without one."""
-        if self._shown == (twin, theme):
+        if self._shown == (panel, theme):
             return
-        self._shown = (twin, theme)
-        self.running.setAccessibleDescription(twin.title if twin else "")
-        set_accessible_value(self, twin.title if twin else "")
-        if twin:
-            self.box.setCurrentIndex([*TITLES].index(twin.dialect))
-        lit = [line for line in twin.lines if line.is_lit] if twin else []
+        self._shown = (panel, theme)
+        self.running.setAccessibleDescription(panel.title if panel else "")
+        set_accessible_value(self, panel.title if panel else "")
+        if panel:
+            self.box.setCurrentIndex([*TITLES].index(panel.dialect))
+        lit = [line for line in panel.lines if line.is_lit] if panel else []
         self.running.setText("<br>".join(_wrapping(line, theme) for line in lit))
         self.running.setVisible(bool(lit))
-        self.code.show_lines(twin.lines if twin else (), theme)
+        self.code.show_lines(panel.lines if panel else (), theme)
 
     def _build_box(self) -> None:
         self.box.setAccessibleName("Dialect of the code")
@@ -210,9 +210,9 @@ class CodePane(QWidget):
         install_input_filters(self.box)
 
     def _choose(self, index: int) -> None:
-        twin = self._shown[0] if self._shown else None
-        if twin:  # until the next screen confirms the choice
-            self.box.setCurrentIndex([*TITLES].index(twin.dialect))
+        panel = self._shown[0] if self._shown else None
+        if panel:  # until the next screen confirms the choice
+            self.box.setCurrentIndex([*TITLES].index(panel.dialect))
         self.dialectChosen.emit([*TITLES][index])
 
     def _want_script(self) -> None:

@@ -21,11 +21,11 @@ class ComparisonController(QObject):
     """Starts, changes and ends comparisons; each public method is one user intent."""
 
     def __init__(
-        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject
+        self, workspace: Workspace, cell_selection: CellSelectionController, parent: QObject
     ) -> None:
         super().__init__(parent)
         self._workspace = workspace
-        self._pointer = pointer
+        self._cell_selection = cell_selection
 
     @property
     def _now(self) -> Comparison | None:
@@ -99,7 +99,7 @@ class ComparisonController(QObject):
         """Pin the cell with the largest difference."""
         bar = self._workspace.screen.panel(COMPARISON)
         if bar and bar.largest:
-            self._pointer.follow(bar.largest)
+            self._cell_selection.follow(bar.largest)
 
     def _begin(self, against: ComparisonKind, **fields: Any) -> None:
         """Begin a comparison with one stage, to save space; playback and prediction end."""

@@ -3,68 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from visualizer.features.comparison_bar.setting_differences import differences
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.compared_tensors import (
     LargestChange,
+    cell_name,
     change_of,
     largest_change,
     mismatch,
     signed,
     size_of,
-    whose,
 )
 from visualizer.session.comparison import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT, most_samples, seed_of
 from visualizer.session.screen import PanelId
-from visualizer.session.settings_table import SETTINGS, SettingKind
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.stages import Stage
     from visualizer.session.comparison import Comparison
-    from visualizer.session.document import Document
     from visualizer.session.resolved_view import Resolved
-    from visualizer.session.settings_table import Setting
-
-DERIVED = {"mechanism", "causal", "device"}
-"""Settings that follow from others, or that change no number."""
-
-
-def differences(one: Document, other: Document) -> tuple[str, ...]:
-    """Describe the settings in which two documents differ, the first's value first."""
-    if one.captured != other.captured:
-        return ("the captured attention",)
-    if one.captured:
-        return ("the typed tokens",) * (one.labels != other.labels)
-    said = ["the text"] * (one.text != other.text)
-    said += [
-        f"{name}: {getattr(one, name)} → {getattr(other, name)}"
-        for name in ("tokenizer", "lines")
-        if getattr(one, name) != getattr(other, name)
-    ]
-    for setting in SETTINGS:
-        values = [document.get(setting.name) for document in (one, other)]
-        counts = any(setting.counts(document.spec) for document in (one, other))
-        if setting.name not in DERIVED and counts and values[0] != values[1]:
-            said.append(_difference(setting, *values))
-    return tuple(said)
-
-
-def _difference(setting: Setting, *values: Any) -> str:
-    label = setting.label[0].lower() + setting.label[1:]
-    if setting.kind in {SettingKind.MATRIX, SettingKind.OWN}:
-        return label
-    return f"{label}: {' → '.join(_value(setting, value) for value in values)}"
-
-
-def _value(setting: Setting, value: Any) -> str:
-    if setting.kind is SettingKind.SWITCH:
-        return "on" if value else "off"
-    words = dict(setting.choices).get(value)
-    return words[0].lower() + words[1:] if words else f"{value:g}"
 
 
 NAMED = 3
@@ -105,7 +66,7 @@ COMPARISON: PanelId[ComparePanel | None] = PanelId("Comparison")
 
 
 def needs(resolved: Resolved) -> Hashable:
-    """The key of what must be read ahead of `present_bar`: the comparison and its stage."""
+    """The key of what must be read ahead of `present_comparison`: the comparison and its stage."""
     if resolved.comparison is None:
         return None
     stage = resolved.pinned.stage if resolved.pinned else None
@@ -115,7 +76,7 @@ def needs(resolved: Resolved) -> Hashable:
 def warm(resolved: Resolved) -> None:
     """Find the largest difference of a comparison; called on the worker."""
     if resolved.comparison:
-        present_bar(resolved)
+        present_comparison(resolved)
 
 
 def lead_of(resolved: Resolved) -> str:
@@ -124,7 +85,7 @@ def lead_of(resolved: Resolved) -> str:
     return _LEADS[comparison.against](resolved, comparison) if comparison else ""
 
 
-def present_bar(resolved: Resolved) -> ComparePanel | None:
+def present_comparison(resolved: Resolved) -> ComparePanel | None:
     """Present the comparison and its largest difference; None where nothing is compared."""
     comparison, run = resolved.view.comparison, resolved.run
     if comparison is None:
@@ -201,7 +162,7 @@ def _largest(resolved: Resolved, comparison: Comparison) -> tuple[str, Cell | No
     if change is None:
         return f"No difference{of}.", None
     cell = Cell(stage.name, place, None, ComparedSide.CHANGE)
-    named = whose(run, resolved.leading, stage, _named(place, comparison))
+    named = cell_name(run, resolved.leading, stage, _named(place, comparison))
     return f"Largest difference{of}: {signed(change.value)}, {named}.", cell
 
 

@@ -18,8 +18,8 @@ from visualizer.session.comparison import ComparisonKind
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import text_scale
-from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
-from visualizer.features.lessons.model import ids_of, page_view, stopped, turned, with_manners_of
+from visualizer.features.lessons.lesson import ids_of, turned
+from visualizer.features.lessons.model import (
+    page_view,
+    with_interaction_options_of,
+    without_playback,
+)
 from visualizer.resources import resource
 from visualizer.session.view import LessonPosition
 from visualizer.widgets.app_settings import own_folder
@@ -23,10 +28,10 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMenu, QWidget
 
+    from visualizer.features.lessons.book_numbers import BookNumbers
+    from visualizer.features.lessons.lesson import Lesson
     from visualizer.features.lessons.lesson_file import LessonError
-    from visualizer.features.lessons.model import Lesson
-    from visualizer.features.lessons.open_lessons import OpenLessons
-    from visualizer.features.lessons.printed_numbers import PrintedNumbers
+    from visualizer.features.lessons.lesson_state import LessonState
     from visualizer.session.workspace import Workspace
 
 MOST_KEYS = 9
@@ -38,7 +43,7 @@ class LessonController(QObject):
     """Opens lessons and turns their pages; each public method is one user intent."""
 
     def __init__(
-        self, workspace: Workspace, opened: OpenLessons, menu: QMenu, window: QWidget
+        self, workspace: Workspace, opened: LessonState, menu: QMenu, window: QWidget
     ) -> None:
         super().__init__(window)
         self._opened = opened
@@ -91,7 +96,7 @@ class LessonController(QObject):
         """Open a lesson; closing it restores the previous document and view."""
         workspace = self._workspace
         if self.position is None or self._opened.before is None:
-            self._opened.before = workspace.document, stopped(workspace.wanted)
+            self._opened.before = workspace.document, without_playback(workspace.wanted)
         self._opened.by_id = ids_of(self.lessons)
         self._turn(LessonPosition([*self._opened.by_id][number], 0))
 
@@ -117,7 +122,7 @@ class LessonController(QObject):
         if self.position and self._opened.before:
             workspace, (document, view) = self._workspace, self._opened.before
             device = workspace.document.spec.device
-            view = with_manners_of(view, workspace.wanted)
+            view = with_interaction_options_of(view, workspace.wanted)
             workspace.show_document(document.set("device", device), view)
 
     def _turn(self, position: LessonPosition) -> None:
@@ -156,10 +161,10 @@ class LessonController(QObject):
 
 
 @cache
-def _printed_numbers() -> PrintedNumbers:
-    from visualizer.features.lessons.printed_numbers import PrintedNumbers
+def _printed_numbers() -> BookNumbers:
+    from visualizer.features.lessons.book_numbers import BookNumbers
 
-    return PrintedNumbers.read(resource("lessons", "chapter3.json"))
+    return BookNumbers.read(resource("lessons", "chapter3.json"))
 
 
 def _own_folder() -> Path:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from visualizer.attention.spec import problems
 from visualizer.attention.stages import shape, stages
 from visualizer.errors import reason_of
-from visualizer.features.lessons.model import Claim, Lesson, Measure, Page
-from visualizer.features.lessons.printed_numbers import PrintedNumbers, UnfitError
+from visualizer.features.lessons.book_numbers import BookNumbers, UnfitError
+from visualizer.features.lessons.lesson import Claim, Lesson, Measure, Page
 from visualizer.features.lessons.setting_values import WORDS, is_a, value_of
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -71,7 +71,7 @@ class LessonError(ValueError):
 
 
 @lru_cache(maxsize=32)  # every window and every opening of the menu asks for the same
-def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
+def read_lesson(text: str, name: str, printed: BookNumbers) -> Lesson:
     """Parse the text of a lesson file.
 
     Parameters
@@ -114,7 +114,7 @@ class TomlSource:
 
     text: str
     name: str
-    printed: PrintedNumbers
+    printed: BookNumbers
 
     def error(self, path: Path, sentence: str) -> LessonError:
         return LessonError(self.name, line_of(self.text, path), sentence)
@@ -177,8 +177,8 @@ class PageParser:
             span,
             grain,
             tuple(
-                self._claim(("tick", number), tick, sizes)
-                for number, tick in enumerate(table.get("tick", []))
+                self._claim(("tick", number), check, sizes)
+                for number, check in enumerate(table.get("tick", []))
             ),
         )
 
@@ -324,7 +324,7 @@ LARGEST_FILE = 1_000_000
 
 
 def load_lessons(
-    folders: Sequence[pathlib.Path], printed: PrintedNumbers
+    folders: Sequence[pathlib.Path], printed: BookNumbers
 ) -> tuple[tuple[Lesson, ...], tuple[LessonError, ...]]:
     """Read all lessons of some folders, in order of folder, then file name.
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from visualizer.attention.spec import OWN_LAYERS, AttentionSpec, BooleanMatrix, NumberMatrix
-from visualizer.features.lessons.printed_numbers import UnfitError
+from visualizer.features.lessons.book_numbers import UnfitError
 from visualizer.number_format import shorten
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.features.lessons.printed_numbers import PrintedNumbers
+    from visualizer.features.lessons.book_numbers import BookNumbers
 
 WORDS: dict[type, str] = {
     str: "text in quotes",
@@ -41,7 +41,7 @@ def is_a(value: object, kind: type) -> bool:
     return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
 
 
-def value_of(name: str, given: object, printed: PrintedNumbers) -> Any:
+def value_of(name: str, given: object, printed: BookNumbers) -> Any:
     """Convert a setting's TOML value to the value that `Document.set` takes.
 
     Raises
@@ -68,7 +68,7 @@ def _written(given: object) -> str:
     return f"“{shorten(given)}”" if isinstance(given, str) else shorten(str(given).lower())
 
 
-def matrix_of(given: object, printed: PrintedNumbers) -> np.ndarray:
+def matrix_of(given: object, printed: BookNumbers) -> np.ndarray:
     """Read a matrix: rows of numbers, or the section and name of printed numbers."""
     if isinstance(given, dict):
         if given.keys() != {"section", "name"}:
@@ -85,21 +85,21 @@ def matrix_of(given: object, printed: PrintedNumbers) -> np.ndarray:
     return np.array(rows, dtype=float)
 
 
-def _allowed(given: object, printed: PrintedNumbers) -> BooleanMatrix:
+def _allowed(given: object, printed: BookNumbers) -> BooleanMatrix:
     return BooleanMatrix.of(matrix_of(given, printed) > 0)
 
 
-def _numbers(given: object, printed: PrintedNumbers) -> NumberMatrix:
+def _numbers(given: object, printed: BookNumbers) -> NumberMatrix:
     return NumberMatrix.of(matrix_of(given, printed))
 
 
-def _weights(given: object, printed: PrintedNumbers) -> tuple[tuple[str, NumberMatrix], ...]:
+def _weights(given: object, printed: BookNumbers) -> tuple[tuple[str, NumberMatrix], ...]:
     if not isinstance(given, dict) or not given.keys() <= set(OWN_LAYERS):
         raise UnfitError(f"Own weights are a table of {', '.join(OWN_LAYERS)}, or of some of them.")
     return tuple((name, _numbers(given[name], printed)) for name in OWN_LAYERS if name in given)
 
 
-_MATRICES: dict[str, Callable[[object, PrintedNumbers], Any]] = {
+_MATRICES: dict[str, Callable[[object, BookNumbers], Any]] = {
     "own_mask": _allowed,
     "own_kept": _allowed,
     "own_input": _numbers,

@@ -14,7 +14,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.lessons.model import LESSON, TickState
+from visualizer.features.lessons.claim_check import ClaimResult
+from visualizer.features.lessons.model import LESSON
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel, RichLabel
@@ -22,7 +23,8 @@ from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.features.lessons.model import LessonPanel, Tick
+    from visualizer.features.lessons.claim_check import ClaimCheck
+    from visualizer.features.lessons.model import LessonPanel
     from visualizer.session.screen import Screen
 
 EMPTY = "Choose a lesson from the Lessons menu to read it here, beside its numbers."
@@ -30,14 +32,14 @@ WIDTH = 240
 ICON_SIZE = 16
 
 _ICONS = {
-    TickState.MATCHES: "check",
-    TickState.DIFFERS: "differs",
-    TickState.WAITING: "unchecked",
-    TickState.CHANGED: "unchecked",
+    ClaimResult.MATCHES: "check",
+    ClaimResult.DIFFERS: "differs",
+    ClaimResult.WAITING: "unchecked",
+    ClaimResult.CHANGED: "unchecked",
 }
 
 
-class TickRow(QWidget):
+class ClaimCheckRow(QWidget):
     """One claim: a mark, its text, and the difference where it does not hold."""
 
     def __init__(self) -> None:
@@ -47,14 +49,14 @@ class TickRow(QWidget):
         row.addWidget(self.mark, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.words, 1)
 
-    def show_tick(self, tick: Tick, theme: Theme) -> None:
-        inks = {TickState.MATCHES: theme.accent, TickState.DIFFERS: theme.warning}
-        ink = inks.get(tick.state, theme.quiet)
+    def show_check(self, check: ClaimCheck, theme: Theme) -> None:
+        inks = {ClaimResult.MATCHES: theme.accent, ClaimResult.DIFFERS: theme.warning}
+        ink = inks.get(check.state, theme.quiet)
         side = round(ICON_SIZE * text_scale())
-        self.mark.setPixmap(icon(_ICONS[tick.state], ink).pixmap(side, side))
-        words = escape(tick.words)
-        if tick.detail:
-            words += f"<br><span style='color:{theme.quiet}'>{escape(tick.detail)}</span>"
+        self.mark.setPixmap(icon(_ICONS[check.state], ink).pixmap(side, side))
+        words = escape(check.words)
+        if check.detail:
+            words += f"<br><span style='color:{theme.quiet}'>{escape(check.detail)}</span>"
         self.words.setText(words)
 
 
@@ -77,7 +79,7 @@ class LessonPane(QWidget):
         column.addLayout(self._head())
         column.addWidget(self._body(), 1)
         column.addWidget(self._foot())
-        self._ticks: list[TickRow] = []
+        self._ticks: list[ClaimCheckRow] = []
         self._shown: tuple[LessonPanel | None, Theme] | None = None
         self._page: tuple[str, int] | None = None
         self.show_lesson(None, LIGHT)
@@ -141,13 +143,13 @@ class LessonPane(QWidget):
             part.setVisible(panel is not None)
         if panel is None:
             self.text.setText(EMPTY)
-            self._show_ticks((), theme)
+            self._show_checks((), theme)
             return
         self.lesson.setText(escape(" · ".join(filter(None, (panel.lesson, panel.section)))))
         self.title.setText(_sized(escape(panel.title), "font-weight:600"))
         code = f"<code style='background-color:{theme.raised}'>"
         self.text.setText(_sized(panel.text.replace("<code>", code)))
-        self._show_ticks(panel.ticks, theme)
+        self._show_checks(panel.checks, theme)
         self.number.setText(f"{panel.number} of {panel.count}")
         self.back_button.setEnabled(panel.number > 1)
         self.next_button.setEnabled(panel.has_next)
@@ -159,14 +161,14 @@ class LessonPane(QWidget):
             self._page = page
             self.area.verticalScrollBar().setValue(0)
 
-    def _show_ticks(self, ticks: tuple[Tick, ...], theme: Theme) -> None:
-        while len(self._ticks) < len(ticks):
-            self._ticks.append(TickRow())
+    def _show_checks(self, checks: tuple[ClaimCheck, ...], theme: Theme) -> None:
+        while len(self._ticks) < len(checks):
+            self._ticks.append(ClaimCheckRow())
             self.column.insertWidget(self.column.count() - 1, self._ticks[-1])
         for number, row in enumerate(self._ticks):
-            row.setVisible(number < len(ticks))
-            if number < len(ticks):
-                row.show_tick(ticks[number], theme)
+            row.setVisible(number < len(checks))
+            if number < len(checks):
+                row.show_check(checks[number], theme)
 
     # ------------------------------------------------------------------ user input
 

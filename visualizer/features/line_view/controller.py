@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from visualizer.features.line_view.model import largest_cell
+from visualizer.session.line_options import LineSide
 from visualizer.session.view_changes import pin_cell
-from visualizer.session.view_options import LineSide
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
-    from visualizer.session.view_options import LineOptions, LineToken
+    from visualizer.session.line_options import LineOptions, LineToken
     from visualizer.session.workspace import Workspace
 
 
@@ -27,8 +27,8 @@ class LineViewController(QObject):
     def choose(self, name: str, value: object) -> None:
         """Set a field of `LineOptions`."""
         changes: dict[str, Any] = {name: value}
-        look = replace(self._workspace.wanted.lines, **changes)
-        self._workspace.look(lines=look)
+        options = replace(self._workspace.wanted.lines, **changes)
+        self._workspace.look(lines=options)
 
     def hover(self, cell: Cell | None) -> None:
         """Set the hovered cell to that of the line under the pointer."""
@@ -47,9 +47,9 @@ class LineViewController(QObject):
     def hold(self, token: LineToken) -> None:
         """Pin a token's lines; a second time unpins them."""
         cell, wanted = self._largest(token), self._workspace.wanted
-        look = self._aimed(cell, token)
-        is_held = cell == wanted.pinned and look == wanted.lines
-        self._workspace.want(replace(pin_cell(wanted, None if is_held else cell), lines=look))
+        options = self._aimed(cell, token)
+        is_held = cell == wanted.pinned and options == wanted.lines
+        self._workspace.want(replace(pin_cell(wanted, None if is_held else cell), lines=options))
 
     def _largest(self, token: LineToken) -> Cell | None:
         resolved = self._workspace.screen.resolved

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from visualizer.heatmap.label_metrics import LONGEST_LABEL, widest_label
+from visualizer.heatmap.panel_margins import LONGEST_LABEL, widest_label
 from visualizer.widgets.theme import metrics, text_scale
 
 Places = np.ndarray | int

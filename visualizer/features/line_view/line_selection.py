@@ -14,13 +14,14 @@ import numpy as np
 
 from visualizer.attention.masks import Masking, allowed_in_text
 from visualizer.heatmap.panel_colour_scale import SHORT
-from visualizer.session.view_options import FOLLOWS, ColourLimits
+from visualizer.session.colour_options import ColourLimits
+from visualizer.session.line_options import FOLLOWS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.run import Run
-    from visualizer.attention.tensor_cache import CachedTensor
     from visualizer.attention.trace import LeadingIndex
     from visualizer.attention.weight_transforms import WeightTransform
     from visualizer.session.resolved_view import Resolved
@@ -104,12 +105,17 @@ class LineRequest:
         return max(self.drawn, self.top) + 1
 
 
-def reading_of(resolved: Resolved) -> LineRequest:
+def request_of(resolved: Resolved) -> LineRequest:
     """The request for the lines of a view."""
     view, trace = resolved.view, resolved.run.trace
-    look, colouring, stage, solo = view.lines, view.colouring, resolved.read_stage, _solo(resolved)
+    options, colouring, stage, solo = (
+        view.lines,
+        view.colouring,
+        resolved.read_stage,
+        _solo(resolved),
+    )
     heads = resolved.drawn_heads if solo is None else (solo,)
-    top = look.top if look.top < trace.tokens else 0
+    top = options.top if options.top < trace.tokens else 0
     room = max(1, MOST_LINES // (len(heads) * trace.tokens))
     is_long = colouring.limits is ColourLimits.AUTO and trace.tokens > SHORT
     return LineRequest(
@@ -119,7 +125,7 @@ def reading_of(resolved: Resolved) -> LineRequest:
         heads=heads,
         drawn=min(room, top or trace.tokens),
         top=top,
-        threshold=look.threshold,
+        threshold=options.threshold,
         masking=Masking.of(trace.spec, stage),
         by_query=is_long or colouring.limits is ColourLimits.ROW,
     )
@@ -129,19 +135,19 @@ def needs(resolved: Resolved) -> Hashable:
     """The key of what must be read ahead of `present_lines`; None where there are no lines."""
     if why_none(resolved.run):
         return None
-    reading = reading_of(resolved)
-    return reading.stage, reading.lens, reading.count
+    request = request_of(resolved)
+    return request.stage, request.lens, request.count
 
 
 def warm(resolved: Resolved) -> None:
     """Read the largest weights ahead of `present_lines`; called on the worker."""
     if not why_none(resolved.run):
-        _largest(resolved.run, reading_of(resolved))
+        _largest(resolved.run, request_of(resolved))
 
 
-def held_by(run: Run, reading: LineRequest) -> CachedTensor:
+def tensor_of_lines(run: Run, request: LineRequest) -> CachedTensor:
     """The cached tensor that lines are read from."""
-    return run.trace.seen(reading.stage, reading.lens)
+    return run.trace.seen(request.stage, request.lens)
 
 
 def _solo(resolved: Resolved) -> int | None:
@@ -152,84 +158,84 @@ def _solo(resolved: Resolved) -> int | None:
     return None if solo is None else min(solo, last)
 
 
-def _largest(run: Run, reading: LineRequest) -> tuple[np.ndarray, np.ndarray]:
+def _largest(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarray]:
     """The largest numbers of each row, and their keys: [head, query, nth]."""
-    count = min(reading.count, run.trace.tokens)
-    numbers, keys = held_by(run, reading).read_largest(count, reading.leading)
-    return numbers[list(reading.heads)], keys[list(reading.heads)]
+    count = min(request.count, run.trace.tokens)
+    numbers, keys = tensor_of_lines(run, request).read_largest(count, request.leading)
+    return numbers[list(request.heads)], keys[list(request.heads)]
 
 
-def the_largest(run: Run, reading: LineRequest) -> SelectedLines:
+def the_largest(run: Run, request: LineRequest) -> SelectedLines:
     """Select the lines of the whole picture.
 
     Where one line per query and head is too many, each query keeps only the lines of as many heads
     as `heads_with_room` gives, the strongest first.
     """
-    weights, keys = _largest(run, reading)
+    weights, keys = _largest(run, request)
     queries = np.arange(run.trace.tokens)[:, None]
-    passing = _pass(weights, reading) & _allowed(run, reading)[queries, keys]
-    is_thinned = bool(passing[..., reading.drawn : reading.top or None].any())
-    passing = passing[..., : reading.drawn]
-    if heads := heads_with_room(run, reading):
+    passing = _pass(weights, request) & _allowed(run, request)[queries, keys]
+    is_thinned = bool(passing[..., request.drawn : request.top or None].any())
+    passing = passing[..., : request.drawn]
+    if heads := heads_with_room(run, request):
         sizes = np.where(passing[..., 0], np.abs(weights[..., 0]), -1)  # head query
         rank = np.argsort(np.argsort(-sizes, axis=0, kind="stable"), axis=0, kind="stable")
         is_thinned |= bool(passing[rank >= heads].any())
         passing = passing & (rank < heads)[..., None]
     at = np.nonzero(passing)
-    return _lines(run, reading, (at[0], at[1], keys[at]), weights[at], is_thinned)
+    return _lines(run, request, (at[0], at[1], keys[at]), weights[at], is_thinned)
 
 
-def heads_with_room(run: Run, reading: LineRequest) -> int:
+def heads_with_room(run: Run, request: LineRequest) -> int:
     """The number of heads per query that can have a line; 0 where all can."""
     most = max(1, MOST_LINES // run.trace.tokens)
-    return most if most < len(reading.heads) else 0
+    return most if most < len(request.heads) else 0
 
 
-def of_query(run: Run, reading: LineRequest, query: int) -> SelectedLines:
+def of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
     """Select the lines of one query, over all drawn heads."""
-    weights = _read(run, reading, query, slice(None))  # head key
-    passing = _pass(weights, reading) & _allowed(run, reading)[query]
-    if reading.top:
-        keys = _largest(run, reading)[1][:, query, : reading.top]  # head nth
+    weights = _read(run, request, query, slice(None))  # head key
+    passing = _pass(weights, request) & _allowed(run, request)[query]
+    if request.top:
+        keys = _largest(run, request)[1][:, query, : request.top]  # head nth
         among = np.zeros_like(passing)
         np.put_along_axis(among, keys, True, axis=-1)
         passing = passing & among
     at, keys = np.nonzero(passing)
     place = (at, np.full(len(at), query), keys)
-    return _most(_lines(run, reading, place, weights[at, keys]))
+    return _most(_lines(run, request, place, weights[at, keys]))
 
 
-def of_key(run: Run, reading: LineRequest, key: int) -> SelectedLines:
+def of_key(run: Run, request: LineRequest, key: int) -> SelectedLines:
     """Select the lines to one key, over all drawn heads."""
-    weights = _read(run, reading, slice(None), key)  # head query
-    passing = _pass(weights, reading) & _allowed(run, reading)[:, key]
-    if reading.top:
-        keys = _largest(run, reading)[1][..., : reading.top]  # head query nth
+    weights = _read(run, request, slice(None), key)  # head query
+    passing = _pass(weights, request) & _allowed(run, request)[:, key]
+    if request.top:
+        keys = _largest(run, request)[1][..., : request.top]  # head query nth
         passing = passing & (keys == key).any(axis=-1)
     at, queries = np.nonzero(passing)
     place = (at, queries, np.full(len(at), key))
-    return _most(_lines(run, reading, place, weights[at, queries]))
+    return _most(_lines(run, request, place, weights[at, queries]))
 
 
-def weight_of(run: Run, reading: LineRequest, place: tuple[int, ...]) -> float | None:
+def weight_of(run: Run, request: LineRequest, place: tuple[int, ...]) -> float | None:
     """The weight of a head, query and key; None where it has no line."""
     head, query, key = place
-    if head not in reading.heads or not _allowed(run, reading)[query, key]:
+    if head not in request.heads or not _allowed(run, request)[query, key]:
         return None
-    weight = float(held_by(run, reading).read((*reading.leading, *place)))
+    weight = float(tensor_of_lines(run, request).read((*request.leading, *place)))
     return weight if weight and np.isfinite(weight) else None
 
 
-def _read(run: Run, reading: LineRequest, query: int | slice, key: int | slice) -> np.ndarray:
+def _read(run: Run, request: LineRequest, query: int | slice, key: int | slice) -> np.ndarray:
     """Read a row or a column of all drawn heads."""
-    numbers = held_by(run, reading).read((*reading.leading, slice(None), query, key))
-    return numbers[list(reading.heads)]
+    numbers = tensor_of_lines(run, request).read((*request.leading, slice(None), query, key))
+    return numbers[list(request.heads)]
 
 
-def pairs(run: Run, reading: LineRequest) -> int:
+def pairs(run: Run, request: LineRequest) -> int:
     """The number of allowed query-key pairs, over all drawn heads."""
-    text = run.trace.at("text", reading.leading)
-    return len(reading.heads) * _allowed_count(reading.masking, run.trace.tokens, text)
+    text = run.trace.at("text", request.leading)
+    return len(request.heads) * _allowed_count(request.masking, run.trace.tokens, text)
 
 
 def reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
@@ -238,16 +244,16 @@ def reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
     return _at(lines, there, lines.is_thinned)
 
 
-def _pass(weights: np.ndarray, reading: LineRequest) -> np.ndarray:
+def _pass(weights: np.ndarray, request: LineRequest) -> np.ndarray:
     """Whether weights have a line: finite, not 0, and at or above the threshold."""
     sizes = np.abs(weights)
-    passing: np.ndarray = np.isfinite(weights) & (sizes > 0) & (sizes >= reading.threshold)
+    passing: np.ndarray = np.isfinite(weights) & (sizes > 0) & (sizes >= request.threshold)
     return passing
 
 
-def _allowed(run: Run, reading: LineRequest) -> np.ndarray:
-    text = run.trace.at("text", reading.leading)
-    return allowed_in_text(reading.masking, run.trace.tokens, text)
+def _allowed(run: Run, request: LineRequest) -> np.ndarray:
+    text = run.trace.at("text", request.leading)
+    return allowed_in_text(request.masking, run.trace.tokens, text)
 
 
 @lru_cache(maxsize=4)
@@ -257,7 +263,7 @@ def _allowed_count(masking: Masking, tokens: int, text: int) -> int:
 
 def _lines(
     run: Run,
-    reading: LineRequest,
+    request: LineRequest,
     place: tuple[np.ndarray, np.ndarray, np.ndarray],
     weights: np.ndarray,
     is_thinned: bool = False,
@@ -265,18 +271,18 @@ def _lines(
     """Build the selection sorted by weight; `place` counts heads among the drawn ones."""
     heads, queries, keys = place
     sizes = np.abs(weights)
-    full = _full(run, reading)[queries]
+    full = _full(run, request)[queries]
     order = np.argsort(sizes, kind="stable")
-    found = (np.array(reading.heads)[heads], queries, keys, weights, (sizes / full).clip(0, 1))
+    found = (np.array(request.heads)[heads], queries, keys, weights, (sizes / full).clip(0, 1))
     heads, queries, keys, weights, strengths = (array[order] for array in found)
     return SelectedLines(heads, queries, keys, weights, strengths, is_thinned)
 
 
-def _full(run: Run, reading: LineRequest) -> np.ndarray:
+def _full(run: Run, request: LineRequest) -> np.ndarray:
     """For each query, the weight that is drawn at full strength."""
-    sizes = np.nan_to_num(np.abs(_largest(run, reading)[0][..., 0]), posinf=0)
+    sizes = np.nan_to_num(np.abs(_largest(run, request)[0][..., 0]), posinf=0)
     largest: np.ndarray = sizes.max(axis=0)  # query
-    if not reading.by_query:
+    if not request.by_query:
         largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))
     return np.where(largest > 0, largest, 1)
 

@@ -15,7 +15,7 @@ from visualizer.features.line_view.line_selection import (
     of_query,
     pairs,
     reached,
-    reading_of,
+    request_of,
     the_largest,
     weight_of,
     why_none,
@@ -23,8 +23,8 @@ from visualizer.features.line_view.line_selection import (
 from visualizer.heatmap.cursor import cursor_on
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import Cell
+from visualizer.session.line_options import PANE, LineOptions, LineSide, LineToken
 from visualizer.session.screen import PanelId
-from visualizer.session.view_options import PANE, LineOptions, LineSide, LineToken
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -92,7 +92,7 @@ class LinePanel:
     notes: tuple[str, ...] = ()
     lit_note: str = ""
     message: str = ""
-    look: LineOptions = field(default_factory=LineOptions)
+    options: LineOptions = field(default_factory=LineOptions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +100,7 @@ class LineSource:
     """The inputs of the lines: what is read, and how far playback has come."""
 
     resolved: Resolved
-    reading: LineRequest
+    request: LineRequest
     reach: tuple[int, int] | None
     is_covered: bool
 
@@ -110,9 +110,9 @@ class LineSource:
 
     @property
     def key(self) -> Hashable:
-        trace, reading = self.run.trace, self.reading
-        held, labels = trace.seen(reading.stage, reading.lens), self.run.words(reading.leading)
-        return held, labels, reading, self.reach, self.is_covered
+        trace, request = self.run.trace, self.request
+        held, labels = trace.seen(request.stage, request.lens), self.run.words(request.leading)
+        return held, labels, request, self.reach, self.is_covered
 
     def there(self, lines: SelectedLines) -> SelectedLines:
         """The lines that playback has reached."""
@@ -131,73 +131,73 @@ def present_lines(
     source = _source(resolved)
     made_of = source.key
     picture = previous if previous and previous.made_of == made_of else _picture(source, made_of)
-    return _lit(source, replace(picture, look=resolved.view.lines), cursor)
+    return _lit(source, replace(picture, options=resolved.view.lines), cursor)
 
 
 def largest_cell(resolved: Resolved, token: LineToken) -> Cell | None:
     """The cell of a token's largest visible line."""
     source = _source(resolved)
     choose = of_key if token.side is LineSide.KEY else of_query
-    lines = source.there(choose(resolved.run, source.reading, token.at))
+    lines = source.there(choose(resolved.run, source.request, token.at))
     if source.is_covered or not len(lines):
         return None
     place = tuple(int(column[-1]) for column in (lines.heads, lines.queries, lines.keys))
-    return Cell(source.reading.stage, place)
+    return Cell(source.request.stage, place)
 
 
 def _source(resolved: Resolved) -> LineSource:
-    reading, place = reading_of(resolved), resolved.place
-    reach = resolved.timeline.reach(place, reading.stage) if place else None
-    return LineSource(resolved, reading, reach, reading.stage in resolved.covered)
+    request, place = request_of(resolved), resolved.place
+    reach = resolved.timeline.reach(place, request.stage) if place else None
+    return LineSource(resolved, request, reach, request.stage in resolved.covered)
 
 
 def _picture(source: LineSource, made_of: Hashable) -> LinePanel:
-    run, reading = source.run, source.reading
+    run, request = source.run, source.request
     trace = run.trace
     panel = LinePanel(
         made_of=made_of,
-        stage=reading.stage,
+        stage=request.stage,
         heads=trace.spec.heads,
-        solo=reading.heads[0] if source.resolved.view.lines.solo is not None else None,
-        labels=all_visible(run.words(reading.leading)),
+        solo=request.heads[0] if source.resolved.view.lines.solo is not None else None,
+        labels=all_visible(run.words(request.leading)),
     )
     if source.is_covered:
         return replace(panel, message=COVERED)
-    whole = the_largest(run, reading)
+    whole = the_largest(run, request)
     lines = source.there(whole)
     return replace(
         panel,
         lines=lines,
-        notes=_notes(run, reading, lines),
+        notes=_notes(run, request, lines),
         message="" if len(lines) else LATER if len(whole) else NOTHING,
     )
 
 
-def _notes(run: Run, reading: LineRequest, lines: SelectedLines) -> tuple[str, ...]:
+def _notes(run: Run, request: LineRequest, lines: SelectedLines) -> tuple[str, ...]:
     notes, of_each = (
-        _whose(run, reading),
-        "of each query and head" if len(reading.heads) > 1 else "of each query",
+        _whose(run, request),
+        "of each query and head" if len(request.heads) > 1 else "of each query",
     )
     if lines.is_thinned:
-        heads = heads_with_room(run, reading)
+        heads = heads_with_room(run, request)
         strongest = f", of each query’s {heads} strongest heads" if heads else f" {of_each}"
-        counts = f"{len(lines):,} of {pairs(run, reading):,} lines"
-        notes.append(f"{counts}: {_largest(reading.drawn)}{strongest}")
-    elif reading.top:
-        notes.append(f"{_largest(reading.top)} {of_each}")
-    if reading.threshold:
-        notes.append(f"{_NUMBERS[reading.lens]} ≥ {reading.threshold:g}")
-    if reading.by_query:
+        counts = f"{len(lines):,} of {pairs(run, request):,} lines"
+        notes.append(f"{counts}: {_largest(request.drawn)}{strongest}")
+    elif request.top:
+        notes.append(f"{_largest(request.top)} {of_each}")
+    if request.threshold:
+        notes.append(f"{_NUMBERS[request.lens]} ≥ {request.threshold:g}")
+    if request.by_query:
         notes.append("strength: in relation to each query’s largest")
     return tuple(notes)
 
 
-def _whose(run: Run, reading: LineRequest) -> list[str]:
+def _whose(run: Run, request: LineRequest) -> list[str]:
     """A note on which numbers the lines are, where they are not the plain weights."""
-    is_dropped = reading.stage == run.trace.dropout_stage
-    if reading.lens is WeightTransform.PLAIN and not is_dropped:
+    is_dropped = request.stage == run.trace.dropout_stage
+    if request.lens is WeightTransform.PLAIN and not is_dropped:
         return []
-    return [_NUMBERS[reading.lens] + ", after dropout" * is_dropped]
+    return [_NUMBERS[request.lens] + ", after dropout" * is_dropped]
 
 
 def _largest(count: int) -> str:
@@ -222,17 +222,17 @@ def _lit(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
         lit=lit,
         lit_note=f"the {len(lit)} largest are lit" if lit.is_thinned else "",
         cell=cell,
-        weight=weight_of(source.run, source.reading, cell.place) if cell else None,
+        weight=weight_of(source.run, source.request, cell.place) if cell else None,
     )
 
 
 def _lines_with(source: LineSource, cursor: CellCursor) -> SelectedLines:
     """The lines of a cell's query, or of its key where the cursor came from a key token."""
-    run, reading = source.run, source.reading
+    run, request = source.run, source.request
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
-        return source.there(of_query(run, reading, cursor.query))
-    return source.there(of_key(run, reading, cursor.key)) if cursor.key is not None else no_lines()
+        return source.there(of_query(run, request, cursor.query))
+    return source.there(of_key(run, request, cursor.key)) if cursor.key is not None else no_lines()
 
 
 def _cell_of(source: LineSource, cursor: CellCursor) -> Cell | None:
@@ -240,7 +240,7 @@ def _cell_of(source: LineSource, cursor: CellCursor) -> Cell | None:
     cell = cursor.hovered or cursor.pinned
     if cell is None or cell.head is None or not _is_of_pairs(source.run, cell):
         return None
-    return Cell(source.reading.stage, cell.place)
+    return Cell(source.request.stage, cell.place)
 
 
 def _is_of_pairs(run: Run, cell: Cell) -> bool:

@@ -21,7 +21,7 @@ from visualizer.features.line_view.paint import (
 )
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.session.cell_address import Cell
-from visualizer.session.view_options import (
+from visualizer.session.line_options import (
     FOLLOWS,
     MOST_OF_A_QUERY,
     LineOptions,
@@ -31,9 +31,9 @@ from visualizer.session.view_options import (
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import DecimalSpinBox, show_number
 from visualizer.widgets.theme import font, text_scale
-from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent
@@ -96,7 +96,7 @@ class LinePane(QWidget):
         """Show the lines of a screen, or a placeholder without any."""
         panel = screen.panel(LINES) or LinePanel(message=EMPTY)
         self.view.show_lines(panel, theme)
-        self._show_look(panel)
+        self._show_options(panel)
         # Space for the note on highlighted lines is kept, or the picture would jump while pointing.
         lit = (panel.lit_note,) if panel.lines.is_thinned or panel.lit_note else ()
         self.notes.setText("\n".join((*panel.notes, *lit)))
@@ -106,7 +106,7 @@ class LinePane(QWidget):
         """Set the description of the hovered cell for screen readers."""
         self.view.setAccessibleDescription(sentence)
 
-    def _show_look(self, panel: LinePanel) -> None:
+    def _show_options(self, panel: LinePanel) -> None:
         for widget in (self.heads, self.threshold, self.top):
             widget.setEnabled(bool(panel.labels))
         if panel.heads != self.heads.count() - 2:
@@ -115,16 +115,16 @@ class LinePane(QWidget):
             self.heads.addItem("The pinned cell’s head", FOLLOWS)
             for head in range(panel.heads):
                 self.heads.addItem(f"Head {head + 1}", head)
-        look = panel.look
-        self.heads.setCurrentIndex(self._index(look, panel.heads))
-        show_number(self.threshold, look.threshold)
-        show_number(self.top, look.top)
+        options = panel.options
+        self.heads.setCurrentIndex(self._index(options, panel.heads))
+        show_number(self.threshold, options.threshold)
+        show_number(self.top, options.top)
 
     @staticmethod
-    def _index(look: LineOptions, heads: int) -> int:
-        if look.solo is None:
+    def _index(options: LineOptions, heads: int) -> int:
+        if options.solo is None:
             return 0
-        return 1 if look.solo == FOLLOWS else min(look.solo, heads - 1) + 2
+        return 1 if options.solo == FOLLOWS else min(options.solo, heads - 1) + 2
 
     def _choose_heads(self, index: int) -> None:
         self.chosen.emit("solo", self.heads.itemData(index))

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from visualizer.features.mask_editor.model import (
-    PAINTING,
+    MASK_EDIT,
     between,
     is_open,
     longest,
     mask_of,
-    started,
-    stroked,
+    mask_of_brush,
+    with_stroke,
 )
-from visualizer.heatmap.board_picture import PICTURE
-from visualizer.heatmap.cursor import panel_of, walked
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.cursor import moved_cursor, panel_of
 from visualizer.heatmap.model import target_of
-from visualizer.session.view_options import MaskBrush
+from visualizer.session.mask_edit_state import MaskBrush
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import BooleanMatrix
     from visualizer.features.mask_editor.model import Place
     from visualizer.heatmap.controller import CellSelectionController
     from visualizer.session.cell_address import Cell
-    from visualizer.session.view_options import MaskEditState
+    from visualizer.session.mask_edit_state import MaskEditState
     from visualizer.session.workspace import Workspace
 
 
@@ -34,19 +34,19 @@ class MaskEditController(QObject):
     """Edits the mask of a workspace; each stroke is one undo step."""
 
     def __init__(
-        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject
+        self, workspace: Workspace, cell_selection: CellSelectionController, parent: QObject
     ) -> None:
         super().__init__(parent)
-        self._workspace, self._pointer = workspace, pointer
+        self._workspace, self._cell_selection = workspace, cell_selection
         self._stroke: tuple[Cell, bool] | None = None
         """The last cell of the current stroke, and whether it allows or forbids."""
 
     @property
-    def _look(self) -> MaskEditState:
+    def _state(self) -> MaskEditState:
         return self._workspace.wanted.painting
 
     def toggle(self) -> None:
-        self._change(is_on=not self._look.is_on)
+        self._change(is_on=not self._state.is_on)
 
     def stop(self) -> None:
         self._change(is_on=False)
@@ -78,7 +78,7 @@ class MaskEditController(QObject):
 
     def paint_pinned(self) -> None:
         """Invert the pinned cell."""
-        pinned = self._workspace.screen.panel(PICTURE).cursor.pinned
+        pinned = self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned
         if pinned:
             self.begin(pinned, False)
             self.end()
@@ -86,25 +86,25 @@ class MaskEditController(QObject):
     def extend(self, down: int, right: int) -> None:
         """Copy the pinned cell's value to the next cell, and pin that one."""
         screen = self._workspace.screen
-        pinned = screen.panel(PICTURE).cursor.pinned
-        following = walked(screen.panel(PICTURE).board, pinned, down, right)
+        pinned = screen.panel(BOARD_CONTENTS).cursor.pinned
+        following = moved_cursor(screen.panel(BOARD_CONTENTS).board, pinned, down, right)
         if pinned is None or following is None or _panel(following) != _panel(pinned):
             return
         mask = self._mask(pinned)
         if mask:
             self._stroke = following, is_open(mask, self._place(pinned), self._blocks(pinned))
-            self._pointer.walk(down, right)
+            self._cell_selection.walk(down, right)
             self._paint([self._place(following)])
 
     def _mask(self, cell: Cell) -> BooleanMatrix | None:
         """The mask; None where it does not apply to the cell."""
-        painting = self._workspace.screen.panel(PAINTING)
-        if painting is None or target_of(cell) not in painting.targets:
+        panel = self._workspace.screen.panel(MASK_EDIT)
+        if panel is None or target_of(cell) not in panel.targets:
             return None
-        return mask_of(self._workspace.document, painting.tokens)
+        return mask_of(self._workspace.document, panel.tokens)
 
     def _blocks(self, cell: Cell) -> tuple[int, int]:
-        panel = panel_of(self._workspace.screen.panel(PICTURE).board, cell)
+        panel = panel_of(self._workspace.screen.panel(BOARD_CONTENTS).board, cell)
         return (panel.rows.block, panel.columns.block) if panel else (1, 1)
 
     def _place(self, cell: Cell) -> Place:
@@ -117,7 +117,7 @@ class MaskEditController(QObject):
             return
         cell, allow = self._stroke
         mask = self._mask(cell)
-        painted = mask and stroked(mask, places, allow, self._blocks(cell))
+        painted = mask and with_stroke(mask, places, allow, self._blocks(cell))
         if painted != mask:
             self._workspace.set("painted", painted, going_on=True)
 
@@ -128,7 +128,7 @@ class MaskEditController(QObject):
         self.end()
         brush, document = MaskBrush(name), self._workspace.document
         if tokens := longest(document):
-            mask = started(brush, tokens, self._look.number(brush))
+            mask = mask_of_brush(brush, tokens, self._state.number(brush))
             if mask != mask_of(document, tokens):
                 self._workspace.set("painted", mask)
 
@@ -136,13 +136,15 @@ class MaskEditController(QObject):
         """Set the parameter of a brush, and update the mask where it is that brush's."""
         brush, document = MaskBrush(name), self._workspace.document
         tokens = longest(document)
-        is_its = started(brush, tokens, self._look.number(brush)) == mask_of(document, tokens)
+        is_its = mask_of_brush(brush, tokens, self._state.number(brush)) == mask_of(
+            document, tokens
+        )
         self._change(**{brush.value: number})
         if tokens and is_its:
-            self._workspace.set("painted", started(brush, tokens, number), going_on=True)
+            self._workspace.set("painted", mask_of_brush(brush, tokens, number), going_on=True)
 
     def _change(self, **changes: Any) -> None:
-        self._workspace.look(painting=replace(self._look, **changes))
+        self._workspace.look(painting=replace(self._state, **changes))
 
 
 def _panel(cell: Cell) -> tuple[object, ...]:

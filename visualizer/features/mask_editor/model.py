@@ -16,12 +16,12 @@ from visualizer.attention.masks import Masking, allowed
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.attention.stages import is_hatched
 from visualizer.errors import InputError
-from visualizer.heatmap.board import forbidden_by
+from visualizer.heatmap.board_presenter import forbidden_by
 from visualizer.heatmap.model import PendingCells, target_of
 from visualizer.session.cell_address import ComparedSide
+from visualizer.session.mask_edit_state import MaskBrush
 from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.screen import PanelId
-from visualizer.session.view_options import MaskBrush
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.heatmap.model import Board, Drawn, Heatmap, Target
     from visualizer.session.document import Document
+    from visualizer.session.mask_edit_state import MaskEditState
     from visualizer.session.resolved_view import Resolved
-    from visualizer.session.view_options import MaskEditState
 
 Place = tuple[int, int]
 """A query and a key."""
@@ -68,7 +68,7 @@ def padding(tokens: int, length: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=16)
-def started(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
+def mask_of_brush(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
     """The mask of a brush for a number of tokens."""
     masks = {MaskBrush.WINDOW: window, MaskBrush.PREFIX: prefix, MaskBrush.PADDING: padding}
     if brush in masks:
@@ -79,7 +79,7 @@ def started(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
 # ------------------------------------------------------------------------------ strokes
 
 
-def stroked(
+def with_stroke(
     mask: BooleanMatrix, cells: Iterable[Place], allow: bool, blocks: tuple[int, int] = (1, 1)
 ) -> BooleanMatrix:
     """Allow or forbid the cells of a stroke; in a pooled picture, the whole block of each."""
@@ -127,7 +127,7 @@ class MaskEditPanel:
         The changed cells that those panels do not show yet.
     """
 
-    look: MaskEditState
+    state: MaskEditState
     tokens: int
     brush: MaskBrush | None
     notes: tuple[str, ...]
@@ -162,20 +162,20 @@ def is_of_text(document: Document, computed: Document | None) -> bool:
 # ------------------------------------------------------------------------------ showing
 
 
-PAINTING: PanelId[MaskEditPanel | None] = PanelId("Painting")
+MASK_EDIT: PanelId[MaskEditPanel | None] = PanelId("Painting")
 
 
-def present_painting(resolved: Resolved, board: Board) -> MaskEditPanel | None:
+def present_mask_edit(resolved: Resolved, board: Board) -> MaskEditPanel | None:
     """Present the edited mask over the picture of the last run."""
-    run, document, look = resolved.run, resolved.document, resolved.view.painting
-    if not (look.is_on and run.trace.has_module and document.has_module):
+    run, document, state = resolved.run, resolved.document, resolved.view.painting
+    if not (state.is_on and run.trace.has_module and document.has_module):
         return None
     is_shown = is_of_text(document, resolved.computed)
     tokens = run.trace.tokens if is_shown else longest(document)
     mask = mask_of(document, tokens)
     if mask is None or not is_shown:
         unfit = () if mask else (NO_FIT,)
-        return MaskEditPanel(look, tokens, None, unfit, frozenset(), {})
+        return MaskEditPanel(state, tokens, None, unfit, frozenset(), {})
     shown = {(*target_of(panel), panel.leading): panel for panel in board.heatmaps}
     panels = {drawn: panel for drawn, panel in shown.items() if _is_target(panel, resolved.covered)}
     spec = replace(document.spec, lengths=run.trace.spec.lengths)
@@ -183,7 +183,7 @@ def present_painting(resolved: Resolved, board: Board) -> MaskEditPanel | None:
     fresh = {drawn: cells for drawn, cells in found.items() if cells}
     targets = frozenset(target_of(panel) for panel in panels.values())
     notes = _notes(mask, list(panels.values()))
-    return MaskEditPanel(look, tokens, _brush(mask, look), notes, targets, fresh)
+    return MaskEditPanel(state, tokens, _brush(mask, state), notes, targets, fresh)
 
 
 def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:
@@ -192,8 +192,10 @@ def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:
     return panel.columns.name == "key" and is_live and panel.stage not in covered
 
 
-def _brush(mask: BooleanMatrix, look: MaskEditState) -> MaskBrush | None:
-    own = (brush for brush in MaskBrush if started(brush, mask.rows, look.number(brush)) == mask)
+def _brush(mask: BooleanMatrix, state: MaskEditState) -> MaskBrush | None:
+    own = (
+        brush for brush in MaskBrush if mask_of_brush(brush, mask.rows, state.number(brush)) == mask
+    )
     return next(own, None)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Qt, QTimer
 
-from visualizer.session.prediction import Prediction, PredictionQuestion, begun_anew
+from visualizer.session.prediction import Prediction, PredictionQuestion, without_marks
 from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place, Playhead, Timeline
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class PlaybackController(QObject):
         guess = self._workspace.wanted.guess
         if guess:
             self._workspace.look(
-                guess=begun_anew(replace(guess, question=PredictionQuestion(question)))
+                guess=without_marks(replace(guess, question=PredictionQuestion(question)))
             )
 
     def reveal(self) -> None:

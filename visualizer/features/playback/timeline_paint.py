@@ -14,15 +14,15 @@ from visualizer.widgets.theme import font, metrics, text_scale
 
 if TYPE_CHECKING:
     from visualizer.explanations.step_equation import Equation
-    from visualizer.features.playback.model import PlaybackBarState, TimelineSegment
+    from visualizer.features.playback.bar_model import PlaybackBarState, TimelineSegment
     from visualizer.widgets.theme import Theme
 
 
-def count_of(transport: PlaybackBarState) -> str:
+def count_of(bar: PlaybackBarState) -> str:
     """The index of the step out of all, as text."""
-    if transport.position >= transport.count:
-        return f"{transport.count:,} steps"
-    return f"{transport.position + 1:,} of {transport.count:,}"
+    if bar.position >= bar.count:
+        return f"{bar.count:,} steps"
+    return f"{bar.position + 1:,} of {bar.count:,}"
 
 
 def written(equation: Equation | None, theme: Theme) -> str:
@@ -53,13 +53,13 @@ def track_height() -> float:
 class TimelineSegments:
     """The positions of stages on a timeline of a given width."""
 
-    transport: PlaybackBarState
+    bar: PlaybackBarState
     width: float
 
     @property
     def all(self) -> list[tuple[TimelineSegment, int, QRectF]]:
         """Each stage with its number of steps and its rectangle."""
-        stops, count = self.transport.stops, self.transport.count
+        stops, count = self.bar.stops, self.bar.count
         if not stops:
             return []
         scale = text_scale()
@@ -78,7 +78,7 @@ class TimelineSegments:
 
     def x_of(self, position: int) -> float:
         segments = self.all
-        if position >= self.transport.count:
+        if position >= self.bar.count:
             return segments[-1][2].right()
         number = bisect_right([stop.start for stop, _, _ in segments], position) - 1
         stop, steps, area = segments[number]
@@ -88,18 +88,18 @@ class TimelineSegments:
         """The step at an x coordinate; the number of steps beyond the last."""
         segments = self.all
         if not segments or x >= segments[-1][2].right():
-            return self.transport.count
+            return self.bar.count
         for stop, steps, area in segments:
             if x < area.right() + GAP / 2:
                 share = min(max((x - area.left()) / area.width(), 0), 0.999999999)
                 return stop.start + int(share * steps)
-        return self.transport.count
+        return self.bar.count
 
 
 def paint_track(painter: QPainter, segments: TimelineSegments, theme: Theme) -> None:
     """Paint one segment per stage, filled as far as it is computed, with the names below."""
-    areas, here = segments.all, segments.transport.position
-    ink = theme.border if here >= segments.transport.count else theme.accent
+    areas, here = segments.all, segments.bar.position
+    ink = theme.border if here >= segments.bar.count else theme.accent
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     knob = segments.x_of(here)
     for _, _, area in areas:

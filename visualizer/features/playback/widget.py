@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
-from visualizer.features.playback.model import PlaybackBarState
+from visualizer.features.playback.bar_model import PlaybackBarState
 from visualizer.features.playback.timeline_paint import (
     TimelineSegments,
     count_of,
@@ -19,11 +19,11 @@ from visualizer.features.playback.timeline_paint import (
 from visualizer.session.prediction import PredictionQuestion
 from visualizer.session.timeline import SPEEDS, Grain
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.buttons import choice
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import AutoFitLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.setting_controls import combo_box
 from visualizer.widgets.theme import Theme, text_scale
 from visualizer.widgets.track_slider import TrackSlider
 
@@ -64,9 +64,9 @@ class PlaybackBar(QWidget):
         self.track.sought.connect(self.sought)
         self.track.stepped.connect(self.stepped)
         self.track.skipped.connect(self.skipped)
-        self.grain = choice("Steps", GRAINS.items())
-        self.speed = choice("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
-        self.question = choice("What to predict", QUESTIONS.items())
+        self.grain = combo_box("Steps", GRAINS.items())
+        self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.question = combo_box("What to predict", QUESTIONS.items())
         self.grain.activated.connect(self._choose_grain)
         self.speed.activated.connect(self._choose_speed)
         self.question.activated.connect(self._choose_question)
@@ -109,24 +109,24 @@ class PlaybackBar(QWidget):
 
     # ------------------------------------------------------------------ showing
 
-    def show_transport(self, transport: PlaybackBarState, theme: Theme) -> None:
-        if self._shown == (transport, theme):
+    def show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
+        if self._shown == (bar, theme):
             return
-        self._shown = (transport, theme)
-        self.track.show_transport(transport, theme)
-        set_accessible_value(self, "Playing" if transport.playhead.is_playing else "Paused")
-        playhead = transport.playhead
+        self._shown = (bar, theme)
+        self.track.show_playback(bar, theme)
+        set_accessible_value(self, "Playing" if bar.playhead.is_playing else "Paused")
+        playhead = bar.playhead
         self.grain.setCurrentIndex(self.grain.findData(playhead.grain))
         self.speed.setCurrentIndex(self.speed.findData(playhead.speed))
-        self.where.setText(count_of(transport))
-        self.caption.tell(transport.caption)
-        self.caption.setVisible(bool(transport.caption))
-        self.equation.tell(written(transport.equation, theme))
-        self.equation.setVisible(bool(transport.caption))  # also without equation: no jumps
-        self.question.setVisible(transport.question is not None)
-        self.reveal.setVisible(transport.question is not None and not transport.is_revealed)
-        if transport.question:
-            self.question.setCurrentIndex(self.question.findData(transport.question))
+        self.where.setText(count_of(bar))
+        self.caption.tell(bar.caption)
+        self.caption.setVisible(bool(bar.caption))
+        self.equation.tell(written(bar.equation, theme))
+        self.equation.setVisible(bool(bar.caption))  # also without equation: no jumps
+        self.question.setVisible(bar.question is not None)
+        self.reveal.setVisible(bar.question is not None and not bar.is_revealed)
+        if bar.question:
+            self.question.setCurrentIndex(self.question.findData(bar.question))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -178,30 +178,30 @@ class TimelineSlider(TrackSlider):
         keys = "Left and right go by a step, up and down by a stage."
         super().__init__("Step", keys, 120)
         self.setProperty(SHOWS_OWN_FOCUS, True)
-        self._transport = PlaybackBarState()
+        self._bar = PlaybackBarState()
 
     @property
     def tall(self) -> float:
         return track_height()
 
-    def show_transport(self, transport: PlaybackBarState, theme: Theme) -> None:
-        if transport is self._transport and theme is self._theme:
+    def show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
+        if bar is self._bar and theme is self._theme:
             return
-        self._transport, self._theme = transport, theme
-        largest = min(max(1, transport.count), LARGEST)
+        self._bar, self._theme = bar, theme
+        largest = min(max(1, bar.count), LARGEST)
         self.setRange(0, largest)
-        self.setValue(transport.position * largest // max(1, transport.count))
-        set_accessible_value(self, transport.where or "Everything is computed")
+        self.setValue(bar.position * largest // max(1, bar.count))
+        set_accessible_value(self, bar.where or "Everything is computed")
         self.update()
 
     @property
     def _segments(self) -> TimelineSegments:
-        return TimelineSegments(self._transport, self.width())
+        return TimelineSegments(self._bar, self.width())
 
     # ------------------------------------------------------------------ drawing
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if not self._transport.stops:
+        if not self._bar.stops:
             return
         painter = QPainter(self)
         paint_track(painter, self._segments, self._theme)
@@ -212,7 +212,7 @@ class TimelineSlider(TrackSlider):
 
     def point_at(self, x: float) -> None:
         position = self._segments.position_at(x)
-        if position != self._transport.position:
+        if position != self._bar.position:
             self.sought.emit(position)
 
     def wheelEvent(self, event: QWheelEvent) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError, Problem
 from visualizer.session.screen import PanelId
-from visualizer.session.settings_table import SETTINGS, SettingState, remedy_in_words
+from visualizer.session.setting_definitions import SETTINGS, SettingState, remedy_in_words
 
 if TYPE_CHECKING:
     from visualizer.attention.captured import CapturedAttention

@@ -20,11 +20,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.documents.sentence_file import LONGEST_TEXT
+from visualizer.documents.plain_text_file import LONGEST_TEXT
 from visualizer.features.setup.model import SETUP, SetupPanel
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.document import LineSplit, changed_span
-from visualizer.session.settings_table import (
+from visualizer.session.setting_definitions import (
     SETTINGS,
     Setting,
     SettingKind,
@@ -36,9 +36,9 @@ from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import CONTROLS, SettingControl, SettingRow
 from visualizer.widgets.theme import LIGHT
-from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import BooleanMatrix

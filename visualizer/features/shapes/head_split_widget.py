@@ -15,7 +15,7 @@ from visualizer.widgets.theme import LIGHT, Theme, font, head_colour, metrics, t
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
-    from visualizer.features.shapes.model import HeadSplit
+    from visualizer.features.shapes.head_split import HeadSplit
 
 DURATION_MS = 200
 LARGEST_CELL = 22

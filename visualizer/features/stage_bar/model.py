@@ -24,10 +24,10 @@ class StageBarItem:
     is_current: bool = False
 
 
-RAIL: PanelId[tuple[StageBarItem, ...]] = PanelId("Rail")
+STAGE_BAR: PanelId[tuple[StageBarItem, ...]] = PanelId("Rail")
 
 
-def present_rail(resolved: Resolved) -> tuple[StageBarItem, ...]:
+def present_stage_bar(resolved: Resolved) -> tuple[StageBarItem, ...]:
     """One item per stage of a run."""
     trace = resolved.run.trace
     return tuple(

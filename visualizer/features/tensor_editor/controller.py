@@ -33,14 +33,14 @@ class TensorEditController(QObject):
 
     def choose(self, name: str) -> None:
         """Show another tensor, of the same head."""
-        self._look(TableSelection(name, self._workspace.wanted.table.head))
+        self._select(TableSelection(name, self._workspace.wanted.table.head))
 
     def choose_head(self, head: int) -> None:
         """Show another head; a cell pinned in the former head moves to the new one."""
-        look, pinned = self._workspace.wanted.table, self._workspace.wanted.pinned
-        if pinned and pinned.stage == look.name and pinned.head is not None:
+        selection, pinned = self._workspace.wanted.table, self._workspace.wanted.pinned
+        if pinned and pinned.stage == selection.name and pinned.head is not None:
             pinned = Cell(pinned.stage, (head, *pinned.place[1:]))
-        self._workspace.look(table=TableSelection(look.name, head), pinned=pinned)
+        self._workspace.look(table=TableSelection(selection.name, head), pinned=pinned)
 
     def pin(self, cell: Cell) -> None:
         """Pin the cell selected in the table."""
@@ -84,12 +84,12 @@ class TensorEditController(QObject):
 
     def _change(self, document: Document) -> None:
         wanted = self._workspace.wanted
-        look = TableSelection(wanted.table.name, wanted.table.head)
-        self._workspace.show_document(document, replace(wanted, table=look))
+        selection = TableSelection(wanted.table.name, wanted.table.head)
+        self._workspace.show_document(document, replace(wanted, table=selection))
 
     def _complain(self, refused: InputError) -> None:
-        look, document = self._workspace.wanted.table, self._workspace.document
-        self._look(TableSelection(look.name, look.head, refused.sentence, document))
+        selection, document = self._workspace.wanted.table, self._workspace.document
+        self._select(TableSelection(selection.name, selection.head, refused.sentence, document))
 
-    def _look(self, look: TableSelection) -> None:
-        self._workspace.look(table=look)
+    def _select(self, selection: TableSelection) -> None:
+        self._workspace.look(table=selection)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.kept_weights import check_count, weights_of
+from visualizer.attention.computed_weights_as_own import check_count, weights_of
 from visualizer.attention.spec import BIAS, DRAWN_FROM, LAYERS, OWN_BIASES, OWN_LAYERS, NumberMatrix
 from visualizer.attention.stages import Operation, is_hatched, parameter_names
 from visualizer.errors import InputError
 from visualizer.features.tensor_editor.spreadsheet_clipboard import format_number_plain
-from visualizer.heatmap.board import counted_from_one
+from visualizer.heatmap.board_presenter import counted_from_one
 from visualizer.heatmap.model import Axis
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.screen import PanelId
@@ -213,7 +213,7 @@ def why_not(run: Run, name: str) -> str:
     if stage == given:
         said = "The vectors of several texts are those of their tokens."
         return f"{said} Own ones can be given to one text only." if trace.axes else ""
-    if stage.operation is Operation.POSITION:
+    if stage.operation is Operation.POSITIONAL_ENCODING:
         return "Positions are made by a rule or from the seed."
     sources = [] if trace.axes else [f"the {given.title.lower()}"]
     sources += ["the weights"] if trace.spec.weight_names else []

@@ -34,8 +34,8 @@ from visualizer.session.cell_address import Cell
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
-from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

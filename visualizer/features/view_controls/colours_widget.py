@@ -16,9 +16,9 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.features.view_controls.model import LOOKS, ViewControlsPanel
+from visualizer.features.view_controls.model import VIEW_CONTROLS, ViewControlsPanel
 from visualizer.session.colour_maps import MapKind, maps_of
-from visualizer.session.view_options import ColourCurve, ColourLimits
+from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme
@@ -63,7 +63,7 @@ class ColoursPane(QScrollArea):
         super().__init__()
         self.setWidgetResizable(True)
         self.setAccessibleName("Colours")
-        self._looks, self._theme = ViewControlsPanel(), LIGHT
+        self._panel, self._theme = ViewControlsPanel(), LIGHT
         inner = QWidget()
         self._column = column_layout(inner, (12, 8, 12, 16), spacing=6)
         self.lens = self._choice("Weights are shown", LENSES)
@@ -97,27 +97,27 @@ class ColoursPane(QScrollArea):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        looks = screen.panel(LOOKS)
-        if looks == self._looks and theme is self._theme:
+        panel = screen.panel(VIEW_CONTROLS)
+        if panel == self._panel and theme is self._theme:
             return
-        are_new = looks.ends != self._looks.ends or self._is_typed(looks) != self._is_typed()
-        self._looks, self._theme = looks, theme
+        are_new = panel.ends != self._panel.ends or self._is_typed(panel) != self._is_typed()
+        self._panel, self._theme = panel, theme
         for box, value in (
-            (self.lens, looks.lens),
-            (self.curve, looks.colouring.curve),
-            (self.limits, looks.colouring.limits),
-            (self.map, looks.colouring.sequential),
+            (self.lens, panel.lens),
+            (self.curve, panel.colouring.curve),
+            (self.limits, panel.colouring.limits),
+            (self.map, panel.colouring.sequential),
         ):
             box.setCurrentIndex(box.findData(value))
         if are_new:
             self._show_ends()
 
-    def _is_typed(self, looks: ViewControlsPanel | None = None) -> bool:
-        return (looks or self._looks).colouring.limits is ColourLimits.TYPED
+    def _is_typed(self, panel: ViewControlsPanel | None = None) -> bool:
+        return (panel or self._panel).colouring.limits is ColourLimits.TYPED
 
     def _show_ends(self) -> None:
         self.problem.hide()
-        wanted = self._looks.ends if self._is_typed() else ()
+        wanted = self._panel.ends if self._is_typed() else ()
         if [key for key, _ in self.boxes] != [each for end in wanted for each in [end.stage] * 2]:
             self._make_boxes(wanted)
         for ends in wanted:
@@ -163,7 +163,7 @@ class ColoursPane(QScrollArea):
         if not isinstance(box, QLineEdit) or not box.isModified():
             return
         stage = box.objectName().rpartition(" ")[0]
-        ends = next(ends for ends in self._looks.ends if ends.stage == stage)
+        ends = next(ends for ends in self._panel.ends if ends.stage == stage)
         boxes = {side: self.boxes[stage, side] for side in ("low", "high")}
         # What was not typed may be written with fewer digits than it has.
         exact = (repr(getattr(ends, side)) for side in boxes)

@@ -9,10 +9,10 @@ from PySide6.QtCore import QObject
 
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.view_controls.model import BoardArrangement
-from visualizer.heatmap.board_picture import PICTURE
-from visualizer.session.view import View
-from visualizer.session.view_options import CodeDialect, ColourCurve, ColourLimits
-from visualizer.session.zoom import Zoom, row_role, zoomed
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.session.view import CodeDialect, View
+from visualizer.session.zoom_ranges import Zoom, row_role, zoomed
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import LeadingIndex
@@ -50,7 +50,7 @@ class ViewController(QObject):
         if resolved:
             sides, seen = resolved.run.trace.sides, _drawn(resolved)
             if seen and at is None:
-                cursor = self._workspace.screen.panel(PICTURE).cursor
+                cursor = self._workspace.screen.panel(BOARD_CONTENTS).cursor
                 seen = seen.including(sides, cursor.query, cursor.key)
             at = at or self._middle(seen or Zoom.whole(sides))
             self._workspace.look(zoom=zoomed(seen, sides, factor, at))
@@ -111,7 +111,7 @@ class ViewController(QObject):
             self.pan_by(query - next(now), key - next(now))
 
     def _middle(self, seen: Zoom) -> tuple[float, float]:
-        cursor = self._workspace.screen.panel(PICTURE).cursor
+        cursor = self._workspace.screen.panel(BOARD_CONTENTS).cursor
         query, key = (span.start + len(span) / 2 for span in (seen.queries, seen.keys))
         at_query = query if cursor.query is None else cursor.query + 0.5
         return at_query, key if cursor.key is None else cursor.key + 0.5
@@ -270,5 +270,5 @@ class ViewController(QObject):
 def _drawn(resolved: Resolved) -> Zoom | None:
     """The visible range, rounded to whole pooling blocks."""
     trace = resolved.run.trace
-    look = resolved.extent(trace.stage(trace.attention))
-    return Zoom(look.rows, look.columns) if look.rows and look.columns else None
+    extent = resolved.extent(trace.stage(trace.attention))
+    return Zoom(extent.rows, extent.columns) if extent.rows and extent.columns else None

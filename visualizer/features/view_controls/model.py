@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
+from visualizer.session.colour_options import ColourOptions
 from visualizer.session.screen import PanelId
-from visualizer.session.view_options import ColourOptions
 
 if TYPE_CHECKING:
     from visualizer.heatmap.model import Board
@@ -58,10 +58,10 @@ class ViewControlsPanel:
     part_in_words: str = ""
 
 
-LOOKS: PanelId[ViewControlsPanel] = PanelId("Looks")
+VIEW_CONTROLS: PanelId[ViewControlsPanel] = PanelId("Looks")
 
 
-def present_looks(resolved: Resolved, board: Board) -> ViewControlsPanel:
+def present_view_controls(resolved: Resolved, board: Board) -> ViewControlsPanel:
     """Present how a run's panels are shown."""
     heads = tuple(head in resolved.heads for head in range(resolved.run.trace.spec.heads))
     return ViewControlsPanel(

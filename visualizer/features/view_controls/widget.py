@@ -9,13 +9,17 @@ from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
 from visualizer.attention.weight_transforms import HeadAggregate
-from visualizer.features.view_controls.model import LOOKS, BoardArrangement, ViewControlsPanel
-from visualizer.widgets.buttons import SoloToggleButton
+from visualizer.features.view_controls.model import (
+    VIEW_CONTROLS,
+    BoardArrangement,
+    ViewControlsPanel,
+)
+from visualizer.widgets.fixed_width_buttons import SoloToggleButton
 from visualizer.widgets.labels import ElidedLabel
 from visualizer.widgets.layouts import row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.scroll_strip import ScrollStrip
 from visualizer.widgets.theme import LIGHT, Theme, head_colour, text_scale
-from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +50,7 @@ class ViewBar(ScrollStrip):
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__(HEIGHT)
         self.setAccessibleName("How the panels are looked at")
-        self._looks, self._theme = ViewControlsPanel(), LIGHT
+        self._panel, self._theme = ViewControlsPanel(), LIGHT
         self.buttons: dict[str, QToolButton] = {}
         inner = QWidget()
         self.row = row_layout(inner, (12, 0, 12, 0), spacing=4)
@@ -93,35 +97,35 @@ class ViewBar(ScrollStrip):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        looks = screen.panel(LOOKS)
-        if looks == self._looks and theme is self._theme:
+        panel = screen.panel(VIEW_CONTROLS)
+        if panel == self._panel and theme is self._theme:
             return
-        is_new = len(looks.heads) != len(self._looks.heads) or theme is not self._theme
-        self._looks, self._theme = looks, theme
+        is_new = len(panel.heads) != len(self._panel.heads) or theme is not self._theme
+        self._panel, self._theme = panel, theme
         self._show_layout()
         if is_new:
             self._make_heads()
-        for chip, is_shown in zip(self.heads, looks.heads, strict=False):
+        for chip, is_shown in zip(self.heads, panel.heads, strict=False):
             chip.setChecked(is_shown)
-        for action, is_shown in zip(self.menu.actions(), looks.heads, strict=False):
+        for action, is_shown in zip(self.menu.actions(), panel.heads, strict=False):
             action.setChecked(is_shown)
-        count = len(looks.heads)
+        count = len(panel.heads)
         for by in HeadAggregate:
             button = self.buttons[f"gaze.toggle_fold {by}"]
-            button.setChecked(by in looks.folds)
+            button.setChecked(by in panel.folds)
             button.setVisible(count > 1)
         self.box.setVisible(count > 1)
         for key in ("gaze.whole", "gaze.further"):
-            self.buttons[key].setEnabled(bool(looks.part))
-        self.many.setText(f"Heads: {sum(looks.heads)} of {count}")
-        self.part.tell(looks.part, looks.part_in_words)
+            self.buttons[key].setEnabled(bool(panel.part))
+        self.many.setText(f"Heads: {sum(panel.heads)} of {count}")
+        self.part.tell(panel.part, panel.part_in_words)
 
     def _make_heads(self) -> None:
         for chip in self.heads:
             chip.hide()
             chip.deleteLater()
         self.menu.clear()
-        count = len(self._looks.heads)
+        count = len(self._panel.heads)
         are_many = count > MOST_CHIPS
         self.heads = [] if are_many or count < 2 else [self._chip(head) for head in range(count)]
         before: QWidget = self.box
@@ -170,12 +174,12 @@ class ViewBar(ScrollStrip):
         self._show_layout()  # the actual layout: a playback step has its own panels
 
     def _show_layout(self) -> None:
-        self.box.setCurrentIndex(self.box.findData(self._looks.layout))
+        self.box.setCurrentIndex(self.box.findData(self._panel.layout))
 
     def _toggle(self) -> None:
         sender = self.sender()
         if isinstance(sender, SoloToggleButton):
-            sender.setChecked(self._looks.heads[sender.item])  # until the next screen
+            sender.setChecked(self._panel.heads[sender.item])  # until the next screen
             self.headToggled.emit(sender.item)
         elif isinstance(sender, QAction):
             self.headToggled.emit(sender.data())

@@ -12,14 +12,6 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF
 
-from visualizer.heatmap.label_metrics import (
-    LONGEST_LABEL,
-    column_label_height,
-    foot_height,
-    narrowest,
-    notes_height,
-    widest_label,
-)
 from visualizer.heatmap.layout import (
     HEAD,
     LARGEST_CELL,
@@ -27,6 +19,14 @@ from visualizer.heatmap.layout import (
     SMALLEST_SIDE,
     BoardLayout,
     PanelSlot,
+)
+from visualizer.heatmap.panel_margins import (
+    LONGEST_LABEL,
+    column_label_height,
+    foot_height,
+    narrowest,
+    notes_height,
+    widest_label,
 )
 from visualizer.widgets.theme import text_scale
 

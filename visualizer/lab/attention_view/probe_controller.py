@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from visualizer.lab.attention_view.probe_reading import ProbeReading
+from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.runs.run_store import keep_probe
 from visualizer.lab.training.model import Phase
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.lab_state_controller import LabStateController
     from visualizer.language.wire_format import Message
 
 REST_MS = 150
@@ -31,10 +31,10 @@ class ProbeController(QObject):
 
     changed = Signal()
 
-    def __init__(self, lab: LabController) -> None:
+    def __init__(self, lab: LabStateController) -> None:
         super().__init__(lab)
         self._lab = lab
-        self.reading: ProbeReading | None = None
+        self.result: ProbeResult | None = None
         self.text = ""
         """The text of the reading."""
         self._refusal = "", ""
@@ -42,7 +42,7 @@ class ProbeController(QObject):
         self._offered = ""
         self._is_own = False
         """Whether the run is one of the list, or was trained here: its folder may be written."""
-        self._kept: OrderedDict[tuple[int, str], ProbeReading] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, str], ProbeResult] = OrderedDict()
         self._asked: tuple[int, str] | None = None
         self._count = 0
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
@@ -54,7 +54,7 @@ class ProbeController(QObject):
     def is_waiting(self) -> bool:
         """Whether the selected step is not the one shown."""
         step = self._lab.view.step
-        return step is not None and (self.reading is None or self.reading.step != step)
+        return step is not None and (self.result is None or self.result.step != step)
 
     @property
     def refused(self) -> str:
@@ -66,7 +66,7 @@ class ProbeController(QObject):
     def older(self) -> str:
         """The text still shown while the present probe is not read; else empty."""
         run, probe = self._lab.run, self._lab.view.probe
-        is_left = bool(probe) and self.reading is not None and self.text != probe
+        is_left = bool(probe) and self.result is not None and self.text != probe
         return self.text if is_left and run and (self.refused or not run.is_open) else ""
 
     def look(self) -> None:
@@ -113,21 +113,21 @@ class ProbeController(QObject):
             self._refusal = probe, str(message.values["sentence"])
             self.changed.emit()
             return
-        reading = ProbeReading.of(message)
-        self._keep(reading, probe)
+        result = ProbeResult.of(message)
+        self._keep(result, probe)
         view = self._lab.view
-        if probe == view.probe and view.step in {None, reading.step}:
-            self._show(reading, probe)
+        if probe == view.probe and view.step in {None, result.step}:
+            self._show(result, probe)
 
-    def _show(self, reading: ProbeReading, probe: str) -> None:
-        if reading is not self.reading:
-            self.reading, self.text = reading, probe
+    def _show(self, result: ProbeResult, probe: str) -> None:
+        if result is not self.result:
+            self.result, self.text = result, probe
             self.changed.emit()
 
-    def _keep(self, reading: ProbeReading, probe: str) -> None:
-        self._kept[reading.step, probe] = reading
-        weights = reading.weights
-        size = reading.logits.nbytes + (0 if weights is None else weights.nbytes)
+    def _keep(self, result: ProbeResult, probe: str) -> None:
+        self._kept[result.step, probe] = result
+        weights = result.weights
+        size = result.logits.nbytes + (0 if weights is None else weights.nbytes)
         while len(self._kept) > 1 and len(self._kept) * size > MOST_BYTES:
             self._kept.popitem(last=False)
 
@@ -145,6 +145,6 @@ class ProbeController(QObject):
         self._folder, self._offered, self._asked = folder, "", None
         self._is_own = folder is not None and folder.parent == self._lab.home
         self._kept.clear()
-        had, self.reading, self.text, self._refusal = self.reading, None, "", ("", "")
+        had, self.result, self.text, self._refusal = self.result, None, "", ("", "")
         if had:
             self.changed.emit()

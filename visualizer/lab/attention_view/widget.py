@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QWidget
 
 from visualizer.heatmap.step_highlights import Highlights
 from visualizer.heatmap.widget import BoardView
+from visualizer.lab.attention_view.cell_pointer import cell_index_of
 from visualizer.lab.attention_view.layout import lay_out_layers, layer_room
-from visualizer.lab.attention_view.model import place_of
 from visualizer.widgets.accessibility import Politeness, announce, install, set_accessible_value
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel
@@ -106,6 +106,6 @@ class LayerBoard(BoardView):
             super().keyPressEvent(event)
 
     def _want(self, cell: Cell | None) -> None:
-        place = place_of(self._board, cell) if cell else None
+        place = cell_index_of(self._board, cell) if cell else None
         if place:
             self.layerWanted.emit(*place)

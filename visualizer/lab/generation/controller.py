@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.lab.generation.model import GenerationTree, begun
+from visualizer.lab.generation.generation_tree import GenerationTree, new_generation_tree
 from visualizer.language.sampling import Sampling, probabilities
 from visualizer.language.tokenizers import Vocabulary, tokenize
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.lab.attention_view.probe_controller import ProbeController
-    from visualizer.lab.attention_view.probe_reading import ProbeReading
-    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.attention_view.probe_result import ProbeResult
+    from visualizer.lab.lab_state_controller import LabStateController
 
 
 class GenerationController(QObject):
@@ -26,27 +26,27 @@ class GenerationController(QObject):
 
     changed = Signal()
 
-    def __init__(self, lab: LabController, puller: ProbeController) -> None:
+    def __init__(self, lab: LabStateController, probe_controller: ProbeController) -> None:
         super().__init__(lab)
-        self._lab, self._puller = lab, puller
-        self.story, self.sampling = GenerationTree(), Sampling()
+        self._lab, self._probe_controller = lab, probe_controller
+        self.tree, self.sampling = GenerationTree(), Sampling()
         self.is_running = False
         self._is_wanted = False
         """Whether to draw a token as soon as the next reading arrives."""
         self._folder: Path | None = None
         lab.changed.connect(self._follow)
-        puller.changed.connect(self._go_on)
+        probe_controller.changed.connect(self._go_on)
 
     @property
-    def reading(self) -> ProbeReading | None:
+    def result(self) -> ProbeResult | None:
         """The reading of the text up to the current node; None while it is pending."""
-        is_of_this = self._puller.text == self._lab.view.probe
-        return self._puller.reading if is_of_this else None
+        is_of_this = self._probe_controller.text == self._lab.view.probe
+        return self._probe_controller.result if is_of_this else None
 
     @property
     def can_draw(self) -> bool:
         """Whether there is a text to continue."""
-        return bool(self.story.tokens) and not self._puller.refused
+        return bool(self.tree.tokens) and not self._probe_controller.refused
 
     def _vocabulary(self) -> Vocabulary:
         run = self._lab.run
@@ -56,21 +56,21 @@ class GenerationController(QObject):
         """Start another tree where the probe or the run has changed."""
         folder = self._lab.run.folder if self._lab.run else None
         if folder != self._folder:
-            self._folder, self.story, self.sampling = folder, GenerationTree(), Sampling()
+            self._folder, self.tree, self.sampling = folder, GenerationTree(), Sampling()
         tokens = tokenize(self._lab.view.probe, self._lab.settings.source.tokenizer)
-        if tokens != self.story.tokens:
-            self.story, self.is_running = begun(tokens, self.story.seed), False
+        if tokens != self.tree.tokens:
+            self.tree, self.is_running = new_generation_tree(tokens, self.tree.seed), False
             self._is_wanted = False
             self.changed.emit()
 
-    def _tell(self, story: GenerationTree) -> None:
-        if story is not self.story:
-            self.story = story
+    def _tell(self, tree: GenerationTree) -> None:
+        if tree is not self.tree:
+            self.tree = tree
             self.changed.emit()
-            self._lab.probe(self._vocabulary().write(story.tokens))
+            self._lab.probe(self._vocabulary().write(tree.tokens))
 
     def _go_on(self) -> None:
-        if self.is_running and self._puller.refused:
+        if self.is_running and self._probe_controller.refused:
             self.run(False)
         elif self.is_running or self._is_wanted:
             self.sample()
@@ -78,20 +78,20 @@ class GenerationController(QObject):
     # ------------------------------------------------------------------ intents
 
     def pick(self, token: int) -> None:
-        reading, vocabulary = self.reading, self._vocabulary()
-        if reading and token < len(vocabulary):
-            share = float(probabilities(reading.logits[-1])[token])
-            self._tell(self.story.picked(token, vocabulary.tokens[token], share))
+        result, vocabulary = self.result, self._vocabulary()
+        if result and token < len(vocabulary):
+            share = float(probabilities(result.logits[-1])[token])
+            self._tell(self.tree.picked(token, vocabulary.tokens[token], share))
 
     def sample(self) -> None:
         """Append a sampled token, now or once the reading arrives."""
-        reading, sampling = self.reading, self.sampling
-        self._is_wanted = reading is None and self.can_draw
-        if reading and self.can_draw:
-            last = reading.logits[-1]
+        result, sampling = self.result, self.sampling
+        self._is_wanted = result is None and self.can_draw
+        if result and self.can_draw:
+            last = result.logits[-1]
             chosen = probabilities(last, sampling.temperature, sampling.top_k, sampling.top_p)
             tokens = self._vocabulary().tokens
-            self._tell(self.story.drawn(chosen, tokens, probabilities(last)))
+            self._tell(self.tree.drawn(chosen, tokens, probabilities(last)))
 
     def run(self, is_on: bool) -> None:
         """Start or stop continuous sampling."""
@@ -105,25 +105,25 @@ class GenerationController(QObject):
 
     def step_back(self) -> None:
         """Go to the parent node."""
-        self._stay(self.story.stepped_back())
+        self._stay(self.tree.stepped_back())
 
     def step_on(self) -> None:
         """Go to the child that was added last."""
-        self._stay(self.story.stepped_on())
+        self._stay(self.tree.stepped_on())
 
     def turn(self, by: int = 1) -> None:
         """Go to a sibling node."""
-        self._stay(self.story.turned(by))
+        self._stay(self.tree.turned(by))
 
     def go(self, node: int) -> None:
-        self._stay(self.story.gone_to(node))
+        self._stay(self.tree.gone_to(node))
 
-    def _stay(self, story: GenerationTree) -> None:
+    def _stay(self, tree: GenerationTree) -> None:
         self.is_running = self._is_wanted = False
-        self._tell(story)
+        self._tell(tree)
 
     def reseed(self, seed: int) -> None:
-        self.story = self.story.reseeded(seed)
+        self.tree = self.tree.reseeded(seed)
         self.changed.emit()
 
     def choose(self, sampling: Sampling) -> None:

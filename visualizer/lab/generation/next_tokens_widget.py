@@ -13,14 +13,14 @@ from visualizer.errors import InputError
 from visualizer.lab.generation.next_tokens import MOST, NextTokenBar, NextTokensPanel
 from visualizer.language.sampling import Sampling, check
 from visualizer.number_format import format_share
-from visualizer.session.settings_table import Setting, SettingKind
+from visualizer.session.setting_definitions import Setting, SettingKind
 from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip, show_tooltip
 from visualizer.widgets.setting_controls import CONTROLS, CountControl
 from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
-from visualizer.widgets.tooltips import plain_tooltip, show_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent

@@ -14,21 +14,21 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.tokens.chip_widget import ChipScrollArea
-from visualizer.features.tokens.paint import CENTRE, GAP, NUMBER_SIZE, ROUND, chip_height
+from visualizer.features.token_strip.paint import CENTRE, NUMBER_SIZE, ROUND, chip_height
 from visualizer.heatmap import colour_table
 from visualizer.lab.generation.model import GeneratedToken, GenerationPanel
 from visualizer.number_format import format_share
 from visualizer.session.colour_maps import USUAL
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.buttons import FixedWidthButton
+from visualizer.widgets.chip_scroll_area import GAP, ChipScrollArea
+from visualizer.widgets.fixed_width_buttons import FixedWidthButton
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters, is_command
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import show_number
 from visualizer.widgets.theme import Theme, font, metrics, text_scale
-from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QIcon, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
@@ -112,9 +112,9 @@ class GenerationPane(QWidget):
         for name in ("sampleWanted", "steppedBack", "steppedOn", "turned", "nodeChosen"):
             getattr(self.strip, name).connect(getattr(self, name))
 
-    def show_story(self, panel: GenerationPanel, theme: Theme) -> None:
+    def show_generation(self, panel: GenerationPanel, theme: Theme) -> None:
         self._is_running = panel.is_running
-        self.strip.show_story(panel, theme)
+        self.strip.show_generation(panel, theme)
         self.said.setText(panel.said)
         set_accessible_value(self, panel.said)
         self.run.setText(STOP if panel.is_running else RUN)
@@ -174,7 +174,7 @@ class GeneratedTokenStrip(ChipScrollArea):
 
     # ------------------------------------------------------------------ content
 
-    def show_story(self, panel: GenerationPanel, theme: Theme) -> None:
+    def show_generation(self, panel: GenerationPanel, theme: Theme) -> None:
         is_other = panel.chips != self._panel.chips
         if not is_other and theme is self._theme:
             return

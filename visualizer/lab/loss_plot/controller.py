@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.lab.loss_plot.model import AxisScale, LossCurve, LossPlot, PlotLook, ReferenceLoss
+from visualizer.lab.loss_plot.axis_ticks import AxisScale
+from visualizer.lab.loss_plot.model import LossCurve, LossPlot, PlotOptions, ReferenceLoss
 from visualizer.lab.loss_plot.present_plot import present_plot
 from visualizer.lab.loss_plot.widget import smoother
 
 if TYPE_CHECKING:
-    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.lab_state_controller import LabStateController
     from visualizer.lab.loss_plot.widget import PlotPane
     from visualizer.lab.runs.saved_runs_controller import RunController
     from visualizer.widgets.theme import Theme
@@ -24,10 +25,12 @@ class LossPlotController(QObject):
     changed = Signal()
     """The plot's options have changed."""
 
-    def __init__(self, lab: LabController, keeper: RunController, pane: PlotPane) -> None:
+    def __init__(
+        self, lab: LabStateController, run_controller: RunController, pane: PlotPane
+    ) -> None:
         super().__init__(lab)
-        self._lab, self._keeper, self._pane = lab, keeper, pane
-        self.look = PlotLook()
+        self._lab, self._keeper, self._pane = lab, run_controller, pane
+        self.options = PlotOptions()
         self._plot = LossPlot()
         self._made_of: tuple[object, ...] = ()
 
@@ -36,8 +39,8 @@ class LossPlotController(QObject):
         run, overlaid = self._lab.run, self._keeper.overlaid
         losses = run.losses if run else None
         stops = (*run.snapshots, run.step) if run else ()
-        stand = self._lab.view.step
-        made_of = (losses, tuple(overlaid.items()), stand, stops, self.look)
+        shown_step = self._lab.view.step
+        made_of = (losses, tuple(overlaid.items()), shown_step, stops, self.options)
         if made_of != self._made_of:
             self._made_of = made_of
             own = [LossCurve(run.name, run.losses)] if run else []
@@ -48,9 +51,9 @@ class LossPlotController(QObject):
             ]
             lines = self._references(is_alone=not others)
             self._plot = present_plot(
-                [*own, *others], self.look, lines, stand, stops, before=self._plot
+                [*own, *others], self.options, lines, shown_step, stops, before=self._plot
             )
-        self._pane.show_plot(self._plot, self.look, theme)
+        self._pane.show_plot(self._plot, self.options, theme)
 
     def _references(self, *, is_alone: bool) -> list[ReferenceLoss]:
         """Return the run's reference losses, which depend on its text."""
@@ -63,19 +66,19 @@ class LossPlotController(QObject):
 
     # ------------------------------------------------------------------ intents
 
-    def choose(self, look: PlotLook) -> None:
-        self.look = look
+    def choose(self, options: PlotOptions) -> None:
+        self.options = options
         self.changed.emit()
 
     def turn_axis(self, axis: str) -> None:
         """Toggle an axis between linear and logarithmic."""
-        turned = AxisScale.LINEAR if getattr(self.look, axis) is AxisScale.LOG else AxisScale.LOG
-        self.choose(replace(self.look, losses=turned) if axis == "losses"
-                    else replace(self.look, steps=turned))  # fmt: skip
+        turned = AxisScale.LINEAR if getattr(self.options, axis) is AxisScale.LOG else AxisScale.LOG
+        self.choose(replace(self.options, losses=turned) if axis == "losses"
+                    else replace(self.options, steps=turned))  # fmt: skip
 
     def smoothen(self, by: int) -> None:
         """Smooth the losses more or less."""
-        self.choose(smoother(self.look, by))
+        self.choose(smoother(self.options, by))
 
     def pick(self, step: int) -> None:
         """Select the step that was clicked; at the end of training, the present."""

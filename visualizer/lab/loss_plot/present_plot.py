@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.lab.loss_plot.axis_ticks import AxisScale, PlotAxis, ticks_between
 from visualizer.lab.loss_plot.model import (
     LOSS,
     STEP,
-    AxisScale,
     LegendKey,
     LossGap,
     LossLine,
     LossLineRole,
     LossPlot,
-    PlotAxis,
-    ticks,
 )
 from visualizer.lab.loss_plot.smoothing import SmoothedLosses, smooth
 from visualizer.number_format import format_count, format_number
@@ -30,15 +28,15 @@ from visualizer.number_format import format_count, format_number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from visualizer.lab.loss_plot.model import LossCurve, PlotLook, ReferenceLoss
+    from visualizer.lab.loss_plot.model import LossCurve, PlotOptions, ReferenceLoss
     from visualizer.lab.training.losses import Losses
 
 
 def present_plot(
     curves: Sequence[LossCurve],
-    look: PlotLook,
+    options: PlotOptions,
     references: Sequence[ReferenceLoss] = (),
-    stand: int | None = None,
+    shown_step: int | None = None,
     stops: Sequence[int] = (),
     before: LossPlot | None = None,
 ) -> LossPlot:
@@ -46,7 +44,7 @@ def present_plot(
 
     Parameters
     ----------
-    stand : int, optional
+    shown_step : int, optional
         The selected step.
     stops : sequence of int
         The steps of snapshots.
@@ -54,51 +52,54 @@ def present_plot(
         An earlier plot, whose smoothed losses are reused.
     """
     shown = [curve for curve in curves if len(curve.losses) or len(curve.losses.validation)]
-    smoothed = tuple(_smoothed(curve.losses, look, before) for curve in shown)
-    lines = tuple(_lines(shown, smoothed, look))
+    smoothed = tuple(_smoothed(curve.losses, options, before) for curve in shown)
+    lines = tuple(_lines(shown, smoothed, options))
     if not lines:
         return LossPlot()
-    x, (y, notices) = steps_axis(lines, look.steps), losses_axis(lines, references, look.losses)
+    x, (y, notices) = (
+        steps_axis(lines, options.steps),
+        losses_axis(lines, references, options.losses),
+    )
     plot = LossPlot(
         lines=lines,
         references=tuple(references),
-        keys=tuple(_keys(shown, lines, look)),
+        keys=tuple(_keys(shown, lines, options)),
         breaks=tuple(_breaks(shown)),
         x=x,
         y=y,
-        stand=stand,
+        shown_step=shown_step,
         stops=np.array(stops, dtype=np.int64),
         message="",
         notices=notices,
         rates=(shown[0].losses.steps, shown[0].losses.rates),
         smoothed=smoothed,
     )
-    return replace(plot, told=told(plot))
+    return replace(plot, told=plot_description(plot))
 
 
-def _smoothed(losses: Losses, look: PlotLook, before: LossPlot | None) -> SmoothedLosses:
+def _smoothed(losses: Losses, options: PlotOptions, before: LossPlot | None) -> SmoothedLosses:
     known = (one for one in (before.smoothed if before else ()) if losses.continues(one.losses))
-    return smooth(losses, look.smoothing, next(known, None))
+    return smooth(losses, options.smoothing, next(known, None))
 
 
 def _lines(
-    curves: Sequence[LossCurve], smoothed: Sequence[SmoothedLosses], look: PlotLook
+    curves: Sequence[LossCurve], smoothed: Sequence[SmoothedLosses], options: PlotOptions
 ) -> Iterator[LossLine]:
     """Make the lines in painting order: faint ones below, the first run on top."""
     made = [
         line
         for curve, smooth_one in zip(curves, smoothed, strict=True)
-        for line in _of_run(curve, smooth_one, look, curve.name if len(curves) > 1 else "")
+        for line in _of_run(curve, smooth_one, options, curve.name if len(curves) > 1 else "")
     ]
     for role in LossLineRole:
         yield from (line for line in reversed(made) if line.role is role and len(line.steps))
 
 
 def _of_run(
-    curve: LossCurve, smoothed: SmoothedLosses, look: PlotLook, name: str
+    curve: LossCurve, smoothed: SmoothedLosses, options: PlotOptions, name: str
 ) -> Iterator[LossLine]:
     losses = curve.losses
-    if look.smoothing:
+    if options.smoothing:
         yield LossLine(name, LossLineRole.EACH, curve.colour, losses.steps, losses.training)
     yield LossLine(name, LossLineRole.TRAINING, curve.colour, losses.steps, smoothed.values)
     yield LossLine(
@@ -107,7 +108,7 @@ def _of_run(
 
 
 def _keys(
-    curves: Sequence[LossCurve], lines: Sequence[LossLine], look: PlotLook
+    curves: Sequence[LossCurve], lines: Sequence[LossLine], options: PlotOptions
 ) -> Iterator[LegendKey]:
     roles = {line.role for line in lines}
     colour = curves[0].colour if len(curves) == 1 else None
@@ -115,7 +116,7 @@ def _keys(
         yield from (LegendKey(curve.name, None, curve.colour) for curve in curves)
     for role in (LossLineRole.TRAINING, LossLineRole.EACH, LossLineRole.VALIDATION):
         if role in roles:
-            span = round(1 / (1 - look.smoothing))
+            span = round(1 / (1 - options.smoothing))
             is_average = role is LossLineRole.TRAINING and span > 1
             words = (
                 f"{role}, mean of about {format_count(span, 'step')}" if is_average else str(role)
@@ -147,7 +148,7 @@ def steps_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
     high = max(float(line.steps[-1]) for line in lines)
     low, least = (1.0, 10.0) if scale is AxisScale.LOG else (0.0, 1.0)
     high = max(high, least)
-    return PlotAxis(STEP, low, high, scale, ticks(low, high, scale, MOST_STEPS, least=1))
+    return PlotAxis(STEP, low, high, scale, ticks_between(low, high, scale, MOST_STEPS, least=1))
 
 
 def losses_axis(
@@ -167,7 +168,7 @@ def losses_axis(
             notices = (f"Losses up to {format_number(high, 1)} stand above the plot.",)
             high = most
         low, high = _apart(low, high, scale)
-    return PlotAxis(LOSS, low, high, scale, ticks(low, high, scale, MOST_LOSSES)), notices
+    return PlotAxis(LOSS, low, high, scale, ticks_between(low, high, scale, MOST_LOSSES)), notices
 
 
 def _extent(values: np.ndarray) -> tuple[float, float] | None:
@@ -271,9 +272,9 @@ def _lowest(values: np.ndarray) -> int | None:
     return at if np.isfinite(values[at]) else None
 
 
-def told(plot: LossPlot) -> str:
+def plot_description(plot: LossPlot) -> str:
     """Describe the plot: present and best loss, and which reference losses are beaten."""
-    step = plot.last if plot.stand is None else plot.stand
+    step = plot.last if plot.shown_step is None else plot.shown_step
     said = [read_at(plot, step).said]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]
     lowest = ((line, at) for line in reversed(first) if (at := _lowest(line.values)) is not None)

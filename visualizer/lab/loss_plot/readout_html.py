@@ -21,18 +21,18 @@ AWAY = 14.0
 """Distance from the step in pixels."""
 
 
-def reading_html(reading: PlotReadout, theme: Theme) -> str:
+def readout_html(readout: PlotReadout, theme: Theme) -> str:
     """Write the values as a table, each beside its line's colour."""
-    rows = "".join(_rows(reading, theme))
+    rows = "".join(_rows(readout, theme))
     return (
-        f'<div style="color: {theme.ink}; white-space: nowrap"><b>Step {reading.step:,}</b>'
+        f'<div style="color: {theme.ink}; white-space: nowrap"><b>Step {readout.step:,}</b>'
         f'<table cellspacing="0">{rows}</table></div>'
     )
 
 
-def _rows(reading: PlotReadout, theme: Theme) -> Iterator[str]:
+def _rows(readout: PlotReadout, theme: Theme) -> Iterator[str]:
     middle = Qt.TextElideMode.ElideMiddle
-    for row in reading.rows:
+    for row in readout.rows:
         colour = "transparent" if row.colour is None else head_colour(row.colour, theme)
         title = escape(metrics(12).elidedText(row.title, middle, LONGEST))
         yield (

@@ -11,10 +11,10 @@ from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.heatmap.cell_pointing_widget import BY_KEYS
-from visualizer.lab.loss_plot.chart_widget import LossChart
 from visualizer.lab.loss_plot.legend_html import legend_html
-from visualizer.lab.loss_plot.model import LossPlot, PlotLook
+from visualizer.lab.loss_plot.model import LossPlot, PlotOptions
 from visualizer.lab.loss_plot.present_plot import nearest, read_at
+from visualizer.lab.loss_plot.pyqtgraph_chart_paint import LossChart
 from visualizer.lab.loss_plot.smoothing import distinct
 from visualizer.lab.training.widget import text_button
 from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
@@ -94,11 +94,11 @@ class LossPlotView(QWidget):
     def show_plot(self, plot: LossPlot, theme: Theme) -> None:
         if plot is self._plot and theme is self._theme:
             return
-        is_elsewhere = plot.stand != self._plot.stand
+        is_elsewhere = plot.shown_step != self._plot.shown_step
         self._plot, self._theme = plot, theme
         set_accessible_value(self, plot.told)
         if is_elsewhere and self._is_walked and self.hasFocus():
-            step = plot.last if plot.stand is None else plot.stand
+            step = plot.last if plot.shown_step is None else plot.shown_step
             announce(self, read_at(plot, step).said, Politeness.Assertive)
         self._is_walked = self._is_walked and not is_elsewhere
         self.setCursor(Qt.CursorShape.ArrowCursor if plot.message else Qt.CursorShape.CrossCursor)
@@ -187,7 +187,7 @@ class LossPlotView(QWidget):
         self._show_pointed()
 
     def _pick(self, step: int) -> None:
-        if step != self._plot.stand:
+        if step != self._plot.shown_step:
             self.stepPicked.emit(step)
 
     # ------------------------------------------------------------------ keys
@@ -196,7 +196,7 @@ class LossPlotView(QWidget):
         key = Qt.Key(event.key())
         if is_command(event) or self._plot.message:
             event.ignore()
-        elif key == Qt.Key.Key_Escape and self._plot.stand is not None:
+        elif key == Qt.Key.Key_Escape and self._plot.shown_step is not None:
             self._is_walked = True
             self.presentPicked.emit()
         elif key in {*WALKS, Qt.Key.Key_Home, Qt.Key.Key_End}:
@@ -210,9 +210,9 @@ class LossPlotView(QWidget):
         stops = self._plot.stops if len(self._plot.stops) else self._even_stops()
         if key not in WALKS:
             return int(stops[0 if key == Qt.Key.Key_Home else -1])
-        stand = self._plot.last if self._plot.stand is None else self._plot.stand
-        before = int(np.searchsorted(stops, stand))
-        after = int(np.searchsorted(stops, stand, "right"))
+        shown_step = self._plot.last if self._plot.shown_step is None else self._plot.shown_step
+        before = int(np.searchsorted(stops, shown_step))
+        after = int(np.searchsorted(stops, shown_step, "right"))
         at = after - 1 + WALKS[key] if WALKS[key] > 0 else before + WALKS[key]
         return int(stops[min(max(at, 0), len(stops) - 1)])
 
@@ -237,22 +237,22 @@ SMOOTHINGS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 AXES = {"losses": "Log losses", "steps": "Log steps"}
 
 
-def smoother(look: PlotLook, by: int) -> PlotLook:
+def smoother(options: PlotOptions, by: int) -> PlotOptions:
     """Return options smoother by this many entries of `SMOOTHINGS`, within its ends."""
-    at = SMOOTHINGS.index(look.smoothing) + by
-    return replace(look, smoothing=SMOOTHINGS[min(max(at, 0), len(SMOOTHINGS) - 1)])
+    at = SMOOTHINGS.index(options.smoothing) + by
+    return replace(options, smoothing=SMOOTHINGS[min(max(at, 0), len(SMOOTHINGS) - 1)])
 
 
 class PlotPane(QWidget):
     """The plot under its controls."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
-    lookChosen = Signal(object)
+    optionsChosen = Signal(object)
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()
         self.setAccessibleName("Losses and how they are plotted")
-        self._look = PlotLook()
+        self._options = PlotOptions()
         self.view, self.notices, self.smoothing = LossPlotView(), PlainLabel(), TypedSlider()
         self.notices.setProperty("role", "quiet")
         self.notices.setWordWrap(True)
@@ -277,14 +277,14 @@ class PlotPane(QWidget):
         column.addWidget(self.notices)
         self.setFocusProxy(self.view)
 
-    def show_plot(self, plot: LossPlot, look: PlotLook, theme: Theme) -> None:
-        self._look = look
-        self.smoothing.setValue(SMOOTHINGS.index(look.smoothing))
-        set_accessible_value(self.smoothing, f"{look.smoothing:g}")
+    def show_plot(self, plot: LossPlot, options: PlotOptions, theme: Theme) -> None:
+        self._options = options
+        self.smoothing.setValue(SMOOTHINGS.index(options.smoothing))
+        set_accessible_value(self.smoothing, f"{options.smoothing:g}")
         self.view.show_plot(plot, theme)
         self.notices.setText("\n".join(plot.notices))
         self.notices.setVisible(bool(plot.notices))
 
     def _smooth(self, at: int) -> None:
-        if SMOOTHINGS[at] != self._look.smoothing:
-            self.lookChosen.emit(replace(self._look, smoothing=SMOOTHINGS[at]))
+        if SMOOTHINGS[at] != self._options.smoothing:
+            self.optionsChosen.emit(replace(self._options, smoothing=SMOOTHINGS[at]))

@@ -46,7 +46,7 @@ class StoredRun:
         return self.folder.name
 
 
-def kept(home: Path) -> tuple[StoredRun, ...]:
+def stored_runs(home: Path) -> tuple[StoredRun, ...]:
     """List the runs of a folder, the newest first."""
     folders = [one for one in home.glob("*") if RunFolder(one).about.is_file()]
     found = [StoredRun(one, _changed(one)) for one in folders]
@@ -58,7 +58,7 @@ def _changed(folder: Path) -> float:
     return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 
 
-def fresh(home: Path, settings: TrainingSettings) -> Path:
+def unused_folder(home: Path, settings: TrainingSettings) -> Path:
     """Return an unused folder for a new run."""
     name = f"{settings.source.kind}-{settings.model}"
     number = 1

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.lab_state_controller import LabStateController
     from visualizer.lab.runs.widget import RunsPane
     from visualizer.lab.training.losses import Losses
 
@@ -44,7 +44,7 @@ class RunController(QObject):
     changed = Signal()
     """The list of runs or the overlaid runs have changed."""
 
-    def __init__(self, lab: LabController, pane: RunsPane, window: QWidget) -> None:
+    def __init__(self, lab: LabStateController, pane: RunsPane, window: QWidget) -> None:
         super().__init__(window)
         self._lab, self._pane, self._window = lab, pane, window
         self.runs: tuple[run_store.StoredRun, ...] = ()
@@ -64,7 +64,7 @@ class RunController(QObject):
 
     def look(self) -> None:
         """Refresh the list of runs."""
-        self.runs = run_store.kept(self._lab.home)
+        self.runs = run_store.stored_runs(self._lab.home)
         names = {run.name for run in self.runs}
         self.overlaid = {name: one for name, one in self.overlaid.items() if name in names}
         self._wanted &= names

@@ -23,7 +23,7 @@ from visualizer.lab.training.widget import text_button
 from visualizer.widgets.dialogs import message_box
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.tooltips import plain_tooltip
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -24,7 +24,12 @@ from visualizer.language.training_settings import (
     problems,
     with_preset,
 )
-from visualizer.session.settings_table import Setting, SettingKind, SettingState, remedy_in_words
+from visualizer.session.setting_definitions import (
+    Setting,
+    SettingKind,
+    SettingState,
+    remedy_in_words,
+)
 
 OWN = ""
 """The preset name of settings that match no preset."""

@@ -14,7 +14,7 @@ from visualizer.language.tokenizers import tokenize
 from visualizer.session.worker import Worker
 
 if TYPE_CHECKING:
-    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.lab_state_controller import LabStateController
     from visualizer.language.training_settings import TrainingSettings
 
 
@@ -23,7 +23,7 @@ class TextSampleController(QObject):
 
     broke = Signal(str)
 
-    def __init__(self, lab: LabController) -> None:
+    def __init__(self, lab: LabStateController) -> None:
         super().__init__(lab)
         self._lab = lab
         self._of: TrainingSettings | None = None

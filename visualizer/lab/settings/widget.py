@@ -21,16 +21,11 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.lab.settings.model import LAB_SETTINGS, RANGES
-from visualizer.session.settings_table import Setting, SettingKind
+from visualizer.session.setting_definitions import Setting, SettingKind
 from visualizer.widgets.dialogs import ask_open_path
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.setting_controls import (
-    CONTROLS,
-    SettingControl,
-    SettingRow,
-    TypedControl,
-)
+from visualizer.widgets.setting_controls import CONTROLS, SettingControl, SettingRow, TypedControl
 
 if TYPE_CHECKING:
     from visualizer.lab.settings.model import LabSettingsPanel

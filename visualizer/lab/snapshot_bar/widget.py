@@ -11,13 +11,13 @@ from PySide6.QtWidgets import QToolButton, QWidget
 from visualizer.lab.snapshot_bar.model import SnapshotTimeline
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.buttons import choice
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.setting_controls import combo_box
 from visualizer.widgets.theme import LIGHT, Theme, text_scale
-from visualizer.widgets.tooltips import plain_tooltip
 from visualizer.widgets.track_slider import TrackSlider
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class SnapshotBar(QWidget):
         self.play = self._button("play", "Play the training", self.toggle)
         self.on = self._button("step-on", "The next kept moment", self.step_on)
         self.to_now = self._button("to-end", "Now", self.go_to_now)
-        self.speed = choice("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
         self.speed.setCurrentIndex(SPEEDS.index(1.0))
         self.speed.currentIndexChanged.connect(self._take_speed)
         row.addWidget(self.speed)
@@ -131,7 +131,7 @@ class SnapshotBar(QWidget):
         elif len(self._scrub.stops) > 1:
             self._timer.start()
             self._show_icons()
-            self._look(0 if self._scrub.is_last else self._scrub.beside(1))
+            self._show_stop(0 if self._scrub.is_last else self._scrub.beside(1))
 
     def pause(self) -> None:
         """Stop playing at the selected step."""
@@ -158,9 +158,9 @@ class SnapshotBar(QWidget):
 
     def _seek(self, stop: int) -> None:
         self.pause()
-        self._look(stop)
+        self._show_stop(stop)
 
-    def _look(self, stop: int) -> None:
+    def _show_stop(self, stop: int) -> None:
         if stop != self._scrub.at:
             self.stepLooked.emit(self._scrub.stops[stop])
 
@@ -170,7 +170,7 @@ class SnapshotBar(QWidget):
         if self._scrub.is_last:
             self.pause()
         else:
-            self._look(self._scrub.beside(1))
+            self._show_stop(self._scrub.beside(1))
 
 
 STEPS = {

@@ -153,7 +153,7 @@ class BackgroundTrainingWatcher(QObject):
         self._folder: Path | None = None
         self._was_held = False
         self._polling = QTimer(self, interval=POLL_MS)
-        self._polling.timeout.connect(self._look)
+        self._polling.timeout.connect(self._poll)
 
     def wait(self, folder: Path) -> None:
         self._folder, self._was_held = folder, False
@@ -169,7 +169,7 @@ class BackgroundTrainingWatcher(QObject):
             self._was_held = True
             ask_to_stop(self._folder)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         assert self._folder
         if is_at_work(self._folder):
             self._ask()  # again: the process may just have locked the run

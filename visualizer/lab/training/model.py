@@ -132,7 +132,7 @@ _OPENED = ("step", "parameters", "device", "frequency", "bigram", "sample")
 _PROGRESS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate")
 
 
-def opened(run: RunState, message: Message) -> RunState:
+def with_opened_run(run: RunState, message: Message) -> RunState:
     """Apply the message that a training sends once it has opened a run."""
     values = message.values
     is_without_text = values["state"] == Phase.STOPPED  # the last notice says why
@@ -152,7 +152,7 @@ def opened(run: RunState, message: Message) -> RunState:
     )
 
 
-def progressed(run: RunState, message: Message) -> RunState:
+def with_progress(run: RunState, message: Message) -> RunState:
     """Apply a progress message of a training."""
     values = message.values
     ending = run.phase is Phase.ENDING

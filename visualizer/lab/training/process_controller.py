@@ -91,7 +91,7 @@ class TrainingProcess(QObject):
             self._process.write(Message(says, values).pack())
 
     def end(self) -> None:
-        """Ask it to write a checkpoint and end; see `see_off`."""
+        """Ask it to write a checkpoint and end; see `wait_for_trainings`."""
         if self.is_over or self._may_end:
             return
         self._may_end = True
@@ -141,7 +141,7 @@ class TrainingProcess(QObject):
             self.deleteLater()
 
 
-def see_off() -> None:
+def wait_for_trainings() -> None:
     """Wait for the trainings that were asked to end; their windows are already gone."""
     while ending := _ending():  # queried each time, as others end meanwhile
         loop = QEventLoop()

@@ -16,21 +16,21 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.lab.model import BUTTONS
+from visualizer.lab.screen_model import BUTTONS
 from visualizer.widgets.accessibility import set_accessible_value
-from visualizer.widgets.buttons import FixedWidthToolButton
+from visualizer.widgets.fixed_width_buttons import FixedWidthToolButton
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import text_scale
-from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from PySide6.QtGui import QAction
 
-    from visualizer.lab.model import TrainingBarState
+    from visualizer.lab.screen_model import TrainingBarState
     from visualizer.lab.training.model import Failure
 
 MANY_MORE = 1_000

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper
-from visualizer.export.film_settings import durations
+from visualizer.export.film_plan import durations
 from visualizer.lab.attention_view.model import NO_ATTENTION, board_of
 from visualizer.lab.snapshot_bar.model import SnapshotTimeline, present_scrub
-from visualizer.session.view_options import ColourOptions
+from visualizer.session.colour_options import ColourOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from visualizer.heatmap.model import Board
-    from visualizer.lab.attention_view.probe_reading import ProbeReading
+    from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.lab.training.losses import Measured
     from visualizer.language.training_settings import ModelKind
 
@@ -50,42 +50,42 @@ class TrainingFilmSettings:
 class TrainingFilm:
     """The steps of a film, a frame each; made by `training_film`."""
 
-    readings: tuple[ProbeReading, ...]
+    results: tuple[ProbeResult, ...]
     model: ModelKind
     now: int
     losses: Mapping[int, Losses]
-    look: TrainingFilmSettings
+    settings: TrainingFilmSettings
 
     def __len__(self) -> int:
-        return len(self.readings)
+        return len(self.results)
 
     def board(self, frame: int) -> Board:
         """Return the panels of a frame."""
-        return board_of(self.readings[frame], self.model, colouring=self.look.colouring)
+        return board_of(self.results[frame], self.model, colouring=self.settings.colouring)
 
     def scrub(self, frame: int) -> SnapshotTimeline:
         """Return the snapshot bar of a frame, with its step and losses in words."""
-        step = self.readings[frame].step
-        steps = (reading.step for reading in self.readings)
+        step = self.results[frame].step
+        steps = (result.step for result in self.results)
         return present_scrub(steps, self.now, step, *self.losses.get(step, (None, None)))
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
         """Return how many time units each frame is shown."""
-        return durations(len(self), self.look.ms, unit_ms)
+        return durations(len(self), self.settings.ms, unit_ms)
 
 
 def training_film(
-    readings: Iterable[ProbeReading],
+    results: Iterable[ProbeResult],
     model: ModelKind,
     now: int,
     losses: Mapping[int, Losses],
-    look: TrainingFilmSettings | None = None,
+    settings: TrainingFilmSettings | None = None,
 ) -> TrainingFilm:
     """Make a film of readings.
 
     Parameters
     ----------
-    readings : iterable of ProbeReading
+    results : iterable of ProbeResult
         Readings of one text, each at a kept step, in any order.
     now : int
         The number of steps done.
@@ -97,12 +97,12 @@ def training_film(
     InputError
         When there are no readings.
     """
-    ordered = tuple(sorted(readings, key=lambda reading: reading.step))
+    ordered = tuple(sorted(results, key=lambda result: result.step))
     if not ordered:
         sentence = "Nothing of this training is kept yet. Let it run for some steps."
         raise InputError("export", sentence)
-    if any(reading.weights is None for reading in ordered):
+    if any(result.weights is None for result in ordered):
         raise InputError("export", NO_ATTENTION)
-    if len({reading.tokens for reading in ordered}) > 1:
+    if len({result.tokens for result in ordered}) > 1:
         raise InputError("export", "The text was changed meanwhile. Export the film again.")
-    return TrainingFilm(ordered, model, now, losses, look or TrainingFilmSettings())
+    return TrainingFilm(ordered, model, now, losses, settings or TrainingFilmSettings())

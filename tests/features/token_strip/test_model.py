@@ -1,0 +1,248 @@
+"""The token strip's colours are sums of weights, checked in float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.attention_strategies import Case, cases
+from tests.support.screens import needs, present, warm
+from tests.support.small_runs import EVERYTHING, a_run
+from visualizer.attention.spec import Mask, Normalisation
+from visualizer.attention.weight_transforms import HeadAggregate
+from visualizer.features.token_strip.model import TOKENS
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.prediction import Prediction
+from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.token_selection import TokenRole, TokenSelection
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.features.token_strip.model import TokenPanel, TokenWeights
+    from visualizer.session.screen import Screen
+
+BOOK = a_run(d_in=3, d_out=4)
+LONG = a_run("one two three four five six " * 6, d_out=4)
+
+
+def screen(run: Run, **fields: Any) -> Screen:
+    return present(Document(), View(**fields), run, None, False, None)
+
+
+def strip(
+    run: Run = BOOK, *chosen: int, role: TokenRole = TokenRole.QUERY, **fields: Any
+) -> TokenPanel:
+    look = TokenSelection(frozenset(chosen), role)
+    return screen(run, **{"tokens": look, **fields}).panel(TOKENS)
+
+
+def shares(run: Run = BOOK, *chosen: int, **fields: Any) -> TokenWeights:
+    made = strip(run, *chosen, **fields).weights
+    assert made is not None
+    return made
+
+
+def weights(run: Run, stage: str = "weights", text: int = 0) -> np.ndarray:
+    """Weights of one text in float64, [head, query, key]."""
+    tensor = run.trace.tensor(stage).double().numpy()
+    return np.asarray(tensor[text] if run.trace.axes else tensor)
+
+
+# ---------------------------------------------------------------------------------- the sums
+
+
+@given(cases(most_tokens=6), st.data())
+def test_chosen_tokens_are_summed(case: Case, data: st.DataObject) -> None:
+    run = case.run()
+    tokens, text = run.trace.tokens, data.draw(st.integers(0, len(run.texts) - 1))
+    chosen = data.draw(st.frozensets(st.integers(0, tokens - 1), min_size=1))
+    head = data.draw(st.none() | st.integers(0, run.trace.spec.heads - 1))
+    role = data.draw(st.sampled_from(TokenRole))
+    stages = data.draw(st.sampled_from([EVERYTHING, frozenset({"weights"})]))
+    pinned = None if head is None else Cell("values", (head, 0, 0))
+    made = shares(run, *chosen, role=role, text=text, pinned=pinned, stages=stages)
+    stage = "dropped" if "dropped" in run.trace and stages == EVERYTHING else "weights"
+    cells = weights(run, stage, text)
+    cells = cells.mean(axis=0) if head is None else cells[head]
+    cells = (
+        cells[sorted(chosen)].sum(0) if role is TokenRole.QUERY else cells[:, sorted(chosen)].sum(1)
+    )
+    assert made.values == pytest.approx(cells.tolist(), rel=1e-5, abs=1e-6, nan_ok=True)
+
+
+@given(cases(most_tokens=6), st.data())
+def test_forbidden_are_tokens_that_none_of_the_chosen_may_meet(
+    case: Case, data: st.DataObject
+) -> None:
+    run = case.run()
+    spec, tokens = run.trace.spec, run.trace.tokens
+    chosen = data.draw(st.frozensets(st.integers(0, tokens - 1), min_size=1))
+    role = data.draw(st.sampled_from(TokenRole))
+    made = shares(run, *chosen, role=role, stages=frozenset({"weights"}))
+    allowed = np.ones((tokens, tokens), dtype=bool)  # query key
+    queries, keys = np.indices((tokens, tokens))
+    if spec.mask in {Mask.CAUSAL, Mask.WINDOW}:
+        allowed &= keys <= queries
+    if spec.mask is Mask.WINDOW:
+        allowed &= keys > queries - spec.window
+    if spec.mask is Mask.OWN and spec.own_mask:
+        allowed &= spec.own_mask.array()
+    if spec.lengths:
+        allowed &= keys < spec.lengths[0]
+    met = allowed[sorted(chosen)] if role is TokenRole.QUERY else allowed[:, sorted(chosen)].T
+    assert list(made.forbidden) == np.logical_not(met.any(axis=0)).tolist()
+
+
+def test_the_cursor_counts_while_nothing_is_chosen() -> None:
+    cell = Cell("weights", (1, 3, 2))
+    assert shares(pinned=cell).values == pytest.approx(weights(BOOK)[1, 3])
+    assert shares(pinned=cell, role=TokenRole.KEY).values == pytest.approx(weights(BOOK)[1, :, 2])
+    assert shares(hovered=Cell("scores", (0, 1, 0)), pinned=cell).values == pytest.approx(
+        weights(BOOK)[0, 1]
+    )
+    assert shares(pinned=Cell("input", (4, 0))).values == pytest.approx(weights(BOOK)[:, 4].mean(0))
+    assert strip(pinned=Cell("keys", (0, 2, 0))).weights is None  # a key reads nothing
+    assert strip().weights is None
+
+
+def test_chosen_tokens_stay_while_the_pointer_moves() -> None:
+    pinned, hovered = Cell("weights", (1, 3, 2)), Cell("weights", (0, 5, 1))
+    made = strip(BOOK, 2, 4, pinned=pinned, hovered=hovered)
+    assert made.chosen == made.subjects == {2, 4}
+    assert (made.query, made.key) == (5, 1)
+    assert made.weights is not None
+    assert made.weights.values == pytest.approx(weights(BOOK)[1, [2, 4]].sum(0))
+
+
+def test_tokens_that_are_gone_are_not_chosen_any_more() -> None:
+    assert strip(BOOK, 2, 99).chosen == {2}
+    assert strip(BOOK, 99).weights is None
+
+
+def test_the_mean_is_folded_before_it_is_shown() -> None:
+    run = a_run(d_out=4)
+    view = View(tokens=TokenSelection(frozenset({1, 2})))
+    pinned = replace(view, pinned=Cell("context", (0, 1, 0)))
+    assert needs(run, view) != needs(run, View())
+    assert needs(run, pinned) == needs(run, replace(pinned, tokens=TokenSelection()))
+    assert HeadAggregate.MEAN not in run.trace.holding("weights").kept
+    warm(run, pinned)
+    assert HeadAggregate.MEAN not in run.trace.holding("weights").kept
+    warm(run, view)
+    assert HeadAggregate.MEAN in run.trace.holding("weights").kept
+
+
+# ----------------------------------------------------------------------------- words, colours
+
+
+@pytest.mark.parametrize(
+    ("chosen", "fields", "says"),
+    [
+        ((), {"pinned": Cell("weights", (1, 3, 2))}, "What with reads, head 2"),
+        ((), {"pinned": Cell("input", (0, 2))}, "What Your reads, mean of 2 heads"),
+        ((1, 2), {}, "What journey and starts read, Σ of 2 queries, mean of 2 heads"),
+        (
+            (0, 1, 5),
+            {"role": TokenRole.KEY, "pinned": Cell("scores", (0, 0, 0))},
+            "Who reads Your, journey and step, Σ of 3 keys, head 1",
+        ),
+        ((0, 1, 2, 3), {}, "What 4 tokens read, Σ of 4 queries, mean of 2 heads"),
+    ],
+)
+def test_it_says_what_is_shown(chosen: tuple[int, ...], fields: dict[str, Any], says: str) -> None:
+    assert shares(BOOK, *chosen, **fields).plain == says
+
+
+def test_one_head_and_dropout_are_said() -> None:
+    run = a_run(heads=1, dropout=0.5)
+    assert shares(run, 4).plain == "What one reads, after dropout"
+    assert shares(run, 4, stages=frozenset({"weights"})).plain == "What one reads"
+
+
+def test_words_that_look_like_tags_are_words() -> None:
+    run = a_run("<b> &amp; c", heads=1)
+    for token, label in enumerate(run.texts[0]):
+        assert shares(run, token).plain == f"What {label} reads"
+
+
+def test_the_bar_ends_at_one_or_beyond_in_short_texts() -> None:
+    assert (shares(BOOK, 3).low, shares(BOOK, 3).high) == (0, 1)
+    every = shares(BOOK, *range(6))
+    assert every.high == pytest.approx(weights(BOOK).mean(0).sum(0).max())
+    assert every.map == "viridis"
+
+
+def test_in_long_texts_the_bar_ends_at_the_largest() -> None:
+    made = shares(LONG, 30)
+    assert made.high == pytest.approx(weights(LONG).mean(0)[30].max())
+    nothing = a_run("one two " * 20, mask=Mask.WINDOW, window=1, dropout=0.999)
+    assert shares(nothing, 0, 1).high > 0
+
+
+def test_weights_below_zero_have_two_colours() -> None:
+    run = a_run(normalisation=Normalisation.SUM, mask=Mask.NONE, seed=0)
+    signed = [shares(run, token, pinned=Cell("values", (head, 0, 0)))
+              for token in range(6) for head in range(2)]  # fmt: skip
+    signed = [made for made in signed if min(made.values) < 0]
+    assert signed
+    for made in signed:
+        assert made.map == "automatic"
+        assert made.high == -made.low == pytest.approx(np.abs(made.values).max())
+
+
+# ------------------------------------------------------------------------- not given away
+
+
+def test_what_is_to_be_predicted_is_not_given_away() -> None:
+    assert strip(BOOK, 2, guess=Prediction("weights")).weights is None
+    assert strip(BOOK, 2, guess=Prediction("weights", is_revealed=True)).weights is not None
+    assert strip(BOOK, 2, guess=Prediction("context")).weights is not None
+
+
+def test_what_playback_has_not_come_to_is_not_shown() -> None:
+    def at(stage: str, row: int = 0, head: int = 0) -> Playhead:
+        return Playhead(Place(stage, row, head), Grain.ROW)
+
+    assert strip(BOOK, 2, playhead=at("scores")).weights is None
+    assert strip(BOOK, 2, playhead=at("context")).weights is not None
+    assert strip(BOOK, 2, playhead=at("weights", 1)).weights is None
+    assert strip(BOOK, 2, playhead=at("weights", 2)).weights is not None
+    assert strip(BOOK, 2, role=TokenRole.KEY, playhead=at("weights", 2)).weights is None
+
+
+# ------------------------------------------------------------------------------- light, search
+
+
+def test_chosen_tokens_light_rows_or_columns() -> None:
+    look = TokenSelection(frozenset({1, 4, 77}))
+    cursor = (
+        screen(BOOK, tokens=look, pinned=Cell("weights", (0, 2, 1))).panel(BOARD_CONTENTS).cursor
+    )
+    assert cursor.queries == {1, 4}
+    assert (cursor.keys, cursor.query) == (frozenset(), 2)
+    cursor = screen(BOOK, tokens=replace(look, role=TokenRole.KEY)).panel(BOARD_CONTENTS).cursor
+    assert cursor.keys == {1, 4}
+    assert (cursor.queries, cursor.pinned) == (frozenset(), None)
+
+
+@pytest.mark.parametrize(
+    ("sought", "match", "found"),
+    [
+        ("", None, ""),
+        ("ST", None, "2 found"),
+        ("st", 0, "1 of 2"),
+        ("st", 3, "2 of 2"),
+        ("x", 0, "none"),
+    ],
+)
+def test_a_search_says_how_many_match(sought: str, match: int | None, found: str) -> None:
+    made = screen(BOOK, tokens=TokenSelection(sought=sought, match=match)).panel(TOKENS)
+    assert (made.sought, made.found) == (sought, found)

@@ -1,0 +1,191 @@
+"""Tokens in the window: selected together, searched, highlighted in the panels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+
+from tests.support.image_pixels import rgb_of
+from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, SHIFT, Hand, words
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.token_selection import TokenRole
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.window_fixtures import Open
+    from visualizer.features.token_strip.model import TokenWeights
+    from visualizer.features.token_strip.widget import TokenPane
+
+WITH = Cell("weights", (1, 3, 2))
+
+
+@pytest.fixture
+def pane(hand: Hand) -> TokenPane:
+    hand.settle()
+    return hand.window.token_pane
+
+
+def click(hand: Hand, token: int, modifiers: Qt.KeyboardModifier) -> None:
+    strip = hand.window.token_pane.strip
+    at = strip._chips[token].center().toPoint() - QPoint(0, strip.verticalScrollBar().value())
+    QTest.mouseClick(strip.viewport(), LEFT, modifiers, at)
+    hand.settle()
+
+
+def shown(hand: Hand) -> TokenWeights:
+    weights = hand.window.token_pane.strip._tokens.weights
+    assert weights is not None
+    return weights
+
+
+def weights(hand: Hand) -> np.ndarray:
+    run = hand.window.workspace.run
+    assert run is not None
+    return np.asarray(run.trace.tensor("weights").double().numpy())  # head query key
+
+
+def found_now(pane: TokenPane) -> tuple[set[int], str]:
+    return set(pane.strip._tokens.chosen), words(pane.found)
+
+
+NO = Qt.KeyboardModifier.NoModifier
+
+
+def test_pointing_at_a_cell_colours_the_tokens(hand: Hand, pane: TokenPane) -> None:
+    assert "6 tokens. Point at a cell" in words(pane.says)
+    hand.hover(WITH)
+    assert words(pane.says) == "What with reads, head 2"
+    assert shown(hand).values == pytest.approx(weights(hand)[1, 3])
+    hand.leave()
+    assert "6 tokens. Point at a cell" in words(pane.says)
+
+
+def test_tokens_are_chosen_together_and_summed(hand: Hand, pane: TokenPane) -> None:
+    click(hand, 3, NO)
+    click(hand, 5, SHIFT)
+    click(hand, 1, CONTROL)
+    assert words(pane.says) == "What 4 tokens read, Σ of 4 queries, mean of 2 heads"
+    rows = weights(hand).mean(0)[[1, 3, 4, 5]]
+    assert shown(hand).values == pytest.approx(rows.sum(0))
+    hand.click_cell(WITH)
+    hand.settle()
+    assert words(pane.says) == "What 4 tokens read, Σ of 4 queries, head 2"
+    assert shown(hand).values == pytest.approx(weights(hand)[1, [1, 3, 4, 5]].sum(0))
+
+
+def test_the_switch_turns_from_queries_to_keys(hand: Hand, pane: TokenPane) -> None:
+    click(hand, 2, NO)
+    hand.click(pane.roles[TokenRole.KEY])
+    hand.settle()
+    assert words(pane.says) == "Who reads starts, mean of 2 heads"
+    assert shown(hand).values == pytest.approx(weights(hand).mean(0)[:, 2])
+    assert pane.roles[TokenRole.KEY].isChecked()
+    hand.press(Qt.Key.Key_T, CONTROL | SHIFT)
+    hand.settle()
+    assert pane.roles[TokenRole.QUERY].isChecked()
+    assert words(pane.says) == "What starts reads, mean of 2 heads"
+
+
+def test_chosen_tokens_are_lit_in_the_panels(hand: Hand, pane: TokenPane) -> None:
+    def accent() -> int:
+        image = hand.board.viewport().grab().toImage()
+        wanted = int(hand.window.theme.accent.removeprefix("#"), 16)
+        return int((rgb_of(image) == wanted).sum())
+
+    hand.leave()
+    before = accent()
+    click(hand, 1, NO)
+    one = accent()
+    click(hand, 4, CONTROL)
+    assert before < one < accent()
+    hand.press(Qt.Key.Key_D, CONTROL | SHIFT)
+    hand.settle()
+    assert accent() == before
+
+
+def test_letting_go_by_keys(hand: Hand, pane: TokenPane) -> None:
+    click(hand, 1, NO)
+    pane.strip.setFocus()
+    hand.key(Qt.Key.Key_Escape)
+    hand.settle()
+    assert hand.window.workspace.view.tokens.chosen == frozenset()
+
+
+def test_a_change_of_the_numbers_is_seen_in_the_sums(hand: Hand, pane: TokenPane) -> None:
+    click(hand, 5, NO)
+    before = shown(hand).values
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    hand.settle()
+    assert shown(hand).values != before
+    assert shown(hand).values == pytest.approx(weights(hand).mean(0)[5])
+
+
+def test_a_token_is_found(hand: Hand, pane: TokenPane) -> None:
+    hand.press(Qt.Key.Key_F)
+    assert pane.search.hasFocus()
+    QTest.keyClicks(pane.search, "ST")
+    hand.settle()
+    assert found_now(pane) == ({2, 5}, "2 found")
+    for modifiers, token, found in ((NO, 2, "1 of 2"), (NO, 5, "2 of 2"), (SHIFT, 2, "1 of 2")):
+        hand.press(Qt.Key.Key_Return, modifiers)
+        hand.settle()
+        assert found_now(pane) == ({token}, found)
+    QTest.keyClicks(pane.search, "x")
+    hand.settle()
+    assert found_now(pane) == (set(), "none")
+    assert pane.search.text() == "STx"
+    hand.key(Qt.Key.Key_Escape)
+    hand.settle()
+    assert not pane.finder.isVisible()
+    assert pane.strip.hasFocus()
+    assert pane.search.text() == ""
+
+
+def test_a_search_opens_the_pane_that_it_is_in(hand: Hand, pane: TokenPane) -> None:
+    hand.press(Qt.Key.Key_F2, NO)
+    assert not pane.isVisible()
+    hand.press(Qt.Key.Key_F)
+    hand.until(pane.search.isVisible)
+
+
+@pytest.fixture
+def long(open_window: Open, qtbot: QtBot) -> Hand:
+    text = " ".join(f"w{number}" for number in range(300))
+    opened = open_window(Document().set("text", text))
+    qtbot.waitUntil(lambda: opened.workspace.run is not None, timeout=6 * PATIENCE_MS)
+    made = Hand(qtbot, opened)
+    made.settle()
+    return made
+
+
+@pytest.mark.parametrize("role", TokenRole)
+def test_a_found_token_is_seen_in_the_heatmaps(long: Hand, role: TokenRole) -> None:
+    pane = long.window.token_pane
+    long.click(pane.roles[role])
+    long.window.resize(700, 500)
+    long.press(Qt.Key.Key_F)
+    QTest.keyClicks(pane.search, "w29")
+    long.settle()
+    assert words(pane.found) == "11 found"
+    long.key(Qt.Key.Key_Return)
+    long.key(Qt.Key.Key_Return)
+    long.settle()
+    place = (0, 290, 0) if role is TokenRole.QUERY else (0, 0, 290)
+    area = long.board.area_of(Cell("scores", place))
+    assert area is not None
+    assert long.board.viewport().rect().intersects(area)
+    assert (
+        pane.strip.viewport()
+        .rect()
+        .intersects(
+            pane.strip._chips[290]
+            .translated(0, -pane.strip.verticalScrollBar().value())
+            .toAlignedRect()
+        )
+    )

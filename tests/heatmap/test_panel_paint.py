@@ -1,0 +1,313 @@
+"""Painted cells have the colour of their number, the mask's hatch and dropout's cross."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QImage, QPainter
+
+from tests.support.hand_made_panels import LOG, SIGNED, a_heatmap, axis
+from visualizer.heatmap import labels_and_colour_bar_paint, panel_paint
+from visualizer.heatmap.colour_table import LARGEST, colour_indices, table
+from visualizer.heatmap.layout import lay_out
+from visualizer.heatmap.model import Board, Heatmap
+from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.widgets.theme import DARK, LIGHT, Theme, metrics
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+
+pytestmark = pytest.mark.usefixtures("application")
+
+TINY, SMALL, LARGE = 8, 20, 56
+RANDOM = np.random.default_rng(7)
+
+
+class Painted:
+    """One panel on paper."""
+
+    def __init__(
+        self, heatmap: Heatmap, cell: float, theme: Theme = LIGHT, ratio: float = 1
+    ) -> None:
+        self.theme, self.ratio, self.heatmap = theme, ratio, heatmap
+        rows, columns = heatmap.values.shape
+        placed = lay_out(Board(((heatmap,),)), 800, 800, ratio).slots[0]
+        cells = QRectF(104, 80, columns * cell, rows * cell)
+        self.slot = replace(placed, cells=cells, cell_width=cell, cell_height=cell)
+        whole = self.slot.whole.adjusted(0, 0, 60, 30)
+        size = (round(whole.right() * ratio), round(whole.bottom() * ratio))
+        self.image = QImage(*size, QImage.Format.Format_RGB32)
+        self.image.setDevicePixelRatio(ratio)
+        self.image.fill(QColor(theme.paper))
+        painter = QPainter(self.image)
+        panel_paint.paint_slot(painter, self.slot, theme)
+        painter.end()
+
+    def at(self, point: QPointF) -> str:
+        pixel = point * self.ratio
+        return self.image.pixelColor(int(pixel.x()), int(pixel.y())).name()
+
+    def inside(self, row: int, column: int) -> set[str]:
+        """All colours within a cell, its edges left out."""
+        return self.within(self.slot.cell(row, column).adjusted(2, 2, -2, -2))
+
+    def within(self, area: QRectF) -> set[str]:
+        xs = range(int(area.left() * self.ratio), int(area.right() * self.ratio))
+        ys = range(int(area.top() * self.ratio), int(area.bottom() * self.ratio))
+        return {self.image.pixelColor(x, y).name() for x in xs for y in ys}
+
+
+def scale(heatmap: Heatmap, theme: Theme = LIGHT) -> list[str]:
+    words = table(heatmap.colour.map, theme)[: LARGEST + 1]
+    return [f"#{int(word) & 0xFFFFFF:06x}" for word in words]
+
+
+def lower(*colours: str) -> set[str]:
+    return {colour.lower() for colour in colours}
+
+
+# ------------------------------------------------------------------------------------- colours
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.5, 2.0])
+@pytest.mark.parametrize("fields", [{}, {"colour": SIGNED}, {"colour": LOG}], ids=str)
+def test_a_cells_centre_has_the_colour_of_its_number(fields: dict[str, Any], ratio: float) -> None:
+    heatmap = a_heatmap(RANDOM.random((12, 12)), **fields)
+    painted = Painted(heatmap, SMALL, ratio=ratio)
+    colours, chosen = scale(heatmap), colour_indices(heatmap)
+    for row, column in np.ndindex(12, 12):
+        centre = painted.slot.cell(row, column).center()
+        assert painted.at(centre) == colours[chosen[row, column]], (row, column)
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.25, 2.0])
+def test_a_small_cell_is_its_colour_from_edge_to_edge(ratio: float) -> None:
+    heatmap = a_heatmap(RANDOM.random((30, 30)))
+    painted = Painted(heatmap, TINY, ratio=ratio)
+    colours, chosen = scale(heatmap), colour_indices(heatmap)
+    for row, column in np.ndindex(30, 30):
+        cell = painted.slot.cell(row, column)
+        if 0 < row < 29 and 0 < column < 29:
+            inner = cell.adjusted(0.1, 0.1, -0.1, -0.1)
+            corners = {painted.at(inner.topLeft()), painted.at(inner.bottomRight())}
+            assert corners == {colours[chosen[row, column]]}, (row, column)
+
+
+def test_rows_go_down_and_columns_go_right() -> None:
+    values = np.zeros((5, 5))
+    values[1, 3] = 1
+    painted = Painted(a_heatmap(values), SMALL)
+    highest, lowest = scale(painted.heatmap)[-1], scale(painted.heatmap)[0]
+    cells = painted.slot.cells
+    point = cells.topLeft() + QPointF(3.5 * cells.width() / 5, 1.5 * cells.height() / 5)
+    assert painted.at(point) == highest
+    mirrored = cells.topLeft() + QPointF(1.5 * cells.width() / 5, 3.5 * cells.height() / 5)
+    assert painted.at(mirrored) == lowest
+
+
+def test_the_bar_goes_from_the_lowest_to_the_highest_colour() -> None:
+    painted = Painted(a_heatmap(np.full((6, 6), 0.5)), SMALL)
+    colours, bottom = scale(painted.heatmap), painted.slot.cells.bottom()
+    across = range(104, painted.image.width())
+    lines = ([painted.at(QPointF(x, y)) for x in across] for y in range(int(bottom) + 2, 240))
+    along = max(([colours.index(c) for c in line if c in colours] for line in lines), key=len)
+    assert along[0] <= 2
+    assert along[-1] >= LARGEST - 2
+    assert along == sorted(along)
+
+
+def test_what_is_no_number_has_the_colour_of_a_warning() -> None:
+    painted = Painted(a_heatmap([[0.5] * 9 + [np.nan]] * 10), SMALL)
+    assert painted.at(painted.slot.cell(0, 9).center()) == LIGHT.warning.lower()
+
+
+# --------------------------------------------------------------------------------------- marks
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
+@pytest.mark.parametrize("cell", [TINY, SMALL, LARGE])
+def test_forbidden_cells_are_hatched_and_have_no_colour_of_the_scale(
+    cell: int, theme: Theme
+) -> None:
+    forbidden = np.triu(np.ones((6, 6), dtype=bool), 1)
+    heatmap = a_heatmap(np.full((6, 6), 0.5), forbidden=forbidden)
+    painted = Painted(heatmap, cell, theme)
+    hatch = lower(theme.paper, theme.hatch)
+    for row, column in zip(*np.nonzero(forbidden), strict=True):
+        assert painted.inside(row, column) <= hatch
+    upper = painted.slot.cell(0, 2).united(painted.slot.cell(1, 5)).adjusted(1, 1, -1, -1)
+    assert painted.within(upper) == hatch
+    for row, column in zip(*np.nonzero(~forbidden), strict=True):
+        assert theme.hatch.lower() not in painted.inside(row, column)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+@pytest.mark.parametrize("cell", [TINY, LARGE])
+def test_what_one_side_forbids_is_hatched_over_its_colour(cell: int, theme: Theme) -> None:
+    uneven = np.triu(np.ones((6, 6), dtype=bool), 1)
+    fields: dict[str, Any] = {"colour": SIGNED, "part": ComparedSide.CHANGE}
+    painted = Painted(a_heatmap(np.full((6, 6), 1.0), uneven=uneven, **fields), cell, theme)
+    mark = theme.border.lower()
+    for row, column in np.ndindex(6, 6):
+        area = painted.slot.cell(row, column)
+        foot = area.adjusted(1, area.height() * 0.75, -1, -1)
+        assert (mark in painted.within(foot)) == uneven[row, column]
+        assert painted.inside(row, column) & set(scale(painted.heatmap, theme))
+    if cell == LARGE:  # its number is left alone
+        assert mark not in painted.within(area.adjusted(1, 1, -1, -area.height() / 4 - 1))
+
+
+@pytest.mark.parametrize(
+    ("part", "is_written"), [(ComparedSide.CHANGE, True), (ComparedSide.B, False)]
+)
+def test_a_change_is_written_with_fewer_decimals_where_room_is_short(
+    part: ComparedSide, is_written: bool
+) -> None:
+    heatmap = a_heatmap(np.full((3, 3), -0.25), colour=SIGNED, part=part)
+    short, long = (metrics(12).horizontalAdvance(text) * 9 / 12 for text in ("−0.25", "−0.2500"))
+    cell = math.ceil(short) + 3  # in the smallest type that is written
+    assert cell < long
+    colours = Painted(heatmap, cell).inside(1, 1)
+    assert (len(colours) > 1) == is_written
+
+
+def test_dropped_cells_are_crossed_out() -> None:
+    dropped = np.eye(4, dtype=bool)
+    heatmap = a_heatmap(np.where(dropped, 0, 0.5), stage="dropped", dropped=dropped)
+    painted = Painted(heatmap, LARGE)
+    for row, column in np.ndindex(4, 4):
+        cell = painted.slot.cell(row, column)
+        inset = painted.slot.cell_width * 0.3
+        inner = cell.adjusted(inset, inset, -inset, -inset)
+        if dropped[row, column]:
+            assert painted.at(cell.topLeft() + QPointF(4, 20)) == LIGHT.raised.lower()
+            for corner in (inner.topLeft(), inner.topRight(), inner.bottomLeft(), cell.center()):
+                spot = QRectF(corner - QPointF(1.5, 1.5), corner + QPointF(2.5, 2.5))
+                assert painted.within(spot) != lower(LIGHT.raised)
+            assert not painted.inside(row, column) & set(scale(heatmap))
+        else:
+            assert LIGHT.raised.lower() not in painted.inside(row, column)
+
+
+# -------------------------------------------------------------------------------- numbers, words
+
+
+def test_numbers_stand_in_cells_that_have_room() -> None:
+    heatmap = a_heatmap(np.full((4, 4), 0.25))
+    ground = scale(heatmap)[LARGEST // 4]
+    large, small, tiny = (Painted(heatmap, cell) for cell in (LARGE, SMALL, TINY))
+    assert "#ffffff" in large.inside(0, 0)
+    assert len(large.inside(0, 0)) > 2
+    assert small.inside(0, 0) == tiny.inside(0, 0) == {ground}
+
+
+def test_numbers_are_dark_on_light_and_light_on_dark() -> None:
+    painted = Painted(a_heatmap([[0.0, 1.0]] * 2), LARGE)
+    assert "#ffffff" in painted.inside(0, 0)
+    assert "#000000" in painted.inside(0, 1)
+    assert "#ffffff" not in painted.inside(0, 1)
+
+
+@pytest.mark.parametrize("cell", [40, 44, 48, 52, LARGE])
+def test_numbers_have_one_size_in_all_panels(cell: int) -> None:
+    heights = set()
+    for fields in ({}, {"colour": SIGNED}):
+        painted = Painted(a_heatmap(np.full((4, 4), 0.25), **fields), cell)
+        area, ground = painted.slot.cell(1, 1).adjusted(2, 2, -2, -2), None
+        inked = []
+        for y in range(int(area.top()), int(area.bottom())):
+            line = painted.within(QRectF(area.left(), y, area.width(), 1))
+            ground = ground or line
+            inked.append(line != ground)
+        heights.add(sum(inked))
+    assert len(heights) == 1
+    assert 0 < heights.pop() < 16
+
+
+def test_no_number_stands_in_a_forbidden_cell_but_minus_infinity() -> None:
+    forbidden = np.array([[False, True], [False, False]])
+    zero = a_heatmap([[1, 0], [0.5, 0.5]], forbidden=forbidden)
+    hatch = lower(LIGHT.paper, LIGHT.hatch)
+    assert Painted(zero, LARGE).inside(0, 1) == hatch
+    infinite = a_heatmap([[1, -np.inf], [0.5, 0.5]], colour=SIGNED, forbidden=forbidden)
+    assert Painted(infinite, LARGE).inside(0, 1) > hatch
+
+
+def test_pooled_cells_have_no_numbers() -> None:
+    side = {"rows": axis("query", 4, 2), "columns": axis("key", 4, 2)}
+    painted = Painted(a_heatmap(np.full((4, 4), 0.25), **side), LARGE)
+    assert painted.inside(0, 0) == {scale(painted.heatmap)[LARGEST // 4]}
+
+
+def test_row_sums_stand_beside_the_rows() -> None:
+    plain = Painted(a_heatmap(np.full((4, 4), 0.25)), LARGE)
+    summed = Painted(a_heatmap(np.full((4, 4), 0.5), sums=np.full(4, 2.0)), LARGE)
+    for painted, is_there in ((plain, False), (summed, True)):
+        cells = painted.slot.cells
+        beside = QRectF(cells.right() + 4, cells.top(), 50, painted.slot.cell_height)
+        assert (painted.within(beside) != lower(LIGHT.paper)) is is_there
+
+
+def test_labels_stand_on_both_sides() -> None:
+    painted = Painted(a_heatmap(np.full((4, 4), 0.25)), LARGE)
+    for at in range(4):
+        assert painted.within(labels_and_colour_bar_paint.row_label_box(painted.slot, at)) != lower(
+            LIGHT.paper
+        )
+        above = painted.slot.cell(0, at).translated(0, -18)
+        above.setHeight(16)
+        assert painted.within(above) != lower(LIGHT.paper)
+
+
+@pytest.mark.parametrize(
+    ("count", "block", "cell", "shown"),
+    [
+        (3, 1, 40, [0, 1, 2]),
+        (6, 1, 8, [0, 2, 4]),
+        (4, 2, 40, [0, 2, 4, 6]),
+        (4, 2, 8, [0, 4]),
+    ],
+)
+def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list[int]) -> None:
+    found = [
+        at for at, _ in labels_and_colour_bar_paint.shown_labels(axis("query", count, block), cell)
+    ]
+    assert found[0] == 0
+    assert len({b - a for a, b in itertools.pairwise(found)}) <= 1
+    assert found == shown
+
+
+def test_columns_that_are_counted_show_round_numbers() -> None:
+    columns = axis("d_head", 40)
+    found = [
+        at + 1
+        for at, _ in labels_and_colour_bar_paint.shown_labels(columns, 4, upright=False, needed=24)
+    ]
+    assert found == [10, 20, 30, 40]
+
+
+# -------------------------------------------------------------------------------- in the window
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_window_paints_the_same(hand: Hand, scheme: str) -> None:
+    hand.window.set_scheme(scheme)
+    picture = hand.board.viewport().grab()
+    image, ratio = picture.toImage(), picture.devicePixelRatio()
+    for head in (0, 1):
+        for stage in ("scores", "weights"):
+            heatmap = hand.panel(stage, head)
+            colours, chosen = scale(heatmap, hand.window.theme), colour_indices(heatmap)
+            for row, column in np.ndindex(6, 6):
+                area = hand.board.area_of(Cell(stage, (head, row, column)))
+                assert area
+                if chosen[row, column] <= LARGEST:
+                    corner = area.topLeft() * ratio
+                    seen = image.pixelColor(int(corner.x()) + 4, int(corner.y()) + 4).name()
+                    assert seen == colours[chosen[row, column]]

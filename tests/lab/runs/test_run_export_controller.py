@@ -1,0 +1,101 @@
+"""Exporting a film of a run: its snapshots are read as far as they fit, then it is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from visualizer.lab.training_film.film_controller import TrainingFilmController
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.lab_input import Student
+
+
+class Asked:
+    """A filmer, and what it said."""
+
+    def __init__(self, student: Student) -> None:
+        self.student, self.film_controller = student, TrainingFilmController(student.window.lab)
+        self.said: list[str] = []
+        self.refused: list[str] = []
+        self.told: list[tuple[int, int]] = []
+        self.film_controller.said.connect(lambda words, _: self.said.append(words))
+        self.film_controller.refused.connect(self.refused.append)
+        self.film_controller.progressed.connect(lambda *by: self.told.append(by))
+
+    def train(self, steps: int = 40) -> None:
+        self.student.type("steps", str(steps))
+        self.student.click("toggle")
+        self.student.until_said("Done")
+
+    def finish(self) -> None:
+        self.student.until(lambda: not self.film_controller.is_working)
+
+
+@pytest.fixture
+def asked(student: Student) -> Iterator[Asked]:
+    made = Asked(student)
+    yield made
+    made.film_controller.close()
+
+
+def test_every_kept_moment_is_a_frame(asked: Asked, tmp_path: Path) -> None:
+    asked.train()
+    path = tmp_path / "training.gif"
+    asked.film_controller.film(path)
+    assert asked.film_controller.is_working
+    asked.finish()
+    assert asked.refused == []
+    assert asked.said[-1] == f"Exported to {path}"
+    with Image.open(path) as image:
+        assert getattr(image, "n_frames") == 5  # noqa: B009 - of moving pictures only
+    assert (3, 5) in asked.told
+
+
+def test_moments_are_left_out_evenly_where_all_would_not_fit(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked.train(200)  # 21 moments are kept
+    of_one = 2 * 2 * 8 * 8 * 4 + 8 * 8 * 4 + 2 * 2 * 8  # weights, logits, attending
+    monkeypatch.setattr("visualizer.lab.training_film.film_controller.MOST_BYTES", 6 * of_one)
+    path = tmp_path / "training.gif"
+    asked.film_controller.film(path)
+    asked.finish()
+    assert asked.said[-1].startswith(f"Exported to {path} (6 of 21 moments")
+    with Image.open(path) as image:
+        assert getattr(image, "n_frames") == 6  # noqa: B009 - of moving pictures only
+
+
+def test_another_run_calls_it_off(asked: Asked, tmp_path: Path) -> None:
+    asked.train()
+    asked.film_controller.film(tmp_path / "training.gif")
+    asked.student.window.lab.leave()
+    asked.finish()
+    assert not [*tmp_path.glob("training*")]
+
+
+def test_what_is_no_film_is_refused_before_anything_is_read(asked: Asked, tmp_path: Path) -> None:
+    asked.train()
+    asked.film_controller.film(tmp_path / "training.png")
+    assert asked.refused
+    assert "is no film" in asked.refused[0]
+    assert not asked.film_controller.is_working
+
+
+def test_without_a_run_there_is_nothing_to_film(asked: Asked, tmp_path: Path) -> None:
+    asked.film_controller.film(tmp_path / "training.gif")
+    assert not asked.film_controller.is_working
+
+
+def test_a_text_that_cannot_be_read_is_said(asked: Asked, tmp_path: Path) -> None:
+    asked.train()
+    asked.student.window.lab.probe("z!")
+    asked.film_controller.film(tmp_path / "training.gif")
+    asked.finish()
+    assert len(asked.refused) == 1
+    assert not [*tmp_path.glob("training*")]

@@ -1,0 +1,168 @@
+"""Messages of a run become the lab's model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from visualizer.errors import InputError
+from visualizer.lab.attention_view.first_probe_text import first_probe_of
+from visualizer.lab.screen_model import clock, present_lab
+from visualizer.lab.training.model import (
+    BUSY,
+    Failure,
+    Phase,
+    RunState,
+    with_opened_run,
+    with_progress,
+)
+from visualizer.language.run_folder import plain_settings
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_settings import TrainingSettings
+from visualizer.language.wire_format import Message
+
+SETTINGS = TrainingSettings(steps=200)
+RUN = RunState(Path("runs/first"), SETTINGS)
+
+
+def curves(start: int, count: int) -> dict[str, np.ndarray]:
+    steps = np.arange(start, start + count)
+    return {
+        "steps": steps,
+        "training": 4.0 - steps / 100,
+        "rates": np.full(count, 1e-3),
+        "validation_steps": steps[:1],
+        "validation": 4.5 - steps[:1] / 100,
+    }
+
+
+def an_opening(**values: Any) -> Message:
+    said = {
+        "settings": plain_settings(SETTINGS), "step": 10, "tokens": ["a", "b"],
+        "parameters": 1_234, "device": "CPU", "frequency": 3.0, "bigram": 2.0,
+        "snapshots": [0, 10], "notices": [], "sample": "abab", "state": "paused",
+    }  # fmt: skip
+    return Message("opened", said | values, curves(0, 10))
+
+
+def a_progress(**values: Any) -> Message:
+    said = {
+        "state": "running", "step": 30, "steps": 200, "seconds": 1.5, "tokens_a_second": 51_234.5,
+        "seconds_left": 7.4, "rate": 1e-3, "snapshots": [0, 10, 20], "notice": "", "final": None,
+    }  # fmt: skip
+    return Message("progress", said | values, curves(10, 20))
+
+
+def shown(run: RunState | None, refused: InputError | None = None) -> Any:
+    return present_lab(SETTINGS, run, refused, "")
+
+
+def test_the_losses_of_all_messages_are_one_curve() -> None:
+    run = with_progress(with_opened_run(RUN, an_opening()), a_progress())
+    np.testing.assert_array_equal(run.losses.steps, np.arange(30))
+    np.testing.assert_allclose(np.array(run.losses_at(12), float), ((3.88, 12), (4.4, 10)))
+    np.testing.assert_allclose(np.array(run.losses_at(9), float), ((3.91, 9), (4.5, 0)))
+    assert RUN.losses_at(0) == (None, None)
+    assert run.snapshots == (0, 10, 20)
+
+
+def test_how_far_it_is_stands_in_one_line() -> None:
+    run = with_progress(with_opened_run(RUN, an_opening()), a_progress())
+    assert shown(run).progress.line == (
+        "step 30 of 200  ·  a few seconds left  ·  51,200 tokens a second  ·  "
+        "learning rate 0.001  ·  training 3.710  ·  validation 4.400"
+    )
+    assert shown(run).facts == "CPU  ·  1,234 parameters  ·  2 tokens known  ·  trained for 0:02"
+    done = with_progress(run, a_progress(state="done", step=200, final=[1.5, 1.75]))
+    assert shown(done).progress.line.startswith("Done  ·  step 200 of 200")
+    said = "in the end, means of 200 batches: training 1.500, validation 1.750"
+    assert shown(done).progress.line.endswith(said)
+    assert done.losses_now == ((1.5, 200), (1.75, 200))
+    assert run.losses_now == run.losses_at(30)
+    again = with_opened_run(RUN, an_opening(state="done", final=[1.5, 1.75]))
+    assert shown(again).progress.line.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("phase", "button", "can"),
+    [
+        (Phase.RUNNING, "Pause", {"toggle", "stop"}),
+        (Phase.PAUSED, "Resume", {"toggle", "step", "stop", "train_more"}),
+        (Phase.STOPPED, "Resume", {"toggle", "step", "train_more"}),
+        (Phase.FAILED, "Open again", {"toggle", "train_more"}),
+        (Phase.DIVERGED, "Start", {"stop"}),
+        *((phase, "Start", set()) for phase in sorted(BUSY)),
+    ],
+)
+def test_what_can_be_done_follows_from_what_it_does(
+    phase: Phase, button: str, can: set[str]
+) -> None:
+    progress = shown(replace(RUN, phase=phase, step=10)).progress
+    names = ("toggle", "step", "stop", "train_more")
+    assert progress.button == button
+    assert {name for name in names if getattr(progress, f"can_{name}")} == can
+
+
+def test_a_run_that_is_done_can_only_be_made_longer() -> None:
+    progress = shown(replace(RUN, phase=Phase.DONE, step=200)).progress
+    assert (progress.can_toggle, progress.can_train_more, progress.share) == (False, True, 1.0)
+
+
+def test_settings_with_a_problem_are_not_started() -> None:
+    screen = present_lab(replace(SETTINGS, heads=3), None, None, "abab")
+    assert not screen.progress.can_toggle
+    assert screen.setup.sample == "abab"
+    assert shown(None).progress.can_toggle
+
+
+def test_a_divergence_is_named_once() -> None:
+    run = replace(RUN, phase=Phase.DIVERGED, step=30)
+    (notice,) = shown(run).notices
+    assert "stands again at step 30" in notice
+    assert "smaller learning rate than 0.001" in notice
+    said = InputError("rate", "The loss is no number at step 30.")
+    assert shown(run, said).notices == (said.sentence,)
+    assert any(one.problem for one in shown(run, said).setup.settings)
+
+
+def test_while_it_ends_what_it_says_does_not_take_it_back() -> None:
+    ending = replace(RUN, phase=Phase.ENDING)
+    assert with_progress(ending, a_progress()).phase is Phase.ENDING
+
+
+def test_opening_again_forgets_a_failure() -> None:
+    broken = replace(RUN, phase=Phase.FAILED, failure=Failure("It broke."))
+    assert with_opened_run(broken, an_opening()).failure is None
+    assert shown(broken).failure == Failure("It broke.")
+
+
+def test_notices_of_the_text_and_of_the_moment_are_said() -> None:
+    run = with_opened_run(RUN, an_opening(notices=["z is only in the validation text."]))
+    full = with_progress(run, a_progress(notice="The disk is full."))
+    assert shown(full).notices == ("The disk is full.",)
+    assert shown(full).setup.notes == ("z is only in the validation text.",)
+
+
+def test_a_run_whose_text_is_gone_says_so_first() -> None:
+    said = ["z is only in the validation text.", "“poem.txt” is not there any more."]
+    run = with_opened_run(RUN, an_opening(notices=said, state="stopped"))
+    assert run.phase is Phase.STOPPED
+    assert shown(run).notices == ("“poem.txt” is not there any more.",)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0:00"), (7.4, "0:07"), (61, "1:01"), (3750, "1:02:30")]
+)
+def test_times_are_written_short(seconds: float, said: str) -> None:
+    assert clock(seconds) == said
+
+
+def test_the_first_probe_is_the_beginning_of_the_text() -> None:
+    assert first_probe_of("\nabcabc\nxyz", replace(SETTINGS, block=4)) == "abca"
+    words = replace(SETTINGS, source=replace(SETTINGS.source, tokenizer=Tokenizer.WORDS), block=3)
+    assert first_probe_of("The cat sat on the mat.", words) == "The cat sat"
+    assert first_probe_of("", SETTINGS) == ""

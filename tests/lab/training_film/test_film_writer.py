@@ -1,0 +1,190 @@
+"""Films of training time read back: a frame a snapshot, with the colours of its weights."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support.probe_results import a_reading
+from visualizer.errors import InputError
+from visualizer.export.export_controller import ExportRunner
+from visualizer.export.figure_settings import FigurePaper
+from visualizer.export.figures.figure_page import THEMES
+from visualizer.export.film_plan import HELD_MS
+from visualizer.export.formats import FORMATS, FormatKind
+from visualizer.heatmap import colour_table
+from visualizer.lab.attention_view.model import NO_ATTENTION
+from visualizer.lab.training.losses import Measured
+from visualizer.lab.training_film.film_frames import (
+    TrainingFilm,
+    TrainingFilmSettings,
+    training_film,
+)
+from visualizer.lab.training_film.film_layout import lay_out_training_film
+from visualizer.lab.training_film.film_writer import write_training_film
+from visualizer.language.training_settings import ModelKind
+from visualizer.progress_callback import CancelledError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+STEPS = (100, 0, 1000, 10)
+SUFFIXES = [one.suffix for one in FORMATS if one.kind is FormatKind.FILM]
+
+
+@pytest.fixture(autouse=True)
+def drawn(application: QApplication) -> None:
+    """Fonts need an application."""
+
+
+def a_film(layers: int = 2, heads: int = 2, tokens: int = 6, **look: Any) -> TrainingFilm:
+    readings = [a_reading(layers, heads, tokens, step, seed=step) for step in STEPS]
+    losses = {0: (Measured(4.2, 0), None), 1000: (Measured(1.5, 999), Measured(1.75, 900))}
+    wanted = TrainingFilmSettings(**{"width": 480, "ms": 200.0, **look})
+    return training_film(readings, ModelKind.ATTENTION_ONLY, 1000, losses, wanted)
+
+
+def test_moments_are_in_order_with_their_losses() -> None:
+    film = a_film()
+    assert [reading.step for reading in film.results] == sorted(STEPS)
+    assert film.scrub(0).said == "Step 0 of 1,000: training loss 4.200"
+    assert film.scrub(1).said == "Step 10 of 1,000"
+    assert film.scrub(3).said.endswith("training loss 1.500, validation loss 1.750 at step 900")
+    assert film.durations(10) == (20, 20, 20, 20 + HELD_MS // 10)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_frame_a_moment(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".mp4":
+        pytest.importorskip("av", reason="films as MP4 need the package av")
+    film, told = a_film(), list[tuple[int, int]]()
+    path = write_training_film(tmp_path / f"film{suffix}", film, lambda *by: told.append(by))
+    assert told[-1] == (4, 4)
+    if suffix == ".mp4":
+        import av
+
+        with av.open(str(path)) as opened:
+            assert len([*opened.decode(video=0)]) == 4
+        return
+    with Image.open(path) as image:
+        assert image.size == lay_out_training_film(film).size
+        assert getattr(image, "n_frames") == 4  # noqa: B009 - of moving pictures only
+        image.seek(1)
+        image.load()
+        assert image.info["duration"] == 200
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "tokens", "paper"),
+    [
+        (2, 2, 6, FigurePaper.LIGHT),
+        (3, 4, 16, FigurePaper.DARK),
+        (1, 1, 1, FigurePaper.PRINT),
+        (4, 1, 8, FigurePaper.LIGHT),
+    ],
+)
+def test_cells_have_the_colours_of_their_weights(
+    layers: int, heads: int, tokens: int, paper: FigurePaper
+) -> None:
+    film = a_film(layers, heads, tokens, paper=paper, width=960, title="Repeat")
+    frames, theme = lay_out_training_film(film), THEMES[paper]
+    table = colour_table.table("viridis", theme)
+    for frame in (0, 3):
+        pixels = frames.pixels(frame)
+        assert pixels.shape[::-1] == frames.size
+        weights = film.results[frame].weights
+        assert weights is not None
+        for slot in frames.layout.slots:
+            layer, head = slot.heatmap.layer, slot.heatmap.head
+            for query in range(tokens):
+                cell = slot.cell(query, 0)
+                x = frames._left + (cell.left() + cell.width() * 0.5) * frames.shrunk
+                y = frames.top + (cell.top() + cell.height() * 0.12) * frames.shrunk
+                found = int(pixels[int(y), int(x)])
+                expected = weights[layer, head, query, 0] * colour_table.LARGEST
+                near = [int(table[min(max(int(expected) + by, 0), 252)]) for by in (-1, 0, 1)]
+                assert found | 0xFF000000 in near
+
+
+def test_everything_fits_into_the_width() -> None:
+    for heads in (1, 2, 12):
+        frames = lay_out_training_film(a_film(6, heads, 24))
+        assert frames.layout.width * frames.shrunk <= 480 + 0.01
+        assert frames.size[0] == 480
+        assert not any(side % 2 for side in frames.size)
+
+
+def test_many_panels_make_a_film_higher_and_not_smaller_ones() -> None:
+    usual, many = (lay_out_training_film(a_film(side, side, 60, width=1280)) for side in (2, 6))
+    assert usual.size[1] < many.size[1] <= 1280 + 200
+    assert many.layout.slots[0].cells.width() * many.shrunk >= 100
+    wide = lay_out_training_film(
+        a_film(1, 8, 16, width=1280)
+    )  # only more width would make these larger
+    assert wide.size[1] < 500
+
+
+def test_what_was_there_stays_where_it_is_called_off(tmp_path: Path) -> None:
+    path = tmp_path / "film.gif"
+    path.write_bytes(b"before")
+
+    def stop(done: int, of: int) -> None:
+        if done == 2:
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        write_training_film(path, a_film(), stop)
+    assert path.read_bytes() == b"before"
+    assert [one.name for one in tmp_path.iterdir()] == ["film.gif"]
+
+
+def test_it_is_written_off_the_gui_thread(tmp_path: Path, qtbot: QtBot) -> None:
+    exporter, film, threads = ExportRunner(), a_film(), set[int]()
+
+    def write(progress: Any) -> Path:
+        threads.add(threading.get_ident())
+        return write_training_film(tmp_path / "film.apng", film, progress)
+
+    said: list[str] = []
+    exporter.said.connect(lambda words, _: said.append(words))
+    exporter.ask_to_write(write)
+    qtbot.waitUntil(lambda: not exporter.is_working, timeout=20_000)
+    exporter.close()
+    assert threads
+    assert threading.get_ident() not in threads
+    assert said[-1] == f"Exported to {tmp_path / 'film.apng'}"
+
+
+@pytest.mark.parametrize("name", ["film.png", "film", "film.csv"])
+def test_what_is_no_film_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="is no film"):
+        write_training_film(tmp_path / name, a_film())
+    assert not [*tmp_path.iterdir()]
+
+
+def test_with_nothing_to_film_it_says_so() -> None:
+    def film(*readings: Any) -> None:
+        training_film(readings, ModelKind.BIGRAM, 10, {})
+
+    with pytest.raises(InputError, match="Nothing of this training is kept"):
+        film()
+    with pytest.raises(InputError, match=NO_ATTENTION[:20]):
+        film(replace(a_reading(), weights=None))
+    with pytest.raises(InputError, match="text was changed"):
+        film(a_reading(tokens=3), a_reading(tokens=4, step=9))
+
+
+def test_frames_differ_where_the_weights_do() -> None:
+    frames = lay_out_training_film(a_film())
+    first, last = frames.pixels(0), frames.pixels(3)
+    assert (first != last).any()
+    assert np.array_equal(first, frames.pixels(0))
+    assert frames.samples() == [0, 1, 2, 3]

@@ -1,0 +1,124 @@
+"""A caption says all that is needed to reproduce a picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.support.attention_strategies import Batch, Case, cases, specs
+from tests.support.examples import examples
+from tests.support.small_runs import a_run
+from visualizer.attention.run import run
+from visualizer.attention.spec import (
+    Arrangement,
+    BooleanMatrix,
+    Mask,
+    Mode,
+    Normalisation,
+    NumberMatrix,
+    Position,
+    Projection,
+    Route,
+    Scale,
+    problems,
+)
+from visualizer.session.computation_caption import caption
+
+
+def said(*texts: str, **fields: Any) -> list[str]:
+    return caption(a_run(*texts, **fields)).split(" · ")
+
+
+def test_the_books_words() -> None:
+    assert said() == [
+        "Multi-head attention",
+        "6 tokens",
+        "embedding 3, 2 heads of 1",
+        "output 2",
+        "causal mask",
+        "seed 123",
+        "float32, CPU",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [
+        ({"mask": Mask.NONE}, "no mask"),
+        ({"mask": Mask.WINDOW, "window": 2}, "window of 2"),
+        ({"route": Route.AFTER_RENORMALISED}, "causal mask after normalising, renormalised"),
+        ({"dropout": 0.25, "dropout_seed": 4}, "dropout 0.25 (seed 4)"),
+        ({"projection": Projection.UNIFORM}, "uniform weights"),
+        ({"position": Position.SINUSOIDAL}, "sinusoidal positions"),
+        ({"normalisation": Normalisation.NAIVE_SOFTMAX}, "normalisation: naive"),
+        ({"scale": Scale.NONE}, "not scaled"),
+        ({"temperature": 0.5}, "temperature 0.5"),
+        ({"temperature": 0.1234567890123}, "temperature 0.1234567890123"),
+        ({"bias": True}, "with bias"),
+        ({"output_projection": False}, "no output projection"),
+        ({"projection": Projection.NONE, "heads": 1}, "output projection"),
+        ({"normalisation": Normalisation.UNIFORM}, "linear weights"),
+        ({"arrangement": Arrangement.STACKED}, "stacked heads"),
+        ({"d_out": 6}, "output 6"),
+        ({"dropout": 0.5, "own_kept": BooleanMatrix.of(np.eye(6))}, "dropout 0.5 (own cells)"),
+        ({"mask": Mask.OWN, "own_mask": BooleanMatrix.of(np.eye(6))}, "own mask"),
+        ({"own_input": NumberMatrix.of(np.ones((6, 3)))}, "own vectors"),
+        ({"own_weights": (("W_key", NumberMatrix.of(np.ones((3, 2)))),)}, "own weights (W_key)"),
+        ({"seed": 7}, "seed 7"),
+        ({"heads": 1}, "embedding 3, 1 head of 2"),
+    ],
+)
+def test_what_is_not_usual_is_said(fields: dict[str, Any], part: str) -> None:
+    assert part in said(**fields)
+
+
+def test_what_does_not_act_is_not_said() -> None:
+    parts = said(dropout=0.5, mode=Mode.EVAL, normalisation=Normalisation.UNIFORM)
+    assert not [part for part in parts if "dropout" in part or "÷" in part]
+
+
+def test_the_number_of_texts_is_said() -> None:
+    assert said("a b", "c d")[1] == "2 texts of 2 tokens"
+    assert said("a b", "c", "d")[1] == "3 texts of up to 2 tokens"
+
+
+CHANGING = (
+    *("d_in", "d_out", "heads", "projection", "bias", "arrangement", "output_projection"),
+    *("position", "scale", "temperature", "normalisation", "mask", "window", "route", "dropout"),
+    *("dropout_seed", "mode", "seed", "dtype"),
+)
+
+
+@pytest.mark.parametrize("field", CHANGING)
+@examples(0.4)
+@given(data=st.data())
+def test_other_numbers_have_another_caption(field: str, data: st.DataObject) -> None:
+    case = data.draw(cases())
+    sizes = {len(text) for text in case.texts}
+    other = data.draw(specs(max(sizes), len(sizes) > 1, len(case.texts)))
+    spec = replace(case.spec, **{field: getattr(other, field)})
+    lengths = case.run().trace.spec.lengths
+    assume(spec != case.spec and not problems(replace(spec, lengths=lengths)))
+    assert_told_apart(case, Case(case.texts, spec))
+
+
+@examples(0.6)
+@given(cases(Batch.EVEN, own_weights=()), st.data())
+def test_so_have_specs_that_differ_in_many_ways(case: Case, data: st.DataObject) -> None:
+    other = data.draw(specs(len(case.texts[0]), texts=len(case.texts), own_weights=()))
+    own = {name: getattr(case.spec, name) for name in ("own_mask", "own_kept", "seed")}
+    assert_told_apart(case, Case(case.texts, replace(other, **own)))
+
+
+def assert_told_apart(case: Case, other: Case) -> None:
+    first, second = run(case.texts, case.spec), run(other.texts, other.spec)
+    if caption(first) == caption(second):
+        for stage in ("weights", first.trace.last):
+            actual, expected = (one.trace.read(stage) for one in (first, second))
+            np.testing.assert_array_equal(actual, expected)
+        assert first.trace.names == second.trace.names

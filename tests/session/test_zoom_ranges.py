@@ -1,0 +1,210 @@
+"""Zooming keeps its centre in place, and panning stops at the edges of the text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.small_runs import a_run, places
+from visualizer.session.cell_address import Cell
+from visualizer.session.zoom_ranges import SMALLEST, Zoom, fitted, row_role, zoom_including, zoomed
+
+FACTORS = st.sampled_from([1.01, 1.25, 1.5, 2.0, 10.0])
+SHARES = st.floats(0, 1)
+
+
+@st.composite
+def spans(draw: st.DrawFn, tokens: int) -> range:
+    size = draw(st.integers(min(SMALLEST, tokens), tokens))
+    start = draw(st.integers(0, tokens - size))
+    return range(start, start + size)
+
+
+@st.composite
+def zooms(draw: st.DrawFn, least: int = 1) -> tuple[int, Zoom]:
+    """A text and what is seen of it."""
+    tokens = draw(st.integers(least, 80))
+    return tokens, Zoom(draw(spans(tokens)), draw(spans(tokens)))
+
+
+def sides(zoom: Zoom | None, tokens: int) -> tuple[range, range]:
+    return (zoom.queries, zoom.keys) if zoom else (range(tokens), range(tokens))
+
+
+def place_in(zoom: Zoom, tokens: int, shares: tuple[float, float]) -> tuple[float, float]:
+    """The query and the key that are at a share of what is seen."""
+    queries, keys = sides(zoom, tokens)
+    return queries.start + shares[0] * len(queries), keys.start + shares[1] * len(keys)
+
+
+def within(tokens: int, *seen: range) -> bool:
+    return all(0 <= span.start < span.stop <= tokens and span.step == 1 for span in seen)
+
+
+@given(zooms(), FACTORS, st.booleans(), SHARES, SHARES)
+def test_what_is_under_the_pointer_stays_there(
+    given_: tuple[int, Zoom], factor: float, is_closer: bool, down: float, right: float
+) -> None:
+    tokens, before = given_
+    shares = (down, right)
+    at = place_in(before, tokens, shares)
+    after = zoomed(before, (tokens, tokens), factor if is_closer else 1 / factor, at)
+    for old, new, share, place in zip(
+        sides(before, tokens), sides(after, tokens), shares, at, strict=True
+    ):
+        assert within(tokens, new)
+        assert len(new) <= len(old) if is_closer else len(new) >= len(old)
+        stays = abs(place - new.start - share * len(new)) <= 1
+        assert stays or (not is_closer and (new.start == 0 or new.stop == tokens))
+        assert min(int(place), tokens - 1) in new or place == new.stop
+
+
+@given(zooms(), FACTORS, st.tuples(SHARES, SHARES))
+def test_closer_and_further_are_as_much(
+    given_: tuple[int, Zoom], factor: float, shares: tuple[float, float]
+) -> None:
+    tokens, before = given_
+    at = place_in(before, tokens, shares)
+    for by in (factor, 1 / factor):
+        for old, new in zip(
+            sides(before, tokens),
+            sides(zoomed(before, (tokens, tokens), by, at), tokens),
+            strict=True,
+        ):
+            wanted = min(max(len(old) / by, min(SMALLEST, tokens)), tokens)
+            assert abs(len(new) - wanted) <= max(1, 1 / by)
+
+
+@given(st.integers(1, 1000), st.integers(1, 12), FACTORS, st.tuples(SHARES, SHARES))
+def test_as_many_steps_back_show_all_again(
+    tokens: int, steps: int, factor: float, shares: tuple[float, float]
+) -> None:
+    at = (shares[0] * tokens, shares[1] * tokens)
+    zoom = zoomed(None, (tokens, tokens), 1 / factor, at)
+    assert zoom is None  # of all there is nothing further away
+    for _ in range(steps):
+        zoom = zoomed(zoom, (tokens, tokens), factor, at)
+    assert (zoom is None) == (tokens <= SMALLEST)
+    for _ in range(steps):
+        zoom = zoomed(zoom, (tokens, tokens), 1 / factor, at)
+    assert zoom is None
+
+
+@given(zooms(), st.tuples(SHARES, SHARES))
+def test_by_nothing_nothing_changes(given_: tuple[int, Zoom], shares: tuple[float, float]) -> None:
+    tokens, before = given_
+    at = place_in(before, tokens, shares)
+    assert sides(zoomed(before, (tokens, tokens), 1, at), tokens) == sides(before, tokens)
+
+
+@given(zooms(), st.integers(-100, 100), st.integers(-100, 100))
+def test_moving_stays_within_the_text_and_as_close(
+    given_: tuple[int, Zoom], down: int, right: int
+) -> None:
+    tokens, before = given_
+    after = before.panned((tokens, tokens), down, right)
+    for old, new, by in zip(
+        sides(before, tokens), sides(after, tokens), (down, right), strict=True
+    ):
+        assert within(tokens, new)
+        assert len(new) == len(old)
+        moved = new.start - old.start
+        assert moved == by or (abs(moved) < abs(by) and (new.start == 0 or new.stop == tokens))
+
+
+@given(zooms(), st.data())
+def test_what_has_to_be_seen_is_seen_and_no_more_moves_than_must(
+    given_: tuple[int, Zoom], data: st.DataObject
+) -> None:
+    tokens, before = given_
+    token = st.none() | st.integers(0, tokens - 1)
+    wanted = data.draw(st.tuples(token, token))
+    after = before.including((tokens, tokens), *wanted)
+    for old, new, at in zip(sides(before, tokens), sides(after, tokens), wanted, strict=True):
+        assert within(tokens, new)
+        assert len(new) == len(old)
+        if at is None or at in old:
+            assert new == old
+        else:
+            assert at == (new.start if at < old.start else new.stop - 1)
+
+
+@given(zooms(), st.integers(1, 80))
+def test_of_another_text_the_same_is_seen_where_it_has_it(
+    given_: tuple[int, Zoom], tokens: int
+) -> None:
+    _, zoom = given_
+    seen = fitted(zoom, (tokens, tokens))
+    longest = max(len(zoom.queries), len(zoom.keys))
+    shortest = min(len(zoom.queries), len(zoom.keys))
+    assert (seen is None) == (longest > tokens or shortest == tokens)
+    if seen is None:
+        return
+    for old, new in zip(sides(zoom, tokens), sides(seen, tokens), strict=True):
+        assert within(tokens, new)
+        assert len(new) == len(old)
+        assert new == old or new.stop == tokens
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(1.1, 4), st.integers(1, 5))
+def test_each_side_is_looked_at_closer_by_its_own_length(
+    queries: int, keys: int, factor: float, steps: int
+) -> None:
+    zoom, lengths = None, (queries, keys)
+    for _ in range(steps):
+        zoom = zoomed(zoom, lengths, factor, (queries / 2, keys / 2))
+    assert fitted(zoom, lengths) == zoom
+    seen = zoom or Zoom.whole(lengths)
+    for span, count in zip((seen.queries, seen.keys), lengths, strict=True):
+        assert within(count, span)
+        assert len(span) <= max(min(SMALLEST, count), count / factor**steps + 1)
+    for _ in range(4 * steps + 10):
+        zoom = zoomed(zoom, lengths, 1 / factor, (queries / 2, keys / 2))
+    assert zoom is None
+
+
+def test_of_all_nothing_is_fitted() -> None:
+    assert fitted(None, (7, 7)) is None
+
+
+# --------------------------------------------------------------------------------- a cell
+
+
+SEVEN = a_run("a b c d e f g", dropout=0.5, output_projection=True)
+
+
+@pytest.mark.parametrize("stage", SEVEN.trace.names)
+def test_a_cell_that_has_to_be_seen_is_in_its_panel(stage: str) -> None:
+    row = SEVEN.trace.stage(stage)
+    zoom = Zoom(range(2, 4), range(3, 6))
+    for place in places(SEVEN, stage):
+        seen = zoom_including(zoom, (7, 7), row, Cell(stage, place))
+        assert seen
+        rows, columns = seen.of(row)
+        assert place[-2] in rows
+        assert columns is None or place[-1] in columns
+        other = replace(seen, queries=zoom.queries) if row_role(stage) == "key" else seen
+        assert other == seen  # what only keys are of leaves the queries where they are
+    assert zoom_including(None, (7, 7), row, Cell(stage, (0, 0))) is None
+
+
+@pytest.mark.parametrize(
+    ("stage", "rows", "columns"),
+    [
+        ("weights", range(1, 3), range(4, 6)),
+        ("scores", range(1, 3), range(4, 6)),
+        ("context", range(1, 3), None),
+        ("queries", range(1, 3), None),
+        ("keys", range(4, 6), None),
+        ("values", range(4, 6), None),
+        ("output", range(1, 3), None),
+    ],
+)
+def test_rows_that_are_no_queries_are_those_of_the_keys(
+    stage: str, rows: range, columns: range | None
+) -> None:
+    zoom = Zoom(range(1, 3), range(4, 6))
+    assert zoom.of(a_run().trace.stage(stage)) == (rows, columns)

@@ -1,0 +1,208 @@
+"""A tensor with a cache of its pooled values, limits and derived tensors; imports no torch."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    import numpy as np
+    from torch import Tensor
+
+Index = tuple[int | slice, ...]
+RowLimits = tuple["Tensor", "Tensor", float, float]
+"""The smallest and the largest finite number of each row, and of all rows."""
+
+
+class CachedTensor:
+    """A tensor [..., row, column] whose reductions are computed once and cached."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self._kept: dict[Hashable, Any] = {}
+
+    def keep(self, key: Hashable, make: Callable[[Tensor], Any]) -> Any:
+        """Return the cached result for a key, computing it at first use.
+
+        Parameters
+        ----------
+        key : hashable
+            Identifies the result; different computations need different keys.
+        """
+        if key not in self._kept:
+            self._kept[key] = make(self.tensor.detach())
+        return self._kept[key]
+
+    @property
+    def kept(self) -> frozenset[Hashable]:
+        """Keys of all cached results."""
+        return frozenset(self._kept)
+
+    def read(self, index: Index = ()) -> np.ndarray:
+        """Read numbers, read-only; axes left out of the index are read whole."""
+        return readable(self.tensor[index])
+
+    def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
+        """Pool blocks of rows × columns to their number farthest from 0.
+
+        On a tie the positive one is taken; −∞ only where a block has nothing else; NaN takes
+        precedence. The last blocks of an axis may be smaller.
+        """
+        if (rows, columns) == (1, 1):
+            return self.read(index)
+        is_signed = self.limits()[0] < 0
+        pool = _farthest if is_signed else _pooled
+        pooled = self.keep(("pooled", rows, columns), lambda whole: pool(whole, rows, columns))
+        return readable(pooled[index])
+
+    def read_largest(self, count: int, index: Index = ()) -> tuple[np.ndarray, np.ndarray]:
+        """Read the numbers of each row that are farthest from 0, farthest first, and their columns.
+
+        NaN comes first.
+        """
+        # Rounded up to a power of two, so that few distinct counts are computed and cached.
+        several = min(1 << max(count - 1, 0).bit_length(), self.tensor.shape[-1])
+        numbers, columns = self.keep(("largest", several), lambda whole: _first(whole, several))
+        first = (*index, ..., slice(count))
+        return readable(numbers[first]), readable(columns[first])
+
+    def limits(self) -> tuple[float, float]:
+        """Return the smallest and largest finite number; zeros where none is finite."""
+        limits: tuple[float, float] = self.keep("limits", lambda _: self._limits())
+        return limits
+
+    def row_ends(self, index: Index = ()) -> np.ndarray:
+        """Read the largest finite absolute value of each row, [..., row]."""
+        return readable(self.keep("row ends", lambda _: _row_ends(self._row_limits()))[index])
+
+    def _limits(self) -> tuple[float, float]:
+        *_, low, high = self._row_limits()
+        return (low, high) if low <= high else (0.0, 0.0)
+
+    def _row_limits(self) -> RowLimits:
+        limits: RowLimits = self.keep("row limits", _row_limits)
+        return limits
+
+    def farthest(self, index: Index = ()) -> tuple[int, ...]:
+        """Return the index of the finite number farthest from 0 within a part of the tensor."""
+        place: tuple[int, ...] = self.keep(
+            ("farthest", index), lambda tensor: _farthest_at(tensor[index])
+        )
+        return place
+
+    def minus(self, other: CachedTensor) -> CachedTensor:
+        """Subtract another tensor of the same shape.
+
+        −∞ marks forbidden cells: where either is −∞, the difference is 0.
+        """
+        if self.tensor is other.tensor:  # expanded zeros take no memory
+            return CachedTensor(self.tensor.new_zeros(()).expand(self.tensor.shape))
+        return CachedTensor(_difference(self.tensor.detach(), other.tensor.detach()))
+
+    def between_heads(self, one: int, other: int) -> CachedTensor:
+        """Subtract head ``one`` from head ``other``, [..., row, column]."""
+        whole = self.tensor.detach()
+        return CachedTensor(_difference(whole.select(-3, other), whole.select(-3, one)))
+
+    def times(self, factors: np.ndarray, divisor: float) -> CachedTensor:
+        """Multiply by factors cell by cell and divide by a common divisor."""
+        whole = self.tensor.detach()
+        return CachedTensor(whole.new_tensor(factors).mul_(whole).div_(divisor))
+
+
+def readable(tensor: Tensor) -> np.ndarray:
+    """Return a tensor's numbers as a read-only array."""
+    array: np.ndarray = tensor.detach().cpu().numpy()
+    array.flags.writeable = False
+    return array
+
+
+def _first(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    columns = tensor.abs().topk(count, -1).indices
+    return tensor.gather(-1, columns), columns
+
+
+def _pooled(tensor: Tensor, rows: int, columns: int, end: str = "amax") -> Tensor:
+    return _ends_of(_ends_of(tensor, rows, -2, end), columns, -1, end)
+
+
+def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
+    """Return the largest (amax) or the smallest (amin) of each block along an axis."""
+    if block == 1:
+        return tensor
+    size = tensor.shape[axis]
+    block = min(block, size)
+    whole, rest = divmod(size, block)
+    if not rest:
+        ends: Tensor = getattr(tensor.unfold(axis, block, block), end)(-1)
+        return ends
+    sizes = list(tensor.shape)
+    sizes[axis] = whole + 1
+    pooled = tensor.new_empty(sizes)
+    pooled.narrow(axis, 0, whole).copy_(getattr(tensor.unfold(axis, block, block), end)(-1))
+    last = getattr(tensor.narrow(axis, whole * block, rest), end)(axis, keepdim=True)
+    pooled.narrow(axis, whole, 1).copy_(last)
+    return pooled
+
+
+def _farthest(tensor: Tensor, rows: int, columns: int) -> Tensor:
+    high, low = (_pooled(tensor, rows, columns, end) for end in ("amax", "amin"))
+    if not low.isfinite().all():
+        for place, matrix in _raised(tensor):
+            low[place] = _pooled(matrix, rows, columns, "amin")
+    is_below = low.isfinite() & (low.abs() > high.abs())
+    return low.where(is_below, high)
+
+
+def _difference(tensor: Tensor, other: Tensor) -> Tensor:
+    other = other.to(tensor.device)
+    difference = tensor - other
+    for one in (tensor, other):
+        difference.masked_fill_(one == -math.inf, 0)
+    return difference
+
+
+def _farthest_at(tensor: Tensor) -> tuple[int, ...]:
+    at, place = int(tensor.where(tensor.isfinite(), 0).abs().argmax()), []
+    for size in reversed(tensor.shape):
+        at, axis = divmod(at, size)
+        place.append(axis)
+    return tuple(reversed(place))
+
+
+def _row_limits(tensor: Tensor) -> RowLimits:
+    """Return the finite limits; ∞ and −∞ where none is finite."""
+    lows, highs = tensor.amin(-1), tensor.amax(-1)
+    low, high = float(lows.amin()), float(highs.amax())
+    if math.isfinite(low) and math.isfinite(high):
+        return lows, highs, low, high
+    if math.isfinite(high):  # then only −∞ has to be left out
+        for place, matrix in _raised(tensor):
+            lows[place] = matrix.amin(-1)
+        return lows, highs, float(lows.amin()), high
+    for place, matrix in _matrices(tensor):  # one by one, as leaving numbers out makes copies
+        finite = matrix.isfinite()
+        lows[place] = matrix.where(finite, math.inf).amin(-1)
+        highs[place] = matrix.where(finite, -math.inf).amax(-1)
+    return lows, highs, float(lows.amin()), float(highs.amax())
+
+
+def _row_ends(limits: RowLimits) -> Tensor:
+    lows, highs, *_ = limits
+    ends = lows.abs().maximum(highs.abs())
+    return ends.where(ends.isfinite(), 0)
+
+
+def _raised(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+    """Yield each matrix with ∞ in place of −∞, all in the same buffer."""
+    room = tensor.new_empty(tensor.shape[-2:])
+    for place, matrix in _matrices(tensor):
+        yield place, room.copy_(matrix).nan_to_num_(math.nan, math.inf, math.inf)
+
+
+def _matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+    for place in itertools.product(*map(range, tensor.shape[:-2])):
+        yield place, tensor[place]

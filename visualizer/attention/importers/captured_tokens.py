@@ -1,0 +1,85 @@
+"""The tokens of captured attention, from the file or from a file beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.importers.file_contents import (
+    MOST_LETTERS,
+    as_input_errors,
+    unreadable_file_error,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.captured import CapturedAttention
+    from visualizer.attention.importers.captured_attention_arrays import Texts
+
+BOTH = ("tokens", "words", "labels")
+QUERIES = ("query_tokens", "queries")
+KEYS = ("key_tokens", "keys")
+LONGEST = 200
+
+
+def with_tokens(
+    path: Path, captured: CapturedAttention, texts: Texts
+) -> tuple[CapturedAttention, str]:
+    """Add the tokens found in the file, or else beside it, to captured attention.
+
+    Returns
+    -------
+    CapturedAttention
+        With tokens wherever their number matches the axis.
+    str
+        A sentence on tokens that do not match; empty where all do.
+    """
+    found = texts or _beside(path)
+    both, queries, keys = (_first(found, names) for names in (BOTH, QUERIES, KEYS))
+    if len(found) == 1 and not (both or queries or keys):
+        (both,) = found.values()
+    queries, keys = queries or both, keys or both
+    fitting = replace(
+        captured,
+        query_tokens=queries if len(queries) == captured.queries else (),
+        key_tokens=keys if len(keys) == captured.keys else (),
+    )
+    has_some = bool(fitting.query_tokens or fitting.key_tokens)
+    if has_some or not (queries or keys):
+        return fitting, ""
+    counts = f"{len(queries or keys):,} tokens, and there are {captured.queries:,} queries"
+    return fitting, f"There are {counts} and {captured.keys:,} keys, so places are numbered."
+
+
+def _first(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first list of one of these names; of dotted names the last part counts."""
+    by_last = {name.rpartition(".")[2].lower(): words for name, words in found.items()}
+    words = next((by_last[name] for name in names if name in by_last), ())
+    return tuple(word[:LONGEST] for word in words)
+
+
+def _beside(path: Path) -> Texts:
+    """Read tokens from a file of the same stem: JSON, or one token per line."""
+    for suffix in (".tokens.json", ".tokens.txt", ".json", ".txt"):
+        beside = path.with_name(path.stem + suffix)
+        if beside.is_file():
+            return _read(beside)
+    return {}
+
+
+def _read(path: Path) -> Texts:
+    with as_input_errors(path):
+        if path.stat().st_size > MOST_LETTERS:
+            raise unreadable_file_error(f"“{path.name}” is too long to be a list of tokens.")
+        written = path.read_text(encoding="utf-8-sig")
+        if path.suffix != ".json":
+            return {"tokens": tuple(written.splitlines())}
+        held = json.loads(written)
+    named = held if isinstance(held, dict) else {"tokens": held}
+    return {str(name): tuple(words) for name, words in named.items() if _is_text(words)}
+
+
+def _is_text(words: Any) -> bool:
+    return isinstance(words, list) and all(isinstance(word, str) for word in words)

@@ -1,0 +1,34 @@
+"""The numbers of a computation, as read back from a document file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedNumbers:
+    """The results of a run, without its spec, which is part of the document.
+
+    Parameters
+    ----------
+    texts : tuple of tuple of str
+        Tokens of each text, without padding.
+    stages : dict of str to numpy.ndarray
+        Each stage's numbers [..., *dims], in order, of the spec's type.
+    parameters : dict of str to numpy.ndarray
+        The weights, by the names of the book's ``state_dict``.
+    device : str
+        Name of the device they were computed on.
+    notices : tuple of str
+        Remarks on the numbers, each a sentence.
+    """
+
+    texts: tuple[tuple[str, ...], ...]
+    stages: dict[str, np.ndarray]
+    parameters: dict[str, np.ndarray]
+    device: str
+    notices: tuple[str, ...]

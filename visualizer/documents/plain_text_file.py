@@ -1,0 +1,40 @@
+"""Reading a text file as the document's sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError, reason_of
+from visualizer.session.document_builder import text_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONGEST_TEXT = 100_000
+"""Most characters of a sentence: more would block the window."""
+
+
+def text_in(path: Path) -> str:
+    """Read a UTF-8 text, with or without byte order mark.
+
+    Raises
+    ------
+    InputError
+        Of ``open``, when it cannot be read, is blank, too long or not UTF-8.
+    """
+    subject = f"“{path.name}”"
+    try:
+        with path.open("rb") as file:
+            content = file.read(4 * LONGEST_TEXT + 1)
+        text = content.decode("utf-8-sig") if len(content) <= 4 * LONGEST_TEXT else None
+        if text is None or len(text) > LONGEST_TEXT:
+            sentence = f"{subject} has more than {LONGEST_TEXT:,} characters. Use a part of it."
+            raise InputError("open", sentence)
+        return text_of(text)
+    except OSError as error:
+        raise InputError("open", f"{subject} could not be opened: {reason_of(error)}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError("open", f"{subject} is no text in UTF-8.") from error
+    except InputError as refused:
+        blank = f"{subject} has no text in it."
+        raise refused if refused.field == "open" else InputError("open", blank) from refused

@@ -1,0 +1,62 @@
+"""A cell with the words for its parts, from which its sentences are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from visualizer.language.tokenizers import visible
+from visualizer.number_format import shorten
+
+if TYPE_CHECKING:
+    from visualizer.attention.explain import Explanation
+    from visualizer.attention.run import Run
+    from visualizer.attention.trace import LeadingIndex
+    from visualizer.session.cell_address import Cell
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellFacts:
+    """A cell with the words for its parts."""
+
+    run: Run
+    leading: LeadingIndex
+    cell: Cell
+    explanation: Explanation
+
+    @property
+    def place(self) -> dict[str, int]:
+        return dict(zip(self.explanation.stage.dims, self.cell.place, strict=True))
+
+    @property
+    def value(self) -> float:
+        return self.explanation.value
+
+    def token(self, dim: str) -> str:
+        at = self.place[dim]
+        kind = "place" if dim == "token" else dim
+        return f"<b>{escape(self.word(at, dim))}</b> ({kind} {at + 1})"
+
+    def word(self, at: int, dim: str = "query") -> str:
+        return shorten(visible(self.run.words(self.leading, dim)[at]))
+
+    @property
+    def in_head(self) -> str:
+        heads = self.run.trace.spec.heads
+        return f" in head {self.place['head'] + 1}" if "head" in self.place and heads > 1 else ""
+
+    @property
+    def column(self) -> int:
+        return self.cell.place[-1] + 1
+
+    @property
+    def is_forbidden(self) -> bool:
+        cells = self.run.trace.allowed(self.cell.stage, self.leading)
+        return not cells[self.place["query"], self.place["key"]]
+
+    @property
+    def is_padding(self) -> bool:
+        lengths = self.run.trace.spec.lengths
+        text = self.run.trace.at("text", self.leading)
+        return bool(lengths) and self.place["key"] >= lengths[text]

@@ -1,0 +1,154 @@
+"""Writes the terms of a cell's equation, with the numbers that were read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.explain import CombineRule, Explanation, Factor
+from visualizer.explanations.step_values import trimmed
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.trace import Trace
+
+SHOWN_TERMS = 4
+
+# e to the power of more than this does not fit into float32.
+MOST_EXPONENT = 88.0
+SHOWN_SHIFTED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class EquationPart:
+    """A piece of the line; lit is a number that stands in a panel and was read from there."""
+
+    text: str
+    is_lit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EquationTerm:
+    """One term of a line, with its parts; `is_reckoned` where it is a number that was computed."""
+
+    parts: list[EquationPart]
+    is_reckoned: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EquationTermWriter:
+    """An explanation with ways to write its terms."""
+
+    trace: Trace
+    explanation: Explanation
+
+    @property
+    def factors(self) -> list[tuple[tuple[Factor, ...], int]]:
+        """The factors of each term, with the number of the term in its group."""
+        groups = self.explanation.groups
+        return [(group.factors, at) for group in groups for at in range(len(group.terms))]
+
+    def read(self, factor: Factor, at: int) -> EquationPart:
+        """Write the number that was read."""
+        value = float(factor.read[at if len(factor.read) > 1 else 0])
+        is_lit = factor.name in self.trace and factor.name != self.explanation.stage.name
+        return EquationPart(format_number(value) if factor.name else trimmed(value), is_lit)
+
+    def factor(self, factor: Factor, at: int, is_first: bool) -> list[EquationPart]:
+        part = self.read(factor, at)
+        if factor.form.startswith("exp("):
+            return [EquationPart("exp("), part, EquationPart(f"{_shift(factor)})")]
+        if part.text.startswith("−") and not is_first:
+            return [EquationPart("("), part, EquationPart(")")]
+        return [part]
+
+    def term(self, position: int, is_first: bool) -> list[EquationPart]:
+        """Write the product of a term's factors."""
+        factors, at = self.factors[position]
+        parts = self.factor(factors[0], at, is_first)
+        for factor in factors[1:]:
+            sign = " ÷ " if factor.form == "1/{}" else " × "
+            used = Factor(factor.name, factor.index, factor.read, factor.used)
+            if factor.form.startswith("1/("):  # what dropout multiplies by
+                used = Factor("", (), factor.used, factor.used)
+            parts += [EquationPart(sign), *self.factor(used, at, False)]
+        return parts
+
+    def sum(self, *, leaves_out_zeros: bool) -> list[EquationPart]:
+        """Write the largest terms in their order, and how many more there are."""
+        order, left = self.shown(leaves_out_zeros)
+        parts: list[EquationPart] = []
+        for number_, position in enumerate(order):
+            parts += [EquationPart(" + ")] * (number_ > 0) + self.term(position, number_ == 0)
+        return parts + [EquationPart(f" + … {left:,} more")] * (left > 0)
+
+    def shown(self, leaves_out_zeros: bool) -> tuple[list[int], int]:
+        """Pick the terms to write, and count the others; what is 0 may be left out of both."""
+        terms, chosen = self.explanation.terms, self.explanation.chosen
+        is_share = self.explanation.rule is CombineRule.SHARE
+        places = np.arange(len(terms))
+        if leaves_out_zeros:
+            adds = terms != 0
+            adds[chosen] |= is_share or not adds.any()
+            places = places[adds]
+        sizes = np.nan_to_num(np.abs(terms[places]), posinf=np.inf)
+        most = SHOWN_SHIFTED if is_share and _shift(self.factors[0][0][0]) else SHOWN_TERMS
+        order = places[np.argsort(-sizes, kind="stable")[:most]].tolist()
+        if is_share and chosen not in order:
+            order[-1] = chosen
+        return sorted(order), len(places) - len(order)
+
+
+def _shift(factor: Factor) -> str:
+    """Write what is subtracted first, where the result would not hold without it."""
+    largest = float(factor.read.max())
+    is_shifted = factor.form.startswith("exp(") and factor.form != "exp({})"
+    return f" − {trimmed(largest)}" if is_shifted and MOST_EXPONENT < largest < np.inf else ""
+
+
+def sum_equation(line: EquationTermWriter) -> EquationTerm:
+    """Write a sum of terms."""
+    return EquationTerm(line.sum(leaves_out_zeros=False))
+
+
+def sum_over_keys(line: EquationTermWriter) -> EquationTerm:
+    """Write a sum over all keys, of which those that are not read add nothing."""
+    return EquationTerm(line.sum(leaves_out_zeros=True))
+
+
+def copied_equation(line: EquationTermWriter, how: str) -> EquationTerm:
+    """Write a number that was not reckoned, and where it is from."""
+    factors, _ = line.factors[0]
+    return EquationTerm([line.read(factors[0], 0), EquationPart(f", {how}")], False)
+
+
+def empty_row_equation() -> EquationTerm:
+    """Write the share of a row that has nothing to share out."""
+    return EquationTerm([EquationPart("0, as there is nothing to share out")], False)
+
+
+def share_equation(line: EquationTermWriter) -> EquationTerm:
+    """Write one term, divided by the sum of all."""
+    if line.explanation.is_empty:
+        return empty_row_equation()
+    over = line.term(line.explanation.chosen, is_first=True)
+    below = line.sum(leaves_out_zeros=True)
+    if len(line.shown(leaves_out_zeros=True)[0]) > 1:
+        below = [EquationPart("("), *below, EquationPart(")")]
+    return EquationTerm([*over, EquationPart(" ÷ "), *below])
+
+
+def allowed_or_replaced(line: EquationTermWriter) -> EquationTerm:
+    """Write what a mask leaves, or what stands in place of what it forbids."""
+    if line.explanation.chosen == 0:
+        return copied_equation(line, "allowed, so it stays")
+    return replaced(line, "as it is forbidden")
+
+
+def replaced(line: EquationTermWriter, why: str) -> EquationTerm:
+    """Write what stands in place of a number, and why."""
+    (factors, _), (otherwise, _) = line.factors
+    instead = EquationPart(f"{otherwise[0].form} in place of ")
+    return EquationTerm([instead, line.read(factors[0], 0), EquationPart(f", {why}")], False)

@@ -1,0 +1,93 @@
+"""Queries, keys and values: the input times a matrix of weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.spec import Arrangement, Projection
+from visualizer.attention.stages import Operation
+from visualizer.explanations.equation_terms import sum_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.phrases import KINDS, largest_number, projected_by
+from visualizer.explanations.shape_equations import (
+    ShapeParameter,
+    each_head,
+    heads_apart,
+    matrix_product,
+)
+from visualizer.explanations.shared_sentences import with_bias
+from visualizer.explanations.step_values import vector
+from visualizer.number_format import format_count, format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.code_expression_context import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
+
+
+def _cell(facts: CellFacts) -> str:
+    bias = ", plus a bias," if len(facts.explanation.groups) > 1 else ""
+    made = f"The input vector of {facts.token('token')} times {_weights_column(facts)}{bias}"
+    column = f"column {facts.column} of its {KINDS[facts.cell.stage]}{facts.in_head}"
+    return f"{made} gives {column}: {format_number(facts.value)}."
+
+
+def _weights_column(facts: CellFacts) -> str:
+    """Name the very column that was read: split heads lie side by side in one matrix."""
+    weights = facts.explanation.groups[0].factors[1]
+    column = next(at for at in weights.index if at is not None) + 1
+    *_, layer = weights.name.removesuffix(".weight").split(".")
+    whose = f"this head’s {layer}" if weights.name.startswith("heads.") else layer
+    return f"column {column} of {whose}"
+
+
+def _row(block: StepValues) -> str:
+    kind = KINDS[block.stage.name]
+    made = f"the input vector of {block.query} times {projected_by(block)}"
+    return f"{made} gives its {kind}: {vector(block.row())}"
+
+
+def _stage(block: StepValues) -> str:
+    size = format_count(block.spec.d_head, "number")
+    gives = f"gives a {KINDS[block.stage.name]} of {size}"
+    largest = largest_number(block, "the largest")
+    return f"each input vector times {projected_by(block)} {gives}; {largest}"
+
+
+def _code(context: ExpressionContext) -> str:
+    layer, x = context.words.layers[context.stage.parameters[0]], context.x
+    is_matrix = context.spec.projection is Projection.UNIFORM
+    if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
+        each = f"{x} @ W" if is_matrix else f"W({x})"
+        return f"torch.stack([{each} for W in {layer}], dim=-3)"
+    return context.to_heads(f"({x} @ {layer})" if is_matrix else f"{layer}({x})")
+
+
+def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+    has_bias = spec.bias and spec.projection is Projection.LINEAR
+    if spec.arrangement is Arrangement.STACKED:
+        product = matrix_product(tokens, spec.d_in, spec.d_head, has_bias)
+        return (product + each_head(spec),)
+    return (matrix_product(tokens, spec.d_in, spec.width, has_bias), heads_apart(spec, tokens))
+
+
+def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
+    stacked = spec.arrangement is Arrangement.STACKED
+    columns, copies = (spec.d_head, spec.heads) if stacked else (spec.width, 1)
+    return ShapeParameter(stage.parameters[0], (spec.d_in, columns), copies)
+
+
+INPUT_PROJECTION = OperationExplainer(
+    operation=Operation.INPUT_PROJECTION,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda facts: with_bias(facts, "Σ input × weight"),
+    equation=sum_equation,
+    code=_code,
+    shape_equations=_shapes,
+    multiply_adds=lambda spec, tokens: tokens * spec.d_in * spec.width,
+    parameter=_parameter,
+)

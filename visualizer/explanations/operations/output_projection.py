@@ -1,0 +1,64 @@
+"""The output: what all heads found, mixed by a matrix of weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.stages import Operation
+from visualizer.explanations.equation_terms import sum_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.phrases import all_heads, largest_number
+from visualizer.explanations.shape_equations import ShapeParameter, matrix_product
+from visualizer.explanations.shared_sentences import with_bias
+from visualizer.explanations.step_values import vector
+from visualizer.number_format import format_count, format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.step_values import StepValues
+
+
+def _cell(facts: CellFacts) -> str:
+    spec = facts.run.trace.spec
+    heads = "the one head" if spec.heads == 1 else all_heads(spec)
+    made = "is made of" if spec.width == 1 else "mixes"
+    mixed = f"{made} the {format_count(spec.width, 'number')} from {heads}"
+    column = f"Column {facts.column} of the output for {facts.token('query')}"
+    return f"{column} {mixed}: {format_number(facts.value)}."
+
+
+def _row(block: StepValues) -> str:
+    size = format_count(block.spec.width, "number")
+    mixes = f"the output projection {'turns' if block.spec.width == 1 else 'mixes'} the {size}"
+    return f"{mixes} of {block.query} into its output: {vector(block.row())}"
+
+
+def _stage(block: StepValues) -> str:
+    size = format_count(block.spec.width, "number")
+    verb = "turns" if block.spec.width == 1 else "mixes"
+    mixes = f"the output projection {verb} the {size} of each token into its output"
+    return f"{mixes}; {largest_number(block)}"
+
+
+def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+    return (matrix_product(tokens, spec.width, spec.width, has_bias=True),)
+
+
+def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter:
+    return ShapeParameter(stage.parameters[0], (spec.width, spec.width))
+
+
+OUTPUT_PROJECTION = OperationExplainer(
+    operation=Operation.OUTPUT_PROJECTION,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda facts: with_bias(facts, "Σ number × weight"),
+    equation=sum_equation,
+    code=lambda context: f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})",
+    shape_equations=_shapes,
+    multiply_adds=lambda spec, tokens: tokens * spec.width * spec.width,
+    parameter=_parameter,
+)

@@ -1,0 +1,67 @@
+"""The position vectors: looked up where they are learned, else sines and cosines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.spec import Position
+from visualizer.attention.stages import Operation
+from visualizer.explanations.equation_terms import EquationPart, EquationTerm, copied_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.phrases import largest_number
+from visualizer.explanations.shape_equations import ShapeParameter
+from visualizer.explanations.shared_sentences import vector_column
+from visualizer.explanations.step_values import vector
+from visualizer.number_format import format_count
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.code_expression_context import ExpressionContext
+    from visualizer.explanations.equation_terms import EquationTermWriter
+    from visualizer.explanations.step_values import StepValues
+
+
+def _row(block: StepValues) -> str:
+    place = f"place {block.at + 1}, where {block.word(block.at)} stands"
+    return f"{place}, has the position vector {vector(block.row())}"
+
+
+def _stage(block: StepValues) -> str:
+    size = format_count(block.spec.d_in, "number")
+    made = "learned" if block.spec.position is Position.LEARNED else "made of sines and cosines"
+    each = f"each of {block.tokens:,} places has a vector of {size}, {made}"
+    return f"{each}; {largest_number(block, 'the largest', is_of_places=True)}"
+
+
+def _equation(line: EquationTermWriter) -> EquationTerm:
+    factors, _ = line.factors[0]
+    form = factors[0].form
+    if form != "{}":  # a wave, worked out from the place
+        return EquationTerm([EquationPart(form.removesuffix(" = {}"))])
+    return copied_equation(line, "looked up")
+
+
+def _code(context: ExpressionContext) -> str:
+    embedding = context.words.names["embedding"]
+    if context.spec.position is Position.LEARNED:
+        return f"position_table.expand_as({embedding})"
+    return f"sinusoids(*{embedding}.shape[-2:]).expand_as({embedding})"
+
+
+def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+    if spec.position is Position.LEARNED:
+        return ShapeParameter(stage.name, (tokens, spec.d_in))
+    return None
+
+
+POSITIONAL_ENCODING = OperationExplainer(
+    operation=Operation.POSITIONAL_ENCODING,
+    cell_sentence=lambda facts: vector_column(facts, "position"),
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda facts: "looked up",
+    equation=_equation,
+    code=_code,
+    parameter=_parameter,
+)

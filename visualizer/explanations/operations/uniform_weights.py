@@ -1,0 +1,86 @@
+"""Equal shares for all keys that may be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.masks import Masking
+from visualizer.attention.spec import Mask
+from visualizer.attention.stages import Operation
+from visualizer.explanations.equation_terms import EquationPart, EquationTerm, empty_row_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.phrases import NOTHING, empty_rows, most_read, reads_nothing
+from visualizer.explanations.shared_sentences import weights_sentence
+from visualizer.explanations.step_values import all_of, trimmed
+from visualizer.number_format import format_share
+
+if TYPE_CHECKING:
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.code_expression_context import ExpressionContext
+    from visualizer.explanations.equation_terms import EquationTermWriter
+    from visualizer.explanations.step_values import StepValues
+
+
+def _row(block: StepValues) -> str:
+    weights = block.row()
+    keys = np.flatnonzero(weights)
+    if len(keys) == 0:
+        return reads_nothing(block)
+    before, reads = ("before the mask, ", "would read") if block.is_before else ("", "reads")
+    part = format_share(float(weights[keys[0]]))
+    if len(keys) == 1:
+        return f"{before}{block.query} {reads} {part} from {block.key(int(keys[0]))}, its only key"
+    if len(keys) == len(weights):
+        return f"{before}{block.query} {reads} {all_of(len(keys), 'key')} alike, {part} from each"
+    if block.is_before:
+        return f"{before}{block.query} {reads} {len(keys):,} keys alike, {part} from each"
+    return f"{block.query} may read {len(keys):,} keys, and reads {part} from each"
+
+
+def _stage(block: StepValues) -> str:
+    allowed = block.allowed()
+    before, would = ("before the mask, ", True) if block.is_before else ("", False)
+    each = f"{before}each of {block.tokens:,} tokens {'would read' if would else 'reads'}"
+    if not allowed.any():
+        return NOTHING
+    if allowed.all():
+        return f"{each} all keys alike, {format_share(1 / block.tokens)} from each"
+    some = f"{each} equal parts of the keys it may read"
+    return some + (empty_rows(allowed) or f"; {most_read(block)}")
+
+
+def _counted_keys(facts: CellFacts) -> str:
+    masking = Masking.of(facts.run.trace.spec, facts.cell.stage)
+    if masking.mask is not Mask.NONE:
+        return "allowed keys"
+    return "keys, padding aside" if masking.lengths else "keys"
+
+
+def _equation(line: EquationTermWriter) -> EquationTerm:
+    explanation = line.explanation
+    if explanation.is_empty:
+        return empty_row_equation()
+    chosen = trimmed(float(explanation.terms[explanation.chosen]))
+    return EquationTerm([EquationPart(f"{chosen} ÷ {int(explanation.terms.sum()):,}")])
+
+
+def _code(context: ExpressionContext) -> str:
+    tokens = context.words.tokens
+    if not context.masks():
+        sizes = f"(*{context.words.batch}, {context.spec.heads}, {tokens}, {tokens})"
+        return f"torch.full({sizes}, 1 / {tokens}, dtype={context.x}.dtype)"
+    least = ".clamp(min=1)" if context.leaves_nothing() else ""
+    return f"readable / readable.sum(dim=-1, keepdim=True){least}"
+
+
+UNIFORM_WEIGHTS = OperationExplainer(
+    operation=Operation.UNIFORM_WEIGHTS,
+    cell_sentence=weights_sentence,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda facts: f"1 ÷ number of {_counted_keys(facts)}",
+    equation=_equation,
+    code=_code,
+)

@@ -1,0 +1,61 @@
+"""Queries, keys and values without a projection: the input, shared among the heads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.spec import Arrangement
+from visualizer.attention.stages import Operation
+from visualizer.explanations.equation_terms import copied_equation
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.phrases import KINDS, largest_number, taken_over
+from visualizer.explanations.shape_equations import each_head, heads_apart, sizes
+from visualizer.explanations.step_values import vector
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.code_expression_context import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
+
+
+def _cell(facts: CellFacts) -> str:
+    whose = f"{KINDS[facts.cell.stage]} of {facts.token('token')}{facts.in_head}"
+    taken = f"Column {facts.column} of the {whose} is taken from its input"
+    return f"{taken}, as there is no projection: {format_number(facts.value)}."
+
+
+def _row(block: StepValues) -> str:
+    kind = KINDS[block.stage.name]
+    taken = f"the {kind} of {block.query} is {taken_over(block)}"
+    return f"with no projection, {taken}: {vector(block.row())}"
+
+
+def _stage(block: StepValues) -> str:
+    taken = f"each token’s {KINDS[block.stage.name]} is {taken_over(block)}"
+    return f"with no projection, {taken}; {largest_number(block)}"
+
+
+def _code(context: ExpressionContext) -> str:
+    if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
+        return f"torch.stack([{context.x}] * {context.spec.heads}, dim=-3)"
+    return context.to_heads(context.x)
+
+
+def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+    if spec.arrangement is Arrangement.STACKED:
+        return (f"{sizes(tokens, spec.d_in)}{each_head(spec)}",)
+    return (heads_apart(spec, tokens),)
+
+
+UNPROJECTED_INPUT = OperationExplainer(
+    operation=Operation.UNPROJECTED_INPUT,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda facts: "taken over",
+    equation=lambda line: copied_equation(line, "taken from the input"),
+    code=_code,
+    shape_equations=_shapes,
+)

@@ -1,0 +1,64 @@
+"""The context vectors: each query's weighted sum of the values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.stages import Operation
+from visualizer.explanations.equation_terms import sum_over_keys
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.phrases import largest_number, mixed_by, part_of
+from visualizer.explanations.shape_equations import each_head, matrix_product
+from visualizer.explanations.step_values import vector
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.step_values import StepValues
+
+
+def _cell(facts: CellFacts) -> str:
+    vector = f"Column {facts.column} of the context vector of {facts.token('query')}{facts.in_head}"
+    adds = f"adds up column {facts.column} of the values, each times its weight"
+    return f"{vector} {adds}: {format_number(facts.value)}."
+
+
+def _row(block: StepValues) -> str:
+    weights = block.row(block.reads)
+    mixed = block.row()
+    keys = np.flatnonzero(weights)
+    vector_of = f"the context vector of {block.query}"
+    if not (np.isfinite(weights).all() and np.isfinite(mixed).all()):
+        return f"{vector_of} cannot be worked out: not every number is finite"
+    if len(keys) == 0:
+        return f"{block.query} reads nothing: its context vector is all 0"
+    if len(keys) == 1:
+        part = part_of(weights, float(weights[keys[0]]))
+        return f"{vector_of} is {part} the value of {block.key(int(keys[0]))}: {vector(mixed)}"
+    parts = mixed_by(block, weights, keys)
+    return f"{block.query} mixes {parts}, into its context vector: {vector(mixed)}"
+
+
+def _stage(block: StepValues) -> str:
+    made = "each token’s weights mix the values into its context vector"
+    return f"{made}; {largest_number(block)}"
+
+
+def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+    return (matrix_product(tokens, tokens, spec.d_head) + each_head(spec),)
+
+
+WEIGHTED_SUM = OperationExplainer(
+    operation=Operation.WEIGHTED_SUM,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda facts: "Σ weight × value",
+    equation=sum_over_keys,
+    code=lambda context: f"{context.read[0]} @ {context.read[1]}",
+    shape_equations=_shapes,
+    multiply_adds=lambda spec, tokens: tokens * tokens * spec.width,
+)

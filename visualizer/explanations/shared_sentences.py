@@ -1,0 +1,39 @@
+"""Sentences and formulas that several operations share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.number_format import format_number, format_share
+
+if TYPE_CHECKING:
+    from visualizer.explanations.cell_facts import CellFacts
+
+
+def weights_sentence(facts: CellFacts) -> str:
+    """Say how much a query reads of a key, or why it may not."""
+    is_before = facts.explanation.stage.is_before_mask
+    before, reads = ("Before the mask, ", "would read") if is_before else ("", "reads")
+    if facts.is_forbidden:
+        why = "it is padding" if facts.is_padding else "the mask forbids it"
+        return f"{facts.token('query')} may not read {facts.token('key')}: {why}."
+    if not np.isfinite(facts.value):
+        return f"{facts.token('query')} has no weights: its row cannot be worked out."
+    if not 0 <= facts.value <= 1:
+        gives, weight = "would give" if is_before else "gives", format_number(facts.value)
+        return f"{before}{facts.token('query')} {gives} {facts.token('key')} the weight {weight}."
+    share = format_share(facts.value)
+    return f"{before}{facts.token('query')} {reads} {share} from {facts.token('key')}."
+
+
+def vector_column(facts: CellFacts, name: str) -> str:
+    """Say what stands in a column of a vector that was given or looked up."""
+    column = f"Column {facts.column} of the {name} of {facts.token('token')}"
+    return f"{column} is {format_number(facts.value)}."
+
+
+def with_bias(facts: CellFacts, formula: str) -> str:
+    """Add the bias to a projection's formula, where it has one."""
+    return f"{formula} + bias" if len(facts.explanation.groups) > 1 else formula

@@ -1,0 +1,127 @@
+"""Estimates a data export's file size from a few sampled rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.export.data import export_matrix
+from visualizer.export.data.csv_writer import exact_row
+from visualizer.export.data.json_writer import row_text
+from visualizer.export.data.parameters_safetensors_writer import weights_in
+from visualizer.export.figure_extent import view_of_figure
+from visualizer.number_format import format_number, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from visualizer.attention.run import Run
+    from visualizer.export.data.export_matrix import ExportMatrix
+    from visualizer.export.export_settings import ExportSettings
+    from visualizer.session.screen import Snapshot
+
+ROWS = 7
+"""How many rows of a matrix are sampled for the estimate."""
+HEADER = 256
+"""Bytes of an array besides its numbers."""
+
+
+def size_of_arrays(run: Run, names: Sequence[str]) -> int:
+    """Return the size in bytes of stages and parameters in binary form."""
+    return sum(_count(run, name) * _first(run, name).itemsize + HEADER for name in names)
+
+
+def size_of_json(run: Run) -> int:
+    """Estimate the bytes of a run as JSON."""
+    names = (*run.trace.names, *run.trace.parameters)
+    return round(sum(_count(run, name) * _mean(_first(run, name), row_text) for name in names))
+
+
+def size_of_csv(run: Run, sheets: Sequence[ExportMatrix]) -> int:
+    """Estimate the bytes of matrices as CSV."""
+    if len(sheets) == 1:
+        return round(_size(run, sheets[0], _as_row))
+    return round(sum(_size(run, sheet, _as_row, _before(run, sheet)) for sheet in sheets))
+
+
+def size_of_markdown(run: Run, sheets: Sequence[ExportMatrix]) -> int:
+    """Estimate the bytes of matrices as Markdown tables."""
+    return round(sum(_size(run, sheet, _as_cells) for sheet in sheets))
+
+
+def _size(
+    run: Run, sheet: ExportMatrix, write: Callable[[np.ndarray], str], beside: float = 0
+) -> float:
+    numbers = sheet.read(run)
+    return numbers.size * (beside + _mean(numbers, write))
+
+
+def _before(run: Run, sheet: ExportMatrix) -> float:
+    """Return the mean length of the fields beside a number in its line."""
+    rows, columns = sheet.labels(run)
+    names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{sheet.leading},,,,,\r")
+    counts = len(str(len(rows))) + len(str(len(columns)))
+    tokens = (*rows, *(columns if sheet.has_keys(run) else ()))
+    words = len("".join(tokens).encode("utf-8", "replace")) / len(tokens)
+    return names + counts + words * (2 if sheet.has_keys(run) else 1)
+
+
+def _as_row(numbers: np.ndarray) -> str:
+    return ",".join(exact_row(numbers)) + "\r"
+
+
+def _as_cells(numbers: np.ndarray) -> str:
+    return " | ".join(map(format_number, numbers.tolist())) + " | "
+
+
+def _mean(numbers: np.ndarray, write: Callable[[np.ndarray], str]) -> float:
+    """Return the mean bytes of a number, from rows spread over a matrix."""
+    rows = np.atleast_2d(numbers)
+    count = min(ROWS, len(rows))
+    some = [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
+    written = sum(len(write(row).encode()) + 1 for row in some)
+    return written / max(1, sum(int(row.size) for row in some))
+
+
+def _first(run: Run, name: str) -> np.ndarray:
+    """Read the matrix of the first head and text of an array."""
+    more = len(run.trace.tensor(name).shape) - 2
+    return run.trace.read(name, (0,) * max(0, more))
+
+
+def _count(run: Run, name: str) -> int:
+    return math.prod(run.trace.tensor(name).shape)
+
+
+LARGE = 50 * 2**20
+"""Bytes of text from which a smaller format is recommended."""
+TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
+    ".csv": size_of_csv,
+    ".md": size_of_markdown,
+    ".json": lambda run, seen: size_of_json(run),
+}
+"""The estimated number of bytes of each text format."""
+
+
+def array_names(run: Run, suffix: str) -> tuple[str, ...]:
+    """Return the names of the arrays that a binary export holds."""
+    weights = weights_in(run) if suffix == ".safetensors" else tuple(run.trace.parameters)
+    return weights if suffix == ".safetensors" else (*run.trace.names, *weights)
+
+
+def size_sentence(snapshot: Snapshot, settings: ExportSettings) -> str:
+    """Describe the estimated file size, and a smaller format if it is large."""
+    run, suffix = snapshot.run, settings.suffix
+    arrays = size_of_arrays(run, array_names(run, suffix))
+    if not settings.format.is_text:
+        return f"About {format_size(arrays)}"
+    seen = export_matrix.shown_matrices(view_of_figure(snapshot, settings.figure_settings))
+    count = TEXT_SIZES[suffix](run, seen)
+    if count < LARGE:
+        return f"About {format_size(count)}"
+    return (
+        f"About {format_size(count)}, which takes its time to be written and to be read. "
+        f"As NPZ, all stages have {format_size(arrays)}."
+    )

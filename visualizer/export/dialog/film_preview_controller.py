@@ -1,0 +1,72 @@
+"""Plays the preview of a film: requests each frame when the clock reaches it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QElapsedTimer, QObject, QTimer, Signal
+
+if TYPE_CHECKING:
+    from visualizer.export.films.animation_frames import AnimationFrames
+
+
+class FilmPreviewPlayer(QObject):
+    """Requests the frames of a film, each when it is due.
+
+    Frames are dropped if painting is too slow, so that the time is that of the file.
+    """
+
+    wanted = Signal(object, int)
+    """An `AnimationFrames`, and the index of the frame to show now."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.animation: AnimationFrames | None = None
+        """The film that plays or has ended."""
+        self._loops = True
+        self._ends: list[int] = []
+        self._step = 0
+        self._clock = QElapsedTimer()
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._want)
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether another frame is due."""
+        return self._timer.isActive()
+
+    def go_on(self, animation: AnimationFrames, loops: bool) -> None:
+        """Continue from the shown frame; another film starts at its first."""
+        if animation is not self.animation:
+            self.animation, self._loops, self._step = animation, loops, 0
+            self._ends = list(accumulate(animation.film.durations()))
+            self._clock.start()
+            self._wait()
+        elif not self._timer.isActive():  # otherwise the same frame was repainted
+            self._wait()
+
+    def stop(self) -> None:
+        """Stop playing."""
+        self._timer.stop()
+        self.animation = None
+
+    def _wait(self) -> None:
+        """Schedule the next frame, or the one that is due by now."""
+        passed = self._clock.elapsed()
+        laps, within = divmod(passed, self._ends[-1])
+        due = laps * len(self._ends) + bisect_right(self._ends, within)
+        last = len(self._ends) - 1
+        if self._loops or self._step < last:
+            self._step = max(self._step + 1, due if self._loops else min(due, last))
+            self._timer.start(max(0, self._starts_at(self._step) - passed))
+
+    def _starts_at(self, step: int) -> int:
+        """Return when a step begins, in ms from the first; steps count on across loops."""
+        lap, frame = divmod(step, len(self._ends))
+        return lap * self._ends[-1] + (self._ends[frame - 1] if frame else 0)
+
+    def _want(self) -> None:
+        assert self.animation
+        self.wanted.emit(self.animation, self._step % len(self._ends))

@@ -1,0 +1,48 @@
+"""The settings in which two documents differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from visualizer.session.setting_definitions import SETTINGS, SettingKind
+
+if TYPE_CHECKING:
+    from visualizer.session.document import Document
+    from visualizer.session.setting_definitions import Setting
+
+DERIVED = {"mechanism", "causal", "device"}
+"""Settings that follow from others, or that change no number."""
+
+
+def differences(one: Document, other: Document) -> tuple[str, ...]:
+    """Describe the settings in which two documents differ, the first's value first."""
+    if one.captured != other.captured:
+        return ("the captured attention",)
+    if one.captured:
+        return ("the typed tokens",) * (one.labels != other.labels)
+    said = ["the text"] * (one.text != other.text)
+    said += [
+        f"{name}: {getattr(one, name)} → {getattr(other, name)}"
+        for name in ("tokenizer", "lines")
+        if getattr(one, name) != getattr(other, name)
+    ]
+    for setting in SETTINGS:
+        values = [document.get(setting.name) for document in (one, other)]
+        counts = any(setting.counts(document.spec) for document in (one, other))
+        if setting.name not in DERIVED and counts and values[0] != values[1]:
+            said.append(_difference(setting, *values))
+    return tuple(said)
+
+
+def _difference(setting: Setting, *values: Any) -> str:
+    label = setting.label[0].lower() + setting.label[1:]
+    if setting.kind in {SettingKind.MATRIX, SettingKind.OWN}:
+        return label
+    return f"{label}: {' → '.join(_value(setting, value) for value in values)}"
+
+
+def _value(setting: Setting, value: Any) -> str:
+    if setting.kind is SettingKind.SWITCH:
+        return "on" if value else "off"
+    words = dict(setting.choices).get(value)
+    return words[0].lower() + words[1:] if words else f"{value:g}"

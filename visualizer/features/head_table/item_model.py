@@ -1,0 +1,126 @@
+"""The table of heads as a Qt item model, sortable by column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
+
+from visualizer.widgets.theme import font
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QPersistentModelIndex
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.features.head_table.model import HeadRow, HeadTablePanel
+
+if TYPE_CHECKING:
+    Index = QModelIndex | QPersistentModelIndex
+
+HEAD = "Click a row, or press Enter in it, to see its head alone."
+KEYS = f"{HEAD} Click a title, or press Space in its column, to sort by it."
+ROWS = 4
+"""Rows of the table that stay visible below the sentences."""
+DOT = 8
+ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
+
+Role = Qt.ItemDataRole
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+ROOT = QModelIndex()
+
+
+class HeadTableModel(QAbstractTableModel):
+    """The table of heads as a sortable Qt model; the row of means stays last."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.table: HeadTablePanel | None = None
+        self.rows: tuple[HeadRow, ...] = ()
+        self._by, self._order = 0, Qt.SortOrder.AscendingOrder
+
+    def show_table(self, table: HeadTablePanel | None) -> None:
+        """Replace the table; heads and columns may differ from before."""
+        is_alike = table and self.table and len(table.rows) == len(self.table.rows)
+        if is_alike:
+            self.table = table
+            self._arrange(table.rows if table else ())
+            self.dataChanged.emit(self.index(0, 0), self.index(len(self.rows) - 1, 0))
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
+        else:
+            self.beginResetModel()
+            self.table = table
+            self.rows = self._sorted(table.rows if table else ())
+            self.endResetModel()
+
+    def rowCount(self, parent: Index = ROOT) -> int:
+        return 0 if parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: Index = ROOT) -> int:
+        return 0 if parent.isValid() or not self.table else 1 + len(self.table.columns)
+
+    def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
+        row, column = self.rows[index.row()], index.column() - 1
+        if role == Role.DisplayRole:
+            return row.name if column < 0 else row.written[column]
+        if role == Role.TextAlignmentRole and column >= 0:
+            return RIGHT
+        if role == Role.FontRole:
+            return font(12)
+        if role == Role.AccessibleTextRole:
+            return self._told(row, column)
+        return None
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
+    ) -> Any:
+        if orientation is Qt.Orientation.Vertical or self.table is None:
+            return None
+        column = self.table.columns[section - 1] if section else None
+        arrow = ARROWS[self._order] if section == self._by else ""
+        if role == Role.DisplayRole:
+            lower = " ".join(filter(None, (arrow, column.unit if column else "")))
+            return f"{column.title if column else 'Head'}\n{lower}"
+        if role in {Role.ToolTipRole, Role.AccessibleDescriptionRole}:
+            return column.says if column else HEAD
+        if role == Role.AccessibleTextRole:
+            sorted_ = ", sorted" if arrow else ""
+            return (f"{column.title}, {column.unit}" if column else "Head") + sorted_
+        if role == Role.TextAlignmentRole:
+            return RIGHT if column else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        self._by, self._order = column, order
+        self._arrange(self.rows)
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
+
+    def _arrange(self, rows: tuple[HeadRow, ...]) -> None:
+        """Sort the rows; selection and current cell follow their heads."""
+        self.layoutAboutToBeChanged.emit()
+        old = self.persistentIndexList()
+        heads = [self.rows[index.row()].head for index in old]
+        self.rows = self._sorted(rows)
+        places = {row.head: place for place, row in enumerate(self.rows)}
+        new = [
+            self.index(places[head], index.column()) for head, index in zip(heads, old, strict=True)
+        ]
+        self.changePersistentIndexList(old, new)
+        self.layoutChanged.emit()
+
+    def _sorted(self, rows: tuple[HeadRow, ...]) -> tuple[HeadRow, ...]:
+        """Sort by value, then by head; rows without a value come last."""
+        falls = self._order is Qt.SortOrder.DescendingOrder
+        sign = -1 if falls else 1
+
+        def key(row: HeadRow) -> tuple[bool, bool, float, int]:
+            is_mean, head = row.head is None, row.head or 0
+            value = head if self._by <= 0 else row.values[self._by - 1]
+            return is_mean, value is None, sign * (value or 0), head
+
+        return tuple(sorted(rows, key=key))
+
+    def _told(self, row: HeadRow, column: int) -> str:
+        if column < 0 or self.table is None:
+            return row.full_name
+        about = self.table.columns[column]
+        return f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"

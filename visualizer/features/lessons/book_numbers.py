@@ -1,0 +1,67 @@
+"""The numbers that a book and a set of notes print, which lessons compare with computed ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class UnfitError(ValueError):
+    """An invalid value in a lesson, as a sentence; the caller adds the line."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BookNumbers:
+    """Printed numbers by section and name.
+
+    Parameters
+    ----------
+    sections : mapping
+        Section name → name → number or rows of numbers; None stands for −∞.
+    """
+
+    sections: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> BookNumbers:
+        """Read the numbers from a JSON file."""
+        return cls(json.loads(path.read_text(encoding="utf-8")))
+
+    def find(self, section: str, name: str) -> tuple[str, str, np.ndarray]:
+        """Look up numbers by prefixes of their section's name and of their own.
+
+        Returns
+        -------
+        tuple of (str, str, numpy.ndarray)
+            Both full names, and the numbers as a read-only array.
+
+        Raises
+        ------
+        UnfitError
+            When no entry matches, several do, or the entry holds no numbers.
+        """
+        tables = {key: value for key, value in self.sections.items() if isinstance(value, dict)}
+        whole = _one("section", section, tables)
+        found = _one(f"number in “{whole}”", name, tables[whole])
+        try:
+            numbers = np.array(tables[whole][found], dtype=float)  # None becomes NaN
+        except (TypeError, ValueError):
+            raise UnfitError(f"“{found}” of “{whole}” is no matrix of numbers.") from None
+        numbers[np.isnan(numbers)] = -np.inf
+        numbers.flags.writeable = False
+        return whole, found, numbers
+
+
+def _one(kind: str, start: str, table: Mapping[str, Any]) -> str:
+    found = [start] if start in table else [name for name in table if name.startswith(start)]
+    if len(found) == 1 and start:
+        return found[0]
+    number = "several begin" if found else "none begins"
+    raise UnfitError(f"No printed {kind} is called “{start}”: {number} so.")

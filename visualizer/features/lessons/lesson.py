@@ -1,0 +1,130 @@
+"""A lesson: pages, each a document and a view with claims."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import TYPE_CHECKING
+
+from visualizer.session.view import LessonPosition
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.document import Document
+    from visualizer.session.timeline import Grain, Place
+
+
+class Measure(StrEnum):
+    """The property of a stage that a claim compares."""
+
+    NUMBERS = auto()
+    SHAPE = auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """Printed numbers, and where in a stage they should stand.
+
+    Parameters
+    ----------
+    section, name : str
+        The names under which the numbers are printed.
+    at : tuple of int
+        Leading indices into the stage, batch axes first; the remaining axes are compared whole.
+    factor : float
+        Multiplies the stage's numbers before they are compared.
+    """
+
+    section: str
+    name: str
+    stage: str
+    at: tuple[int, ...]
+    printed: np.ndarray
+    factor: float = 1.0
+    measure: Measure = Measure.NUMBERS
+
+    @property
+    def called(self) -> str:
+        """Its name without brackets, with the section's number where there is one."""
+        name, chapter = self.name.partition(" (")[0], self.section.split()[0]
+        return f"{name} ({chapter})" if chapter[0].isdigit() else name
+
+    @property
+    def source(self) -> str:
+        """The publication that prints it."""
+        return "the notes" if self.section.startswith("notes") else "the book"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Page:
+    """One page of a lesson, independent of the page before it.
+
+    Parameters
+    ----------
+    says : str
+        The text, in light markup: ``**bold**``, code between backticks;
+        a blank line ends a paragraph.
+    span : tuple of (Place, str) or None
+        Where playback starts, and the stage it ends with; None where everything is computed.
+    """
+
+    title: str
+    says: str
+    document: Document
+    stages: frozenset[str]
+    cell: Cell | None = None
+    span: tuple[Place, str] | None = None
+    grain: Grain | None = None
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def place(self) -> Place | None:
+        """Where playback starts."""
+        return self.span[0] if self.span else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """The pages of a lesson, in order.
+
+    Parameters
+    ----------
+    name : str
+        The file's name.
+    section : str
+        The section of the book or the notes that covers its subject.
+    """
+
+    name: str
+    title: str
+    section: str
+    pages: tuple[Page, ...]
+
+
+Lessons = Mapping[str, Lesson]
+"""Lessons in order, by their ids."""
+
+
+def ids_of(lessons: Iterable[Lesson]) -> Lessons:
+    """Give every lesson an id: its file's name, numbered where several share one."""
+    found: dict[str, Lesson] = {}
+    for lesson in lessons:
+        again = (f"{lesson.name} ({at})" for at in itertools.count(2))
+        names = itertools.chain([lesson.name], again)
+        found[next(name for name in names if name not in found)] = lesson
+    return found
+
+
+def turned(lessons: Lessons, position: LessonPosition, pages: int) -> LessonPosition | None:
+    """The position some pages forward or back; a lesson's last page leads to the next lesson."""
+    ids, lesson = [*lessons], lessons[position.lesson_id]
+    page, number = position.page + pages, ids.index(position.lesson_id)
+    if page == len(lesson.pages):
+        page, number = 0, number + 1
+    if page < 0 or number == len(ids):
+        return None
+    return LessonPosition(ids[number], page)

@@ -1,0 +1,31 @@
+"""The lessons of a window, and the document and view to restore after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from visualizer.features.lessons.lesson import Lessons
+    from visualizer.session.document import Document
+    from visualizer.session.view import View
+
+
+@dataclass(slots=True)
+class LessonState:
+    """The lesson state of a window, read by the panes and by saving.
+
+    Parameters
+    ----------
+    by_id : Lessons
+        The lessons loaded when one of them was opened.
+    before : tuple of (Document, View) or None
+        The user's own document and view, to restore.
+    """
+
+    by_id: Lessons = field(default_factory=dict)
+    before: tuple[Document, View] | None = None
+
+    def __call__(self) -> Lessons:
+        """The lessons by id."""
+        return self.by_id

@@ -1,0 +1,124 @@
+"""The bar of mask brushes over the heatmaps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible, QKeyEvent
+from PySide6.QtWidgets import QPushButton, QSpinBox, QToolButton, QWidget
+
+from visualizer.session.mask_edit_state import MaskBrush
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import ElidedLabel, PlainLabel
+from visualizer.widgets.layouts import row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.scroll_strip import ScrollStrip
+from visualizer.widgets.setting_controls import show_number
+
+if TYPE_CHECKING:
+    from visualizer.features.mask_editor.model import MaskEditPanel
+
+HEIGHT = 32
+BRUSHES = {
+    MaskBrush.ALL: ("All", "Every query reads every key"),
+    MaskBrush.CAUSAL: ("Causal", "A query reads itself and all before"),
+    MaskBrush.WINDOW: ("Window", "A query reads so many tokens: itself and those just before"),
+    MaskBrush.PREFIX: ("Prefix", "Every query reads the first so many; those after, causally"),
+    MaskBrush.PADDING: ("Padding", "The first so many tokens are text, those after padding"),
+}
+NUMBERS = {
+    MaskBrush.WINDOW: "Tokens in the window",
+    MaskBrush.PREFIX: "Tokens in the prefix",
+    MaskBrush.PADDING: "Tokens before the padding",
+}
+
+
+class MaskEditBar(ScrollStrip):
+    """The row of brushes over the heatmaps while the mask is edited."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
+    brushChosen = Signal(str)
+    numberChosen = Signal(str, int)
+    settled = Signal()
+    left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(HEIGHT)
+        self.setAccessibleName("Painting the mask")
+        self.buttons: dict[MaskBrush, QToolButton] = {}
+        self.boxes: dict[MaskBrush, QSpinBox] = {}
+        inner = QWidget()
+        row = row_layout(inner, (12, 0, 12, 0), spacing=4)
+        caption = PlainLabel("Mask")
+        caption.setProperty("role", "quiet")
+        row.addWidget(caption)
+        for brush in MaskBrush:
+            row.addWidget(self._button(brush))
+            if brush in NUMBERS:
+                row.addWidget(self._box(brush))
+                row.addSpacing(4)
+        self.notes = ElidedLabel()
+        row.addWidget(self.notes, 1)
+        self.done = QPushButton("Done")
+        self.done.setToolTip("Paint no more (Esc)")
+        self.done.clicked.connect(self.left)
+        row.addWidget(self.done)
+        self.setWidget(inner)
+        self.hide()
+
+    def _button(self, brush: MaskBrush) -> QToolButton:
+        words, tip = BRUSHES[brush]
+        button = QToolButton()
+        button.setText(words)
+        button.setToolTip(plain_tooltip(tip))
+        button.setAccessibleName(f"{words} mask")
+        button.setAccessibleDescription(tip)
+        button.setCheckable(True)
+        button.setAutoRaise(True)
+        button.setObjectName(brush)
+        button.clicked.connect(self._choose)
+        self.buttons[brush] = button
+        return button
+
+    def _box(self, brush: MaskBrush) -> QSpinBox:
+        box = QSpinBox()
+        install_input_filters(box)
+        box.setAccessibleName(NUMBERS[brush])
+        box.setToolTip(NUMBERS[brush])
+        box.setObjectName(brush)
+        box.setRange(1, 1)
+        box.valueChanged.connect(self._type)
+        box.editingFinished.connect(self.settled)
+        self.boxes[brush] = box
+        return box
+
+    def show_mask_edit(self, panel: MaskEditPanel | None) -> None:
+        """Show the brushes and the current one; hide the bar without a panel."""
+        self.setVisible(panel is not None)
+        if panel is None:
+            return
+        self.notes.tell("  ·  ".join(panel.notes))
+        for brush, button in self.buttons.items():
+            button.setChecked(brush is panel.brush)
+        for brush, box in self.boxes.items():
+            number = panel.state.number(brush)
+            box.blockSignals(True)  # a new limit is no user input
+            box.setMaximum(max(1, panel.tokens, number))
+            box.blockSignals(False)
+            show_number(box, number)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def _choose(self) -> None:
+        button = self.sender()
+        if isinstance(button, QToolButton):
+            button.setChecked(not button.isChecked())  # until the mask confirms the change
+            self.brushChosen.emit(button.objectName())
+
+    def _type(self, number: int) -> None:
+        self.numberChosen.emit(self.sender().objectName(), number)

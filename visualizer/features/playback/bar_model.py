@@ -1,0 +1,111 @@
+"""The playback bar as a value: the place of playback, its step's caption, and possible actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from visualizer.explanations.prediction_check import instruction
+from visualizer.explanations.step_equation import Equation, equation
+from visualizer.features.playback.step_captions import step_caption
+from visualizer.session.screen import PanelId
+from visualizer.session.timeline import Grain, Place, Playhead, Timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.attention.run import Run
+    from visualizer.heatmap.step_highlights import Highlights
+    from visualizer.session.prediction import PredictionQuestion
+    from visualizer.session.resolved_view import Resolved
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSegment:
+    """One stage on the timeline.
+
+    Parameters
+    ----------
+    start : int
+        The index of its first step.
+    """
+
+    title: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackBarState:
+    """The contents of the playback bar.
+
+    Parameters
+    ----------
+    position : int
+        The index of the current step; the number of steps at the end.
+    caption : str
+        The caption of the step (HTML); empty outside playback.
+    question : PredictionQuestion or None
+        The question of the prediction in progress.
+    """
+
+    position: int = 0
+    count: int = 0
+    stops: tuple[TimelineSegment, ...] = ()
+    playhead: Playhead = field(default_factory=Playhead)
+    where: str = ""
+    caption: str = ""
+    equation: Equation | None = None
+    question: PredictionQuestion | None = None
+    is_revealed: bool = False
+    made_of: Hashable = field(default=None, compare=False, repr=False)
+
+
+PLAYBACK: PanelId[PlaybackBarState] = PanelId("Playback")
+
+
+def present_playback(
+    resolved: Resolved, previous: PlaybackBarState, highlights: Highlights
+) -> PlaybackBarState:
+    """Present the state of playback; the previous object where nothing changed."""
+    if previous.made_of == resolved.step_key:
+        return previous
+    guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline
+    stops = tuple(
+        TimelineSegment(stage.title, start)
+        for stage, start in zip(resolved.run.trace.stages, timeline.starts, strict=False)
+    )
+    bar = PlaybackBarState(
+        timeline.position(Place(guess.stage) if guess else place),
+        len(timeline),
+        stops,
+        resolved.view.playhead,
+        made_of=resolved.step_key,
+    )
+    if guess:
+        said = (
+            highlights.verdict.sentence if highlights.verdict else instruction(resolved.run, guess)
+        )
+        is_revealed = guess.is_revealed
+        return replace(bar, caption=said, question=guess.question, is_revealed=is_revealed)
+    return _playing(resolved, place, bar) if place else bar
+
+
+def _playing(resolved: Resolved, place: Place, bar: PlaybackBarState) -> PlaybackBarState:
+    run, leading, head = resolved.run, resolved.leading, resolved.told_head
+    step = resolved.timeline.step(place)
+    return replace(
+        bar,
+        where=_where(run, resolved.timeline, place),
+        caption=step_caption(run, leading, step, head),
+        equation=equation(run, leading, step, head),
+    )
+
+
+def _where(run: Run, timeline: Timeline, place: Place) -> str:
+    title = run.trace.stage(place.stage).title
+    rows, columns = next(size[1:] for size in timeline.sizes if size[0] == place.stage)
+    if timeline.grain is Grain.STAGE:
+        return f"{title}, whole"
+    row = f"{title}, row {place.row + 1:,} of {rows:,}"
+    column = f", column {place.column + 1:,} of {columns:,}"
+    return row + column * (timeline.grain is Grain.CELL)

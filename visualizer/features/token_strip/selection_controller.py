@@ -1,0 +1,74 @@
+"""Controls which tokens of the strip are selected, their role, and the search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.features.token_strip.model import TOKENS
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.cursor import cell_of
+from visualizer.session.token_selection import TokenRole, with_match, with_search
+
+if TYPE_CHECKING:
+    from visualizer.session.token_selection import TokenSelection
+    from visualizer.session.workspace import Workspace
+
+
+class TokenSelectionController(QObject):
+    """Selects tokens of a workspace; each public method is one user intent."""
+
+    wanted = Signal(object)
+    """Carries a cell of the token that the search went to, to scroll into view in the heatmaps."""
+
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+
+    @property
+    def _selection(self) -> TokenSelection:
+        return self._workspace.wanted.tokens
+
+    def choose(self, tokens: frozenset[int]) -> None:
+        """Select tokens; with an empty set, the cursor's tokens are shown."""
+        self._change(chosen=tokens, match=None)
+
+    def let_go(self) -> None:
+        """Clear the selection."""
+        self.choose(frozenset())
+
+    def set_role(self, role: TokenRole) -> None:
+        self._change(role=TokenRole(role))
+
+    def turn(self) -> None:
+        """Switch between query and key."""
+        self.set_role(self._selection.role.other)
+
+    def seek(self, sought: str) -> None:
+        """Search: select all tokens that contain a text."""
+        labels = self._workspace.screen.panel(TOKENS).labels
+        self._workspace.look(tokens=with_search(self._selection, labels, sought))
+
+    def go(self, steps: int) -> None:
+        """Go to the next or the previous match, and scroll it into view."""
+        labels = self._workspace.screen.panel(TOKENS).labels
+        selection = with_match(self._selection, labels, steps)
+        if selection.match is None:
+            return
+        (token,) = selection.chosen
+        query, key = (token, None) if selection.role is TokenRole.QUERY else (None, token)
+        zoom, run = self._workspace.wanted.zoom, self._workspace.run
+        if zoom and run:
+            zoom = zoom.including(run.trace.sides, query, key)
+        self._workspace.look(tokens=selection, zoom=zoom)
+        for panel in self._workspace.screen.panel(BOARD_CONTENTS).board.heatmaps:
+            if panel.columns.name == "key":
+                row, column = panel.rows.seen[0], panel.columns.seen[0]
+                place = (token, column) if key is None else (row, token)
+                self.wanted.emit(cell_of(panel, *place))
+                return
+
+    def _change(self, **changes: Any) -> None:
+        self._workspace.look(tokens=replace(self._selection, **changes))

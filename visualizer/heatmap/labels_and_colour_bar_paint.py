@@ -1,0 +1,257 @@
+"""Paints what surrounds a panel's cells: labels, head, colour bar, notes and titles."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
+
+from visualizer.heatmap import colour_table, pixel_or_vector_cell_paint
+from visualizer.heatmap.panel_margins import (
+    LONGEST_LABEL,
+    is_upright,
+    limit_texts,
+    limit_texts_width,
+    widest_label,
+)
+from visualizer.widgets.theme import font, head_colour, metrics, system_font, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.model import Axis, Heatmap
+    from visualizer.widgets.theme import Theme
+
+CENTRE = Qt.AlignmentFlag.AlignCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+
+
+def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Write the labels of rows and columns."""
+    painter.setFont(font(12))
+    painter.setPen(QColor(theme.ink))
+    heatmap = slot.heatmap
+    if slot.has_row_labels:
+        for at, text in shown_labels(heatmap.rows, slot.cell_height):
+            painter.drawText(row_label_box(slot, at), RIGHT, shortened(text))
+    if not slot.has_column_labels:
+        return
+    upright = are_upright(slot)
+    for at, text in shown_columns(slot):
+        paint_column_label(painter, slot, at, text, upright)
+
+
+def are_upright(slot: PanelSlot) -> bool:
+    """Whether the labels of a panel's columns are upright."""
+    return slot.heatmap.columns.is_token and is_upright(slot.heatmap, slot.cell_width)
+
+
+def shown_columns(slot: PanelSlot) -> list[tuple[int, str]]:
+    """Choose the column labels that fit; upright ones are chosen as those of rows."""
+    axis, cell = slot.heatmap.columns, slot.cell_width
+    if are_upright(slot):
+        return shown_labels(axis, cell)
+    return shown_labels(axis, cell, upright=False, needed=max(cell, _widest(axis)))
+
+
+def _widest(axis: Axis) -> float:
+    if axis.is_token:
+        return widest_label(axis.labels) + 3
+    return metrics(12).horizontalAdvance(axis.labels[-1]) + 8
+
+
+def paint_column_label(
+    painter: QPainter, slot: PanelSlot, at: int, text: str, upright: bool
+) -> None:
+    """Draw a label over a column, upright where labels do not fit side by side."""
+    left = slot.cells.left() + slot.heatmap.columns.cell(at) * slot.cell_width
+    centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
+    line = metrics(12).height()
+    painter.save()
+    painter.translate(centre)
+    if upright:
+        painter.rotate(-90)
+        painter.drawText(QRectF(0, -line / 2, 400, line), LEFT, shortened(text))
+    else:
+        painter.drawText(QRectF(-200, -line, 400, line), CENTRE, shortened(text))
+    painter.restore()
+
+
+def row_label_box(slot: PanelSlot, at: int) -> QRectF:
+    """Return the rectangle of a row's label, left of the cells."""
+    line = metrics(12).height()
+    height = max(line, slot.cell_height)
+    middle = slot.cells.top() + (slot.heatmap.rows.cell(at) + 0.5) * slot.cell_height
+    return QRectF(slot.cells.left() - slot.gutter, middle - height / 2, slot.gutter - 8, height)
+
+
+def shown_labels(
+    axis: Axis, cell: float, upright: bool = True, needed: float = 0
+) -> list[tuple[int, str]]:
+    """Choose the labels that fit: all, or evenly spaced ones."""
+    line = metrics(12).height() if upright else needed
+    step = axis.block * max(1, math.ceil(line / cell - 0.25))
+    is_named = axis.is_token or step == 1
+    step = step if is_named else next(round_ for round_ in _round_numbers() if round_ >= step)
+    first = 0 if is_named else step - 1
+    first += math.ceil((axis.seen.start - first) / step) * step  # the same ones while it moves
+    return [(at, axis.labels[at]) for at in range(first, axis.seen.stop, step)]
+
+
+def _round_numbers() -> Iterator[int]:
+    for power in itertools.count():
+        yield from (10**power, 2 * 10**power, 5 * 10**power)
+
+
+def shortened(text: str) -> str:
+    """Cut a long label, with an ellipsis."""
+    return _shortened(text, system_font())
+
+
+@lru_cache(maxsize=2048)
+def _shortened(text: str, system: str) -> str:
+    longest = LONGEST_LABEL * text_scale()
+    return metrics(12).elidedText(text, Qt.TextElideMode.ElideRight, longest)
+
+
+def has_head(slot: PanelSlot) -> bool:
+    """Whether it is written whose panel it is: it is the first of its row and has a label."""
+    return slot.has_row_labels and bool(slot.heatmap.label)
+
+
+def head_box(slot: PanelSlot) -> QRectF:
+    """Return the rectangle of the line that says whose panel it is."""
+    scale = text_scale()
+    box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 24 * scale, 160, 20 * scale)
+    if slot.heatmap.layer is not None:
+        box.moveTop(slot.whole.top() - 2 * scale)  # on the line of its notes
+    return box
+
+
+def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Write whose panel it is, where it is the first of its row and its title does not say it."""
+    head = slot.heatmap.head
+    if not has_head(slot):
+        return
+    box = head_box(slot)
+    painter.setFont(font(12, QFont.Weight.DemiBold))
+    if head is not None and slot.heatmap.layer is None:
+        box.setLeft(_paint_dot(painter, box, head, theme))
+    painter.setPen(QColor(theme.ink))
+    painter.drawText(box, LEFT, slot.heatmap.label)
+
+
+def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
+    """Draw the dot of a head's colour at the start of a line; return the rest of the line."""
+    dot = 8 * text_scale()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(head_colour(head, theme)))
+    painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    return box.left() + dot + 5
+
+
+def _bar_box(slot: PanelSlot) -> QRectF:
+    """Return the rectangle of a panel's colour bar, under its cells."""
+    scale = text_scale()
+    width = max(96 * scale, limit_texts_width(slot.heatmap), min(slot.cells.width(), 200 * scale))
+    return QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
+
+
+def paint_bar(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Draw the colour bar with its numbers and unit; layers share one."""
+    heatmap, scale, bar = slot.heatmap, text_scale(), _bar_box(slot)
+    if heatmap.layer is not None:
+        return
+    _paint_ramp(painter, bar, heatmap, theme)
+    painter.setFont(font(12))
+    painter.setPen(QColor(theme.quiet))
+    line = QRectF(bar.left(), bar.bottom() + 1, bar.width(), 16 * scale)
+    low, middle, high = limit_texts(heatmap)
+    painter.drawText(line, LEFT, low)
+    painter.drawText(line, RIGHT, high)
+    measures = metrics(12)
+    between = measures.horizontalAdvance(low), -measures.horizontalAdvance(high)
+    painter.drawText(line.adjusted(between[0], 0, between[1], 0), CENTRE, middle)
+    if heatmap.colour.is_signed:  # the mark of 0
+        zero = QPointF(bar.center().x(), bar.bottom())
+        painter.drawLine(zero, zero + QPointF(0, 3 * scale))
+
+
+def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) -> None:
+    ramp = np.arange(colour_table.LARGEST + 1, dtype=np.uint8)[None]
+    pixel_or_vector_cell_paint.paint_colours(painter, bar, ramp, heatmap.colour.map, theme)
+
+
+def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Draw a panel's notes under its bar; a layer's stand above it, elided if needed."""
+    heatmap, line = slot.heatmap, 16 * text_scale()
+    if not heatmap.notes:
+        return
+    is_marked = heatmap.is_marked
+    weight = QFont.Weight.DemiBold if is_marked else QFont.Weight.Normal
+    painter.setFont(font(12, weight))
+    painter.setPen(QColor(theme.ink if is_marked else theme.quiet))
+    bar, width = _bar_box(slot), 400.0
+    top = bar.bottom() + 1 + line
+    if heatmap.layer is not None:
+        top, width = slot.whole.top(), slot.whole.right() - bar.left()
+    for position, note in enumerate(heatmap.notes):
+        box = QRectF(bar.left(), top + line * position, width, line)
+        painter.drawText(box, LEFT, _elided(note, weight, width, system_font()))
+
+
+@lru_cache(maxsize=256)
+def _elided(note: str, weight: QFont.Weight, width: float, system: str) -> str:
+    measures = QFontMetricsF(font(12, weight))
+    return measures.elidedText(note, Qt.TextElideMode.ElideRight, width)
+
+
+def paint_titles(
+    painter: QPainter, slots_titles: tuple[tuple[Heatmap, float], ...], theme: Theme
+) -> None:
+    """Draw the stages' names over their columns."""
+    scale = text_scale()
+    for heatmap, left in slots_titles:
+        painter.setFont(font(14, QFont.Weight.DemiBold))
+        width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
+        line = QRectF(left, 0, width + 4, 20 * scale)
+        if heatmap.layer is not None and heatmap.head is not None:
+            line.moveLeft(_paint_dot(painter, line, heatmap.head, theme))
+        painter.setPen(QColor(theme.ink))
+        painter.drawText(line, LEFT, heatmap.title)
+        painter.setFont(font(12))
+        painter.setPen(QColor(theme.quiet))
+        axes = f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"
+        line = QRectF(left, 17 * scale, 300, 16 * scale)
+        if heatmap.layer is None:
+            painter.drawText(line, LEFT, axes)
+        elif heatmap is slots_titles[0][0]:
+            _paint_shared(painter, line, axes, heatmap, theme)
+
+
+def _paint_shared(
+    painter: QPainter, line: QRectF, axes: str, heatmap: Heatmap, theme: Theme
+) -> None:
+    """Draw what all layers and heads share: the names of axes, and the colour bar."""
+    measures, scale, (low, unit, high) = metrics(12), text_scale(), limit_texts(heatmap)
+    bar = QRectF(0, line.center().y() - 3 * scale, 72 * scale, 6 * scale)
+    for text, after in ((axes, 20 * scale), (low, 5.0), ("", 5.0), (high, 8 * scale), (unit, 0.0)):
+        painter.drawText(line, LEFT, text)
+        if not text:
+            bar.moveLeft(line.left())
+            _paint_ramp(painter, bar, heatmap, theme)
+        wide = measures.horizontalAdvance(text) if text else bar.width()
+        line.translate(wide + after, 0)
+
+
+def _axis_words(name: str) -> str:
+    return {"d_head": "column", "d_in": "column", "d_out": "column"}.get(name, name)

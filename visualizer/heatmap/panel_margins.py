@@ -1,0 +1,126 @@
+"""The space that the parts around a panel's cells need: labels, row sums, colour bar and notes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from visualizer.heatmap.colour_table import LOG_SPAN
+from visualizer.number_format import format_number
+from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.widgets.theme import metrics, system_font, text_scale
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.model import Heatmap
+    from visualizer.heatmap.panel_colour_scale import ColourScale
+
+NARROWEST = 100
+LONGEST_LABEL = 88
+SMALLEST_NUMBERS = 9
+
+
+def foot_height(heatmap: Heatmap) -> float:
+    """Give the height of the bar, its numbers and the notes under a panel; a layer's has none."""
+    return (29 + 16 * len(heatmap.notes) if heatmap.layer is None else 4) * text_scale()
+
+
+def notes_height(heatmap: Heatmap) -> float:
+    """Give the height of the notes and the layer's name above a layer's panel."""
+    return 16 * max(1, len(heatmap.notes)) * text_scale()
+
+
+def readable_cell() -> float:
+    """Give the width of the smallest cell in which numbers with a sign can be read."""
+    return metrics(12).horizontalAdvance("−0.0000") * SMALLEST_NUMBERS / 12 + 1
+
+
+def narrowest(heatmap: Heatmap) -> float:
+    """Give the width that the bar's numbers and the notes under a panel need.
+
+    A layer's panel has no bar of its own, and its notes are elided: only its title counts.
+    """
+    if heatmap.layer is not None:
+        return _measured(heatmap.title, system_font()) * 1.3 + 20 * text_scale()
+    return _narrowest(heatmap.colour, heatmap.unit, heatmap.notes, system_font())
+
+
+@lru_cache(maxsize=128)
+def _narrowest(colour: ColourScale, unit: str, notes: tuple[str, ...], system: str) -> float:
+    lines = max(map(_line_width, notes), default=0.0)
+    return max(NARROWEST * text_scale(), _ends_width(colour, unit, system), lines)
+
+
+def limit_texts_width(heatmap: Heatmap) -> float:
+    """Give the width of the numbers under a colour bar."""
+    return _ends_width(heatmap.colour, heatmap.unit, system_font())
+
+
+@lru_cache(maxsize=64)
+def _ends_width(colour: ColourScale, unit: str, system: str) -> float:
+    return sum(map(_line_width, _written_ends(colour, unit)))
+
+
+def _line_width(text: str) -> float:
+    return _measured(text, system_font()) + 8
+
+
+@lru_cache(maxsize=512)
+def _measured(text: str, system: str) -> float:
+    return metrics(12).horizontalAdvance(text)
+
+
+def limit_texts(heatmap: Heatmap) -> tuple[str, str, str]:
+    """Format the texts under a colour bar: at its low end, middle and high end."""
+    return _written_ends(heatmap.colour, heatmap.unit)
+
+
+def _written_ends(colour: ColourScale, unit: str) -> tuple[str, str, str]:
+    low, high = _ends(colour)
+    return low, unit + ("" if colour.curve is ColourCurve.LINEAR else f", {colour.curve}"), high
+
+
+def _ends(colour: ColourScale) -> tuple[str, str]:
+    whose = "row’s " if colour.limits is ColourLimits.ROW else ""
+    if colour.curve is ColourCurve.RANK:
+        return (f"−{whose}largest" if colour.is_signed else "smallest"), f"{whose}largest"
+    high = f"{whose}largest" if whose else format_number(colour.high, 2)
+    if colour.is_signed:
+        return f"−{high}", high
+    if colour.curve is ColourCurve.LOG:
+        return (f"≤1/{1 / LOG_SPAN:,.0f}" if whose else f"≤{_lowest(colour)}"), high
+    return ("0" if colour.low == 0 else format_number(colour.low, 2)), high
+
+
+def _lowest(colour: ColourScale) -> str:
+    return format_number(max(colour.low, colour.high * LOG_SPAN))
+
+
+def sums_width(heatmap: Heatmap) -> float:
+    """Give the width of the row sums beside a panel."""
+    return 0 if heatmap.sums is None else 60 * text_scale()
+
+
+def is_upright(heatmap: Heatmap, cell: float) -> bool:
+    """Whether a panel's column labels are upright, as they do not fit side by side.
+
+    Single characters never are, as that saves no room.
+    """
+    return widest_label(heatmap.columns.labels) > max(cell - 4, metrics(12).height())
+
+
+def column_label_height(heatmap: Heatmap, cell: float) -> float:
+    """Give the height that a panel's column labels need."""
+    line = metrics(12).height()
+    if not heatmap.columns.is_token or not is_upright(heatmap, cell):
+        return line
+    return max(line, min(widest_label(heatmap.columns.labels), LONGEST_LABEL * text_scale()))
+
+
+def widest_label(labels: tuple[str, ...]) -> float:
+    """Give the width of the widest of the first labels; the others are elided if needed."""
+    return _widest(labels, system_font())
+
+
+@lru_cache(maxsize=32)
+def _widest(labels: tuple[str, ...], system: str) -> float:
+    return max((metrics(12).horizontalAdvance(label) for label in labels[:200]), default=0)

@@ -1,0 +1,249 @@
+"""Drawing one panel: cells, numbers, hatching, labels and the colour bar.
+
+The window and every exported picture are drawn by these functions.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QPainter,
+    QPen,
+    QPolygonF,
+)
+
+from visualizer.heatmap import colour_table, pixel_or_vector_cell_paint
+from visualizer.heatmap.labels_and_colour_bar_paint import (
+    CENTRE,
+    LEFT,
+    paint_bar,
+    paint_head,
+    paint_labels,
+    paint_notes,
+)
+from visualizer.heatmap.panel_colour_scale import outside_limits
+from visualizer.heatmap.panel_margins import SMALLEST_NUMBERS, sums_width
+from visualizer.number_format import format_number
+from visualizer.session.cell_address import ComparedSide
+from visualizer.widgets.theme import font, metrics, text_scale
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.widgets.theme import Theme
+
+LARGEST_NUMBERS = 18
+SMALLEST_MARK = 3
+LARGE = 20
+COARSE = 0.05
+"""Differences up to this are not written with fewer decimals: they would all be 0."""
+
+
+def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Draw a panel and all that belongs to it, at its place."""
+    paint_frame(painter, slot, theme)
+    paint_head(painter, slot, theme)
+    paint_own(painter, slot, theme)
+
+
+def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Draw what stands around the cells, whatever numbers are in them and whosever they are."""
+    paint_labels(painter, slot, theme)
+    paint_bar(painter, slot, theme)
+
+
+def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Draw the cells with what is said of their numbers."""
+    indices = colour_table.colour_indices(slot.heatmap)
+    _paint_cells(painter, slot, indices, theme)
+    _paint_marks(painter, slot, theme)
+    _paint_beyond(painter, slot, indices, theme)
+    _paint_numbers(painter, slot, indices, theme)
+    _paint_sums(painter, slot, theme)
+    paint_notes(painter, slot, theme)
+
+
+def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
+    pixel_or_vector_cell_paint.paint_colours(
+        painter, slot.cells, indices, slot.heatmap.colour.map, theme
+    )
+    if min(slot.cell_width, slot.cell_height) >= 20:
+        painter.setPen(QPen(QColor(theme.paper), 1))
+        rows, columns = slot.heatmap.values.shape
+        cells = slot.cells
+        across = [cells.top() + row * slot.cell_height for row in range(1, rows)]
+        down = [cells.left() + column * slot.cell_width for column in range(1, columns)]
+        painter.drawLines([QLineF(cells.left(), y, cells.right(), y) for y in across])
+        painter.drawLines([QLineF(x, cells.top(), x, cells.bottom()) for x in down])
+    pixel_or_vector_cell_paint.paint_outline(painter, slot.cells, theme.hairline)
+    if slot.heatmap.is_marked:  # two lines in ink, outside of the cells
+        for away in (0, 1):
+            around = slot.cells.adjusted(-away, -away, away, away)
+            pixel_or_vector_cell_paint.paint_outline(painter, around, theme.ink)
+
+
+def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    heatmap = slot.heatmap
+    if heatmap.forbidden is not None:
+        paint_hatch(painter, slot, heatmap.forbidden, theme)
+    if heatmap.uneven is not None:
+        _paint_uneven(painter, slot, heatmap.uneven, theme)
+    if heatmap.dropped is not None and slot.cell_width >= 6:
+        painter.setPen(QPen(QColor(theme.border), 1.25 if slot.cell_width >= 20 else 1))
+        inset = slot.cell_width * 0.22
+        lines = []
+        for row, column in np.argwhere(heatmap.dropped):
+            left = slot.cells.left() + column * slot.cell_width + inset
+            top = slot.cells.top() + row * slot.cell_height + inset
+            right, bottom = left + slot.cell_width - 2 * inset, top + slot.cell_height - 2 * inset
+            lines += [QLineF(left, top, right, bottom), QLineF(left, bottom, right, top)]
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        painter.drawLines(lines)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+
+def paint_hatch(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Theme) -> None:
+    """Hatch cells of a panel."""
+    pixel_or_vector_cell_paint.hatch(painter, areas(slot, cells), slot.cells.topLeft(), theme.hatch)
+
+
+def areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
+    """Give the places of cells of a panel, those side by side as one."""
+    place = slot.cells.left(), slot.cells.top(), slot.cell_width, slot.cell_height
+    return [*_areas(_SameArray(cells), *place)]
+
+
+class _SameArray:
+    """An array as a key: panels share those of their cells, and nobody writes in them."""
+
+    def __init__(self, cells: np.ndarray) -> None:
+        self.cells = cells
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameArray) and other.cells is self.cells
+
+    def __hash__(self) -> int:
+        return id(self.cells)
+
+
+@lru_cache(maxsize=64)
+def _areas(
+    cells: _SameArray, left: float, top: float, width: float, height: float
+) -> tuple[QRectF, ...]:
+    """Give the places of cells, as panels hatch the same ones again and again."""
+    rows, starts, ends = _runs(cells)
+    lefts, tops = left + starts * width, top + rows * height
+    sizes = ((ends - starts) * width).tolist()
+    return tuple(map(QRectF, lefts.tolist(), tops.tolist(), sizes, [height] * len(sizes)))
+
+
+@lru_cache(maxsize=16)
+def _runs(cells: _SameArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return pixel_or_vector_cell_paint.edges(cells.cells)
+
+
+def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme: Theme) -> None:
+    """Hatch what only one side forbids: along the foot, where there is a number to be read."""
+    share = 0.25 if slot.cell_height >= LARGE else 1
+    feet = [area.adjusted(0, (1 - share) * area.height(), 0, 0) for area in areas(slot, uneven)]
+    pixel_or_vector_cell_paint.hatch(painter, feet, slot.cells.topLeft(), theme.border)
+
+
+def _paint_beyond(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
+    """Mark what is out of range by a triangle in a corner, up or down."""
+    heatmap = slot.heatmap
+    found = outside_limits(heatmap.values, heatmap.marks, heatmap.colour)
+    size = min(slot.cell_width, slot.cell_height, 36) / 4
+    if found is None or size < SMALLEST_MARK:
+        return
+    light = colour_table.light_entries(slot.heatmap.colour.map, theme)
+    painter.setPen(Qt.PenStyle.NoPen)
+    for cells, way in zip(found, (-1, 1), strict=True):
+        for row, column in np.argwhere(cells).tolist():
+            right = slot.cells.left() + (column + 1) * slot.cell_width - 2
+            middle = slot.cells.top() + row * slot.cell_height + 2 + size / 2
+            painter.setBrush(QColor("#000000" if light[indices[row, column]] else "#FFFFFF"))
+            base, tip = middle + way * size / 2, middle - way * size / 2
+            corners = ((right - size, base), (right, base), (right - size / 2, tip))
+            painter.drawPolygon(QPolygonF([QPointF(*corner) for corner in corners]))
+
+
+def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
+    heatmap = slot.heatmap
+    if heatmap.is_pooled or slot.cell_width < 24:
+        return
+    texts = [[format_number(value) for value in row] for row in heatmap.values.tolist()]
+    room = slot.cell_width - 1
+    numbers_font = _fitting_font(texts, True, room) or _fitting_font(texts, False, room)
+    if (
+        numbers_font is None
+        and heatmap.part is ComparedSide.CHANGE
+        and heatmap.colour.high >= COARSE
+    ):
+        texts = [[format_number(value, 2) if abs(value) >= 0.005 else "0" for value in row]
+                 for row in heatmap.values.tolist()]  # fmt: skip
+        numbers_font = _fitting_font(texts, True, room, decimals=2)
+    if numbers_font is None:
+        return
+    painter.setFont(numbers_font)
+    light = colour_table.light_entries(heatmap.colour.map, theme)
+    inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
+    highlights: list[bool] = light.tolist()
+    present: object = ""
+    for row, (written, entries) in enumerate(zip(texts, indices.tolist(), strict=True)):
+        for column, (text, index) in enumerate(zip(written, entries, strict=True)):
+            ink = None if index >= colour_table.DROPPED else highlights[index]
+            if ink is not present:
+                painter.setPen(inks[ink])
+                present = ink
+            if index < colour_table.DROPPED or text == "−∞":  # else the mark says it
+                cell = QRectF(
+                    slot.cells.left() + column * slot.cell_width,
+                    slot.cells.top() + row * slot.cell_height,
+                    slot.cell_width,
+                    slot.cell_height,
+                )
+                painter.drawText(cell, CENTRE, text)
+
+
+def _fitting_font(
+    texts: list[list[str]], is_signed: bool, width: float, decimals: int = 4
+) -> QFont | None:
+    """Choose the size at which every number fits its cell; None where none is readable.
+
+    Room is left for a sign where there is room, so that panels look alike. In a large window they
+    are larger than all else: they are read from afar.
+    """
+    usually = "−" * is_signed + f"{0:.{decimals}f}"
+    longest = max((usually, *(text for row in texts for text in row)), key=len)
+    usual, needed = font(12), metrics(12).horizontalAdvance(longest)
+    size = min(LARGEST_NUMBERS * text_scale(), usual.pixelSize() * width / needed)
+    if size < SMALLEST_NUMBERS:
+        return None
+    usual.setPixelSize(int(size))
+    return usual
+
+
+def _paint_sums(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    sums = slot.heatmap.sums
+    if sums is None:
+        return
+    painter.setFont(font(12))
+    painter.setPen(QColor(theme.quiet))
+    line = QFontMetricsF(painter.font()).height()
+    left, width = slot.cells.right() + 6, sums_width(slot.heatmap)
+    painter.drawText(QRectF(left, slot.cells.top() - line - 2, width, line), LEFT, "row sum")
+    step = max(1, math.ceil(line / slot.cell_height))
+    for row in range(0, len(sums), step):
+        top = slot.cells.top() + row * slot.cell_height
+        height = max(slot.cell_height, line)
+        painter.drawText(
+            QRectF(left, top, width, height), LEFT, f"Σ {format_number(float(sums[row]), 2)}"
+        )

@@ -1,0 +1,96 @@
+"""What a language model computes for the probe's text at a step of its training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from visualizer.language.wire_format import Message
+
+CLEARLY = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeResult:
+    """The attention of all layers and heads to a text, and its next-token logits.
+
+    Parameters
+    ----------
+    step : int
+        The number of training steps done.
+    tokens : tuple of str
+        The tokens of the text that were read.
+    logits : numpy.ndarray
+        [token, vocabulary]: next-token logits after each token.
+    weights : numpy.ndarray or None
+        [layer, head, query, key]; None for a model without attention.
+    attending : numpy.ndarray or None
+        [layer, head]: the mean weight on the right key, where that is known.
+    cut : int
+        How many tokens before these were left out, as the context is full.
+    """
+
+    step: int
+    tokens: tuple[str, ...]
+    logits: np.ndarray
+    weights: np.ndarray | None = None
+    attending: np.ndarray | None = None
+    cut: int = 0
+
+    @classmethod
+    def of(cls, message: Message) -> ProbeResult:
+        """Read the answer of a training process to "read"."""
+        values, arrays = message.values, message.arrays
+        return cls(
+            int(values["step"]),
+            tuple(values["tokens"]),
+            arrays["logits"],
+            arrays.get("weights"),
+            arrays.get("attending"),
+            int(values.get("cut", 0)),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """The size of its arrays in bytes."""
+        arrays = (self.logits, self.weights, self.attending)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    @property
+    def layers(self) -> int:
+        """The number of layers with weights."""
+        return 0 if self.weights is None else self.weights.shape[0]
+
+    @property
+    def heads(self) -> int:
+        """The number of heads a layer."""
+        return 0 if self.weights is None else self.weights.shape[1]
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether the right keys are known."""
+        return self.attending is not None and bool(np.isfinite(self.attending).any())
+
+    @cached_property
+    def best(self) -> tuple[int, int] | None:
+        """The layer and head with the highest score, if it is clearly above chance.
+
+        None where scores are unknown, or none is high enough. By chance, a query attends evenly to
+        all tokens up to its own: the mean of 1/1, 1/2, … 1/n of n tokens. Clearly above is at least
+        `CLEARLY` of the way from there to 1; without this margin, noise would be marked.
+        """
+        if self.attending is None or not self.is_scored:
+            return None
+        layer, head = np.unravel_index(np.nanargmax(self.attending), self.attending.shape)
+        chance = float(np.mean(1 / np.arange(1, len(self.tokens) + 1)))
+        is_clear = self.attending[layer, head] >= chance + CLEARLY * (1 - chance)
+        return (int(layer), int(head)) if is_clear else None
+
+    def score(self, layer: int, head: int) -> float | None:
+        """Return the mean weight of a head on the right key; None where it is unknown."""
+        score = np.nan if self.attending is None else float(self.attending[layer, head])
+        return None if np.isnan(score) else score

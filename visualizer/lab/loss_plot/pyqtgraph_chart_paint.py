@@ -1,0 +1,302 @@
+"""Draws the loss chart with pyqtgraph; no other module imports that library."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
+from PySide6.QtGui import QColor, QPainterPath, QPen
+from PySide6.QtWidgets import QGraphicsPathItem, QGraphicsSimpleTextItem
+
+from visualizer.lab.loss_plot.label_layout import AROUND, breaks_of, references_of
+from visualizer.lab.loss_plot.model import LossLineRole, LossPlot
+from visualizer.lab.loss_plot.present_plot import nearest, read_at
+from visualizer.lab.loss_plot.readout_html import AWAY, readout_html
+from visualizer.lab.loss_plot.smoothing import distinct, thinned
+from visualizer.widgets.theme import LIGHT, font, head_colour, metrics, mixed, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from visualizer.lab.loss_plot.model import LossLine
+    from visualizer.widgets.theme import Theme
+
+EDGE, TICK, DOT = 12, 4, 2.6
+"""Pixels: the margin, the length of an axis tick, the radius of a point."""
+WIDTHS = {LossLineRole.EACH: 1.0, LossLineRole.TRAINING: 1.8, LossLineRole.VALIDATION: 1.8}
+"""Stroke widths of lines."""
+DOTS_APART = 14.0
+"""Least distance in pixels between the dots of a validation line."""
+COLUMN = 2.0
+"""Device pixels a column, of which a line keeps its first, least, largest and last point."""
+BEYOND = 1.0
+"""How far lines continue outside, in heights of the plot: Qt's coordinates are limited."""
+BELOW, ABOVE = -1000.0, 10.0
+"""Z values of the axes and of labels over the lines."""
+FILLING = 20.0
+"""A line this many times longer than the plot is wide fills an area: it needs no width."""
+
+
+class LossChart:
+    """Draws plots into a part of a widget; it takes no mouse or key events."""
+
+    def __init__(self) -> None:
+        self.view = pg.GraphicsView()
+        self.view.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.box = pg.ViewBox(enableMouse=False, enableMenu=False)
+        self.x, self.y = (pg.AxisItem(side, linkView=self.box) for side in ("bottom", "left"))
+        self.x.setStyle(tickLength=TICK, tickTextOffset=0, hideOverlappingLabels=200)
+        self.y.setStyle(tickLength=0, tickTextOffset=TICK, tickAlpha=255)
+        self.y.setPen(QPen(Qt.PenStyle.NoPen))
+        self.y.setGrid(255)
+        for axis in (self.x, self.y):
+            axis.setZValue(BELOW)
+        for item in (self.box, self.x, self.y):
+            self.view.addItem(item)
+        self.lines: list[Any] = []
+        """The item drawn for each line, in the order of the plot's lines."""
+        self._plot, self._theme = LossPlot(), LIGHT
+        self._drawn: list[Any] = []
+        self._pointed: list[Any] = []
+        self.told: Any = None
+        """The readout beside the hovered step."""
+
+    # ------------------------------------------------------------------ geometry
+
+    @property
+    def inner(self) -> QRectF:
+        """The area between the axes, in pixels."""
+        corners = (self.box.mapViewToScene(QPointF(*share)) for share in ((0, 1), (1, 0)))
+        return QRectF(*corners)
+
+    def place_of(self, step: float) -> QPointF:
+        """Return the point of a step, at half the height."""
+        share = float(self._plot.x.share(step))
+        place: QPointF = self.box.mapViewToScene(QPointF(share, 0.5))
+        return place
+
+    def step_at(self, x: float) -> float:
+        """Return the step at a position, within the axis."""
+        share = self.box.mapSceneToView(QPointF(x, 0)).x()
+        return float(self._plot.x.value(min(max(share, 0.0), 1.0)))
+
+    # ------------------------------------------------------------------ drawing
+
+    def draw(self, plot: LossPlot, theme: Theme) -> None:
+        self.point(None)
+        for item in self._drawn:
+            self.view.scene().removeItem(item)
+        self._plot, self._theme, self._drawn = plot, theme, []
+        self.view.setBackground(theme.paper)
+        self._draw_axes()
+        inner = self.inner
+        self.lines = [self._draw_line(line, inner.width()) for line in plot.lines]
+        self._draw_stops(inner)
+        self._draw_words(inner)
+        if plot.shown_step is not None:
+            self._draw_shown_step(plot.shown_step, inner)
+
+    def _put(self, item: Any) -> Any:
+        """Add an item to the lines, until the next plot."""
+        self.box.addItem(item, ignoreBounds=True)
+        self._drawn.append(item)
+        return item
+
+    def _draw_axes(self) -> None:
+        plot, theme, (line, wide) = self._plot, self._theme, _measures()
+        left = max((wide(tick.label) for tick in plot.y.ticks), default=0) + TICK + EDGE
+        right = max((wide(tick.label) for tick in plot.x.ticks[-1:]), default=0) / 2 + EDGE
+        whole = QRectF(self.view.rect())
+        place = whole.adjusted(left, EDGE / 2, -right, -line - TICK - EDGE / 2)
+        place.setSize(place.size().expandedTo(QSizeF(1, 1)))
+        self.box.setGeometry(place)
+        ranges = (_widened(place.width()), _widened(place.height()))
+        self.box.setRange(xRange=ranges[0], yRange=ranges[1], padding=0)
+        self.x.setHeight(TICK + line)
+        self.y.setWidth(place.left())
+        self.x.setGeometry(QRectF(place.left(), place.bottom(), place.width(), TICK + line))
+        self.y.setGeometry(QRectF(0, place.top(), place.left(), place.height()))
+        for axis in (self.x, self.y):
+            axis.setTextPen(theme.quiet)
+            axis.setTickFont(font(12))
+        self.x.setPen(theme.quiet)
+        self.y.setTickPen(theme.hairline)
+        self.x.setTicks([[(float(plot.x.share(each.value)), each.label) for each in plot.x.ticks]])
+        self.y.setTicks([list(_apart(plot, 0.9 * line / place.height()))])
+
+    def _draw_stops(self, inner: QRectF) -> None:
+        """Mark the kept steps on the axis; close ones as one."""
+        width, height = max(1.0, inner.width()), max(1.0, inner.height())
+        shares = distinct(np.round(self._plot.x.share(self._plot.stops) * width)) / width
+        self._put(pg.VTickGroup(shares, [0, TICK / height], _pen(self._theme.accent)))
+
+    def _draw_line(self, line: LossLine, width: float) -> Any:
+        """Draw a line, its gaps left open and its single points as dots."""
+        xs, ys = _points(line, self._plot, width * self.view.devicePixelRatioF())
+        colour = head_colour(line.colour, self._theme)
+        if line.role is LossLineRole.EACH:  # opaque, so that crossings are not darker
+            colour = mixed(colour, self._theme.paper)
+        there = np.isfinite(ys)
+        length = np.nansum(np.abs(np.diff(ys))) * self.inner.height()
+        pen = _pen(colour, 1 if length > FILLING * width else WIDTHS[line.role])
+        curve = pg.PlotCurveItem(xs, ys, pen=pen, antialias=True, connect="finite")
+        curve.setSegmentedLineMode("on")
+        if there.any():
+            self._put(curve)
+        beside = np.append(False, there[:-1]) | np.append(there[1:], False)
+        self._dots(xs, ys, there & ~beside, DOT, colour)
+        if line.role is LossLineRole.VALIDATION:
+            apart = _far_apart(xs * width, there)
+            self._dots(xs, ys, apart, 2 * DOT, colour)
+        return curve
+
+    def _dots(self, xs: np.ndarray, ys: np.ndarray, which: np.ndarray, size: float,
+              colour: str) -> None:  # fmt: skip
+        if which.any():
+            dots = pg.ScatterPlotItem(
+                xs[which], ys[which], size=size, pen=None, brush=colour, antialias=True
+            )
+            self._put(dots)
+
+    def _draw_words(self, inner: QRectF) -> None:
+        """Draw reference losses and gaps, with their labels on a background."""
+        plot, theme = self._plot, self._theme
+        ground = QColor(theme.paper)
+        ground.setAlphaF(0.85)
+        broken = breaks_of(inner, plot)
+        ys = [float(plot.y.share(one.loss)) for one in plot.references]
+        xs = [float(plot.x.share(one.step)) for one in plot.breaks]
+        for colour, lines, words in (
+            (theme.quiet, [([0, 1], [y, y]) for y in ys], references_of(inner, plot, broken)),
+            (theme.warning, [([x, x], [0, 1]) for x in xs], broken),
+        ):
+            pen = _pen(colour, style=Qt.PenStyle.DashLine)
+            for ends in lines:
+                self._put(pg.PlotCurveItem(*ends, pen=pen))
+            for each in words:
+                self._plate(each.box, ground)
+                self._write(each.text, each.box.adjusted(AROUND, 0, -AROUND, 0), colour)
+
+    def _draw_shown_step(self, shown_step: int, inner: QRectF) -> None:
+        """Draw the selected step, and its number over the axis' numbers."""
+        theme, words, (line, wide) = self._theme, f"{shown_step:,}", _measures()
+        pen = _pen(theme.accent, 2 * theme.stroke)
+        self._put(pg.InfiniteLine(float(self._plot.x.share(shown_step)), 90, pen)).setZValue(ABOVE)
+        box = QRectF(0, inner.bottom() + TICK, wide(words) + 10, line + 2)
+        left = self.place_of(shown_step).x() - box.width() / 2
+        box.moveLeft(min(max(left, 0), self.view.width() - box.width()))
+        self._plate(box, theme.accent, radius=3 * text_scale())
+        self._write(words, box, theme.on_accent, 0.5)
+
+    # ------------------------------------------------------------------ hovering
+
+    def point(self, step: int | None) -> None:
+        """Draw a line at a step, a ring at each line's nearest point, and the readout."""
+        for item in self._pointed:
+            self.view.scene().removeItem(item)
+        self._pointed, self.told = [], None
+        if step is None:
+            return
+        plot, theme, at = self._plot, self._theme, self.place_of(step).x()
+        across = pg.InfiniteLine(float(plot.x.share(step)), 90, _pen(theme.quiet))
+        rings = pg.ScatterPlotItem(size=8, pen=_pen(theme.paper, 1.5), antialias=True)
+        rings.addPoints(list(_rings(plot, step, theme)))
+        for item in (across, rings):
+            item.setZValue(ABOVE + 1)
+            self.box.addItem(item, ignoreBounds=True)
+        html = readout_html(read_at(plot, step), theme)
+        told = pg.TextItem(html=html, fill=theme.raised, border=theme.border)
+        told.textItem.document().setDocumentMargin(8)
+        told.setFont(font(12))
+        told.setZValue(ABOVE + 2)
+        self.view.addItem(told)
+        wide = told.boundingRect().width()
+        left = at + AWAY if at + AWAY + wide <= self.view.width() - 2 else at - AWAY - wide
+        told.setPos(max(left, 2), self.inner.top() + 4)
+        self._pointed, self.told = [across, rings, told], told
+
+    # ------------------------------------------------------------------ words
+
+    def _write(self, words: str, box: QRectF, colour: str, side: float = 0) -> None:
+        """Draw text into a box: left-aligned for side 0, centred for 0.5."""
+        line, wide = _measures()
+        cut = metrics(12).elidedText(words, Qt.TextElideMode.ElideRight, box.width() + 1)
+        item = QGraphicsSimpleTextItem(cut)
+        item.setFont(font(12))
+        item.setBrush(QColor(colour))
+        left = box.left() + side * (box.width() - wide(cut))
+        item.setPos(left, box.center().y() - line / 2)
+        self._over(item)
+
+    def _plate(self, box: QRectF, colour: QColor | str, radius: float = 0) -> None:
+        path = QPainterPath()
+        path.addRoundedRect(box, radius, radius)
+        item = QGraphicsPathItem(path)
+        item.setPen(QPen(Qt.PenStyle.NoPen))
+        item.setBrush(QColor(colour))
+        self._over(item)
+
+    def _over(self, item: QGraphicsSimpleTextItem | QGraphicsPathItem) -> None:
+        item.setZValue(ABOVE)
+        self.view.addItem(item)
+        self._drawn.append(item)
+
+
+def _pen(
+    colour: QColor | str, width: float = 1, style: Qt.PenStyle = Qt.PenStyle.SolidLine
+) -> QPen:
+    return pg.mkPen(QColor(colour), width=width, style=style)  # type: ignore[no-any-return]
+
+
+def _measures() -> tuple[float, Callable[[str], float]]:
+    """Return the height of a text line, and a function that measures widths."""
+    return metrics(12).height(), metrics(12).horizontalAdvance
+
+
+def _widened(length: float) -> tuple[float, float]:
+    """Return the ends of an axis of this length, with half a dot beyond 0 and 1."""
+    share = min(0.1, DOT / length)
+    return -share, 1 + share
+
+
+def _apart(plot: LossPlot, apart: float) -> Iterator[tuple[float, str]]:
+    """Return the grid lines, with their numbers where they fit."""
+    below = -math.inf
+    for tick in plot.y.ticks:
+        share = float(plot.y.share(tick.value))
+        has_room = share - below >= apart
+        below = share if has_room else below
+        yield share, tick.label if has_room else ""
+
+
+def _points(line: LossLine, plot: LossPlot, width: float) -> tuple[np.ndarray, ...]:
+    """Return a line's points as shares, thinned to the device's pixels; NaN at gaps."""
+    columns = max(2, round(width / COLUMN))
+    edges = plot.x.value(np.linspace(0, 1, columns + 1))
+    edges[-1] += 1  # the last step is in the last column
+    steps, values = thinned(line.steps, line.values, edges)
+    ys = np.clip(plot.y.share(values), -BEYOND, 1 + BEYOND)
+    ys[~np.isfinite(values)] = np.nan
+    return plot.x.share(steps), ys
+
+
+def _far_apart(xs: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Choose points that are at least `DOTS_APART` from each other."""
+    chosen, last = np.zeros(len(xs), dtype=bool), -math.inf
+    for at in np.flatnonzero(there).tolist():
+        if xs[at] - last >= DOTS_APART:
+            chosen[at], last = True, xs[at]
+    return chosen
+
+
+def _rings(plot: LossPlot, step: int, theme: Theme) -> Iterator[dict[str, Any]]:
+    for line in plot.lines:
+        at = nearest(line.steps, step)
+        y = float(plot.y.share(float(line.values[at])))
+        if line.role is not LossLineRole.EACH and math.isfinite(y) and y < 1:
+            place = float(plot.x.share(float(line.steps[at]))), y
+            yield {"pos": place, "brush": QColor(head_colour(line.colour, theme))}

@@ -1,0 +1,90 @@
+"""Asks for a file and saves a run's weights or the film of its training in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
+from visualizer.lab.training_film.film_controller import TrainingFilmController
+from visualizer.lab.training_film.film_frames import TrainingFilmSettings
+from visualizer.session.colour_options import ColourOptions
+from visualizer.widgets.dialogs import ask_save_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.lab.lab_state_controller import LabStateController
+    from visualizer.language.wire_format import Message
+
+
+WEIGHTS = "Weights (*.safetensors)"
+FILMS = tuple(
+    each for each in FORMATS if each.kind is FormatKind.FILM and not why_not_writable(each.suffix)
+)
+
+
+class RunExportController(QObject):
+    """Asks for a file and writes it in the background."""
+
+    said = Signal(str)
+
+    def __init__(self, lab: LabStateController, window: QWidget) -> None:
+        super().__init__(window)
+        self._lab, self._window = lab, window
+        self.film_controller = TrainingFilmController(lab, self)
+        self.film_controller.said.connect(self._say)
+        self.film_controller.refused.connect(self.said)
+        self.film_controller.progressed.connect(self._count)
+        self.colouring = ColourOptions()
+        """The colour options of films, the window's."""
+        self._saving: tuple[str, Path] | None = None
+        self._saves = 0
+        lab.answered.connect(self._take)
+
+    def save_weights(self) -> None:
+        """Ask for a file and save the weights of the selected step."""
+        run, view = self._lab.run, self._lab.view
+        if run:
+            step = run.step if view.step is None else view.step
+            self._ask("Save the weights", f"step-{step}.safetensors", WEIGHTS, self._save)
+
+    def save_film(self) -> None:
+        kinds = ";;".join(f"{each.words} (*{each.suffix})" for each in FILMS)
+        self._ask("Save a film of the training", f"training{FILMS[0].suffix}", kinds, self._film)
+
+    def _ask(self, title: str, name: str, kinds: str, then: Callable[[str], object]) -> None:
+        run = self._lab.run
+        if run:
+            ask_save_path(self._window, title, Path.home() / f"{run.name}-{name}", kinds, then)
+
+    def _save(self, name: str) -> None:
+        self._saves += 1
+        self._saving = (f"save {self._saves}", Path(name))
+        self._lab.ask("save", id=self._saving[0], path=name, step=self._lab.view.step)
+
+    def _film(self, name: str) -> None:
+        run = self._lab.run
+        settings = TrainingFilmSettings(title=run.name if run else "", colouring=self.colouring)
+        self.film_controller.film(Path(name), settings)
+
+    def _take(self, message: Message) -> None:
+        if self._saving is None or message.values.get("id") != self._saving[0]:
+            return
+        (_, path), self._saving = self._saving, None
+        refused = message.values.get("sentence")
+        self.said.emit(str(refused) if refused else f"The weights are in {path}.")
+
+    def _say(self, sentence: str, _: int) -> None:
+        self.said.emit(sentence)
+
+    def _count(self, done: int, of: int) -> None:
+        self.said.emit(f"The film: {done:,} of {of:,}")
+
+    def close(self) -> None:
+        """Finish the file that is being written."""
+        self.film_controller.close()

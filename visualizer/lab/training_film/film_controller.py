@@ -1,0 +1,160 @@
+"""Reads the steps of a training and makes its film."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.errors import InputError
+from visualizer.export.export_controller import SAID_MS, ExportRunner
+from visualizer.lab.attention_view.probe_result import ProbeResult
+from visualizer.lab.training.model import Phase
+from visualizer.lab.training_film.film_frames import TrainingFilmSettings, training_film
+from visualizer.lab.training_film.film_writer import film_format, write_training_film
+from visualizer.language.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.lab.lab_state_controller import LabStateController
+    from visualizer.lab.training.model import RunState
+    from visualizer.language.wire_format import Message
+
+GONE = "step"
+"""The refused field where a snapshot is no longer kept: long trainings drop some."""
+
+ENDED = frozenset({Phase.ENDING, Phase.FAILED})
+"""Phases in which a run does not answer any more."""
+
+MOST_BYTES = 512 * 2**20
+"""Largest memory of the readings that a film holds, in bytes."""
+
+
+class TrainingFilmController(QObject):
+    """Makes films of a run, one at a time.
+
+    Each reading is requested when the one before has been answered, so that training continues
+    meanwhile. The signals are those of an `ExportRunner`.
+    """
+
+    said = Signal(str, int)
+    progressed = Signal(int, int)
+    refused = Signal(str)
+    broke = Signal(str)
+    changed = Signal()
+
+    def __init__(self, lab: LabStateController, parent: QObject | None = None) -> None:
+        super().__init__(parent or lab)
+        self._lab = lab
+        self._wanted: deque[int] = deque()
+        self._readings: list[ProbeResult] = []
+        self._film: tuple[Path, RunState, str, TrainingFilmSettings] | None = None
+        self._count = 0
+        self._thinned = ""
+        self._exporter = ExportRunner(self)
+        self._exporter.said.connect(self._say)
+        for name in ("progressed", "refused", "broke", "changed"):
+            getattr(self._exporter, name).connect(getattr(self, name))
+        lab.answered.connect(self._take)
+        lab.changed.connect(self._follow)
+
+    @property
+    def is_working(self) -> bool:
+        return self._film is not None or self._exporter.is_working
+
+    def film(self, path: Path, settings: TrainingFilmSettings | None = None) -> None:
+        """Write a film of the probe, unless one is being written."""
+        run = self._lab.run
+        if run is None or self.is_working:
+            return
+        try:
+            film_format(path)
+            RunFolder(run.folder).check_export(path)
+        except InputError as error:
+            self.refused.emit(error.sentence)
+            return
+        self._wanted, self._readings, self._thinned = deque(run.snapshots), [], ""
+        self._film = (
+            path,
+            run,
+            self._lab.view.probe,
+            settings or TrainingFilmSettings(title=run.name),
+        )
+        self.said.emit("Reading what was kept…", 0)
+        self.changed.emit()
+        self._go_on()
+
+    def close(self) -> None:
+        """Finish the film that is being written, and end the thread."""
+        self._film = None
+        self._exporter.close()
+
+    # ------------------------------------------------------------------ reading
+
+    def _go_on(self) -> None:
+        assert self._film
+        if not self._wanted:
+            self._paint()
+            return
+        self._count += 1
+        step, (_, _, probe, _) = self._wanted.popleft(), self._film
+        self._lab.ask("read", id=f"film {self._count}", text=probe, step=step)
+
+    def _take(self, message: Message) -> None:
+        if self._film is None or message.values.get("id") != f"film {self._count}":
+            return
+        if message.says != "refused":
+            self._readings.append(ProbeResult.of(message))
+            if len(self._readings) == 1:
+                self._thin(self._readings[0].nbytes)
+        elif message.values.get("field") != GONE:
+            self._refuse(str(message.values["sentence"]))
+            return
+        read = len(self._readings)
+        self.progressed.emit(read, read + len(self._wanted))
+        self._go_on()
+
+    def _thin(self, size: int) -> None:
+        """Drop steps evenly where all together would take too much memory."""
+        all_ = 1 + len(self._wanted)
+        apart = -(-all_ * size // MOST_BYTES)
+        if apart > 1 and self._wanted:
+            last = self._wanted[-1]
+            kept = [*self._wanted][apart - 1 :: apart]
+            self._wanted = deque(kept if kept and kept[-1] == last else [*kept, last])
+            read = f"{1 + len(self._wanted):,} of {all_:,} moments"
+            self._thinned = f" ({read}: more would not fit into memory; film a shorter text)"
+
+    def _say(self, words: str, for_ms: int) -> None:
+        self.said.emit(words + self._thinned if words else "", for_ms)
+
+    def _follow(self) -> None:
+        """Cancel if the run changes or does not answer any more."""
+        run = self._lab.run
+        if self._film and (run is None or run.folder != self._film[1].folder or run.phase in ENDED):
+            self._end("Called off; nothing was written.")
+
+    def _paint(self) -> None:
+        assert self._film
+        path, run, _, settings = self._film
+        run = self._lab.run or run
+        losses = {one.step: run.losses_at(one.step) for one in self._readings}
+        try:
+            film = training_film(self._readings, run.settings.model, run.step, losses, settings)
+        except InputError as error:
+            self._refuse(error.sentence)
+            return
+        self._film, self._readings = None, []
+        self._exporter.ask_to_write(partial(write_training_film, path, film))
+
+    def _refuse(self, sentence: str) -> None:
+        self._end("")
+        self.refused.emit(sentence)
+
+    def _end(self, said: str) -> None:
+        self._film, self._readings = None, []
+        self.said.emit(said, SAID_MS)
+        self.changed.emit()

@@ -1,0 +1,69 @@
+"""Lays out the panels of a film of training, as large as fits."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from visualizer.export.figures.figure_page import text_height
+from visualizer.heatmap.layout import LARGEST_CELL
+from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers
+from visualizer.lab.snapshot_bar.paint import axis_height
+from visualizer.lab.training_film.film_frames import TrainingFilmSettings
+from visualizer.lab.training_film.frame_paint import SPACE, TrainingFilmFrames
+from visualizer.widgets.theme import metrics
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.layout import BoardLayout
+    from visualizer.lab.training_film.film_frames import TrainingFilm
+
+SHAPES = (0.62, 0.8, 1.0)
+"""Limits of height / width of the panels, tried until a panel has `WISHED` pixels."""
+WISHED = 120
+"""Wished side of a panel in pixels; for smaller ones the film becomes higher."""
+LARGER = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
+"""Factors by which the layout area is enlarged, and the panels then shrunk, to fit all."""
+
+
+def lay_out_training_film(film: TrainingFilm) -> TrainingFilmFrames:
+    """Lay a film out: all frames alike, as large as fits."""
+    layout, shrunk = _placed(film)
+    settings = film.settings
+    top = math.ceil(text_height(settings.title, 20, settings.width))
+    under = 3 * SPACE + metrics(14).height() + axis_height()
+    high = top + layout.height * shrunk + under
+    return TrainingFilmFrames(film, layout, shrunk, top, (_even(settings.width), _even(high)))
+
+
+def _placed(film: TrainingFilm) -> tuple[BoardLayout, float]:
+    """Find the largest cells with which all panels fit, in a film no higher than necessary."""
+    wished = WISHED * film.settings.width / TrainingFilmSettings().width
+    found: list[tuple[BoardLayout, float]] = []
+    for shape in SHAPES:
+        found.append(_fitted(film, shape))
+        if _side(*found[-1]) >= wished:
+            break
+    return max(found, key=lambda each: round(_side(*each)))
+
+
+def _side(layout: BoardLayout, shrunk: float) -> float:
+    return layout.slots[0].cells.width() * shrunk
+
+
+def _fitted(film: TrainingFilm, shape: float) -> tuple[BoardLayout, float]:
+    """Find the largest cells with which all panels fit; if none fit, everything is scaled down."""
+    board, width = film.board(0), film.settings.width
+    rows = board.heatmaps[0].side[0]
+    for larger in LARGER:
+        wide, ratio = width * larger, 1 / larger
+        smallest = max(1, math.ceil(SMALLEST / rows * ratio))
+        largest = max(smallest, int(min(LARGEST_CELL, wide * shape / rows) * ratio))
+        for pixels in range(largest, smallest - 1, -1):
+            layout = lay_out_layers(board, wide, wide * shape, ratio, pixels * larger)
+            if layout.width <= wide and layout.height <= wide * shape:
+                return layout, ratio
+    return layout, min(ratio, width / layout.width)
+
+
+def _even(side: float) -> int:
+    return 2 * math.ceil(side / 2 - 0.01)

@@ -1,0 +1,55 @@
+"""Options of the colours: maps, curve and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from visualizer.session.colour_maps import AUTOMATIC, USUAL
+
+
+class ColourCurve(StrEnum):
+    """How numbers between the limits map to colours: linearly, by logarithm or by rank."""
+
+    LINEAR = "linear"
+    LOG = "log"
+    RANK = "rank"
+
+
+class ColourLimits(StrEnum):
+    """Which numbers get the colours at the ends of the map.
+
+    Automatic is 0 and 1 for the weights of a short text and each row's maximum for those of a long
+    one; for other stages, the maximum over all heads.
+    """
+
+    AUTO = "automatic"
+    ROW = "row"
+    PANEL = "panel"
+    SHARED = "shared"
+    TYPED = "typed"
+
+
+@dataclass(frozen=True, slots=True)
+class ColourOptions:
+    """Colour options of all panels.
+
+    Parameters
+    ----------
+    typed : tuple of (stage, low, high)
+        Typed limits of stages. For a stage with numbers below 0 the colours are symmetric about 0,
+        whatever the lower limit.
+    diverging : str
+        The colour map for signed numbers; automatic is near the background at 0.
+    """
+
+    curve: ColourCurve = ColourCurve.LINEAR
+    limits: ColourLimits = ColourLimits.AUTO
+    typed: tuple[tuple[str, float, float], ...] = ()
+    sequential: str = USUAL
+    diverging: str = AUTOMATIC
+
+    def ends(self, stage: str) -> tuple[float, float] | None:
+        """Return the limits typed for a stage."""
+        found = ((low, high) for name, low, high in self.typed if name == stage)
+        return next(found, None)

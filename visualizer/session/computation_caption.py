@@ -1,0 +1,122 @@
+"""A computation described in one line, for the status bar and under exported figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.mechanisms import TITLES, mechanism_of, spec_of
+from visualizer.attention.spec import Mask, Normalisation, Position, Projection, Route, Scale
+from visualizer.number_format import format_count, format_size
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec
+
+_MASKS = {Mask.CAUSAL: "causal mask", Mask.OWN: "own mask", Mask.NONE: "no mask"}
+_SCALES = {
+    Scale.NONE: "not scaled",
+    Scale.D_HEAD: "÷ √head size",
+    Scale.D_MODEL: "÷ √embedding size",
+}
+_ROUTES = {
+    Route.AFTER: "after normalising",
+    Route.AFTER_RENORMALISED: "after normalising, renormalised",
+}
+
+
+def caption(run: Run) -> str:
+    """Describe how a run's numbers were computed; different numbers get different captions.
+
+    Only the contents of own matrices are left out.
+    """
+    if not run.trace.has_module:
+        return f"{run.source} · {run.size}"
+    spec = run.trace.spec
+    parts = [
+        TITLES[mechanism_of(spec)],
+        _text(run),
+        f"embedding {spec.d_in}, {format_count(spec.heads, 'head')} of {spec.d_head}",
+        f"output {spec.width}",
+        *_weights(spec),
+        *_own(spec),
+        _mask(spec),
+        *_extras(spec),
+        f"seed {spec.seed}",
+        f"{spec.dtype}, {run.device}",
+    ]
+    return " · ".join(parts)
+
+
+def facts(run: Run) -> str:
+    """Describe what was computed and where, for the status bar."""
+    spec, trace = run.trace.spec, run.trace
+    if not trace.has_module:
+        said = (run.device, run.size, str(spec.dtype), format_size(trace.bytes))
+        return "  ·  ".join(said)
+    texts = f"{format_count(len(run.texts), 'text')} of " if len(run.texts) > 1 else ""
+    parts = (
+        run.device,
+        texts + format_count(trace.tokens, "token"),
+        f"{format_count(spec.heads, 'head')} of size {spec.d_head}",
+        str(spec.dtype),
+        f"{format_count(len(trace.stages), 'stage')}, {format_size(trace.bytes)}",
+    )
+    return "  ·  ".join(parts)
+
+
+def _text(run: Run) -> str:
+    tokens = format_count(run.trace.tokens, "token")
+    if len(run.texts) == 1:
+        return tokens
+    longest = "up to " if run.trace.spec.lengths else ""
+    return f"{format_count(len(run.texts), 'text')} of {longest}{tokens}"
+
+
+def _weights(spec: AttentionSpec) -> list[str]:
+    """Describe what the mechanism's name leaves open about its weights."""
+    usual = spec_of(mechanism_of(spec), spec)
+    parts = []
+    if spec.projection is not usual.projection:
+        parts.append(f"{spec.projection} weights")
+    if spec.projection is Projection.LINEAR and spec.bias:
+        parts.append("with bias")
+    if spec.heads > 1 and spec.arrangement is not usual.arrangement:
+        parts.append(f"{spec.arrangement} heads")
+    if spec.output_projection is not usual.output_projection:
+        parts.append("output projection" if spec.output_projection else "no output projection")
+    return parts
+
+
+def _own(spec: AttentionSpec) -> list[str]:
+    parts = ["own vectors"] if spec.own_input else []
+    if own := spec.counting_weights:
+        parts.append(f"own weights ({', '.join(name for name, _ in own)})")
+    return parts
+
+
+def _mask(spec: AttentionSpec) -> str:
+    mask = f"window of {spec.window}" if spec.mask is Mask.WINDOW else _MASKS[spec.mask]
+    acts = spec.mask is not Mask.NONE and spec.route in _ROUTES
+    return f"{mask} {_ROUTES[spec.route]}" if acts else mask
+
+
+def _extras(spec: AttentionSpec) -> list[str]:
+    extras = []
+    if spec.drops:
+        cells = "own cells" if spec.own_kept else f"seed {spec.dropout_seed}"
+        extras.append(f"dropout {_exact(spec.dropout)} ({cells})")
+    if spec.position is not Position.NONE:
+        extras.append(f"{spec.position} positions")
+    if spec.normalisation is not Normalisation.SOFTMAX:
+        extras.append(f"normalisation: {spec.normalisation}")
+    if spec.normalisation is Normalisation.UNIFORM:
+        return extras
+    if spec.scale is not Scale.D_HEAD:
+        extras.append(_SCALES[spec.scale])
+    if spec.temperature != 1:
+        extras.append(f"temperature {_exact(spec.temperature)}")
+    return extras
+
+
+def _exact(value: float) -> str:
+    return repr(float(value)).removesuffix(".0")

@@ -1,0 +1,55 @@
+"""Options of the line view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from visualizer.session.cell_address import Cell
+
+
+PANE = "Lines"
+"""The title of the pane that draws the lines."""
+FOLLOWS = -1
+"""In place of a head: the pinned cell's head."""
+MOST_OF_A_QUERY = 32
+
+
+class LineSide(StrEnum):
+    """The end of the lines at which a token stands."""
+
+    QUERY = "query"
+    KEY = "key"
+
+
+@dataclass(frozen=True, slots=True)
+class LineToken:
+    """A token on one side of the line view."""
+
+    side: LineSide
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineOptions:
+    """Options of the line view.
+
+    Parameters
+    ----------
+    threshold : float
+        Weights below it have no line.
+    top : int
+        Number of largest weights drawn per query and head; 0 for all.
+    solo : int or None
+        The one head drawn, or `FOLLOWS`; None for all heads in one picture.
+    by_key : frozenset of Cell
+        Cells reached through their key: all lines to that key are highlighted, otherwise those of
+        their query.
+    """
+
+    threshold: float = 0.0
+    top: int = 0
+    solo: int | None = None
+    by_key: frozenset[Cell] = frozenset()

@@ -1,0 +1,40 @@
+"""Whether the mask is being edited, and the parameters of its brushes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MaskBrush(StrEnum):
+    """A mask pattern to start from."""
+
+    ALL = "all"
+    CAUSAL = "causal"
+    WINDOW = "window"
+    PREFIX = "prefix"
+    PADDING = "padding"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskEditState:
+    """Whether the mask is being edited, and the parameters of the brushes.
+
+    Parameters
+    ----------
+    window : int
+        Number of tokens a query attends to: itself and those just before.
+    prefix : int
+        Number of leading tokens that every query attends to.
+    padding : int
+        Number of text tokens; those after are padding.
+    """
+
+    is_on: bool = False
+    window: int = 3
+    prefix: int = 2
+    padding: int = 4
+
+    def number(self, brush: MaskBrush) -> int:
+        """Return the parameter of a brush; 0 where it has none."""
+        return int(getattr(self, brush, 0))

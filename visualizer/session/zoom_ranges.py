@@ -1,0 +1,118 @@
+"""Zoom: the visible ranges of queries and keys, shared by all panels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from visualizer.attention.stages import Stage
+    from visualizer.session.cell_address import Cell
+
+SMALLEST = 2
+
+Sides = tuple[int, int]
+"""Numbers of queries and of keys."""
+
+# Rows of these stages stand for keys; those of all others for queries.
+ROLES = {"keys": "key", "values": "key"}
+
+
+def row_role(stage: str) -> str:
+    """Return the role of the token that a stage's row stands for."""
+    return ROLES.get(stage, "query")
+
+
+@dataclass(frozen=True, slots=True)
+class Zoom:
+    """The visible queries and keys; rows of tokens that are not queries follow the keys."""
+
+    queries: range
+    keys: range
+
+    def of(self, stage: Stage) -> tuple[range, range | None]:
+        """Return the visible rows and columns of a stage; all columns where they are not tokens."""
+        rows = self.keys if row_role(stage.name) == "key" else self.queries
+        return rows, self.keys if stage.dims[-1] == "key" else None
+
+    @classmethod
+    def whole(cls, sides: Sides) -> Zoom:
+        """Return the zoom that shows everything."""
+        return cls(*map(range, sides))
+
+    def panned(self, sides: Sides, down: int, right: int) -> Zoom:
+        """Pan down and right, up to the edges."""
+        return Zoom(_moved(self.queries, sides[0], down), _moved(self.keys, sides[1], right))
+
+    def including(self, sides: Sides, query: int | None, key: int | None) -> Zoom:
+        """Pan just far enough to show a query and a key."""
+        return self.panned(sides, _off(self.queries, query), _off(self.keys, key))
+
+
+def zoomed(zoom: Zoom | None, sides: Sides, factor: float, at: tuple[float, float]) -> Zoom | None:
+    """Zoom in or out around a fixed point.
+
+    Parameters
+    ----------
+    factor : float
+        Above 1 to zoom in.
+    at : tuple of float
+        A query and a key, possibly fractional.
+
+    Returns
+    -------
+    Zoom or None
+        None where everything is visible.
+    """
+    zoom = zoom or Zoom.whole(sides)
+    spans = (zoom.queries, zoom.keys)
+    made = (
+        _scaled(span, tokens, factor, centre)
+        for span, tokens, centre in zip(spans, sides, at, strict=True)
+    )
+    closer = Zoom(*made)
+    return None if (len(closer.queries), len(closer.keys)) == sides else closer
+
+
+def _scaled(span: range, tokens: int, factor: float, centre: float) -> range:
+    # Despite rounding, as many steps out as were taken in show everything again.
+    wanted = len(span) / factor if factor >= 1 else (len(span) + 1) / factor
+    size = min(max(math.floor(wanted), min(SMALLEST, tokens)), tokens)
+    share = (centre - span.start) / len(span)
+    start, token = round(centre - share * size), min(math.floor(centre), span.stop - 1)
+    start = min(max(start, token + 1 - size), token)  # rounding must not lose it
+    start = min(max(start, 0), tokens - size)
+    return range(start, start + size)
+
+
+def _moved(span: range, tokens: int, by: int) -> range:
+    start = min(max(span.start + by, 0), tokens - len(span))
+    return range(start, start + len(span))
+
+
+def _off(span: range, at: int | None) -> int:
+    if at is None or at in span:
+        return 0
+    return at - span.start if at < span.start else at - span.stop + 1
+
+
+def fitted(zoom: Zoom | None, sides: Sides) -> Zoom | None:
+    """Clamp a zoom to a text of this many tokens; never less than the whole of a shorter one."""
+    if zoom is None:
+        return None
+    spans = list(zip((zoom.queries, zoom.keys), sides, strict=True))
+    if any(len(span) > tokens for span, tokens in spans):
+        return None
+    is_part = any(len(span) < tokens for span, tokens in spans)
+    return Zoom(*(_moved(span, tokens, 0) for span, tokens in spans)) if is_part else None
+
+
+def zoom_including(zoom: Zoom | None, sides: Sides, stage: Stage, cell: Cell) -> Zoom | None:
+    """Pan just far enough to show a cell."""
+    if zoom is None:
+        return None
+    row, column = cell.place[-2:]
+    is_key = row_role(stage.name) == "key"
+    key = column if stage.dims[-1] == "key" else row if is_key else None
+    return zoom.including(sides, None if is_key else row, key)

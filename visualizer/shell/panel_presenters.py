@@ -1,0 +1,257 @@
+"""The table of panels: how each is presented, and what is prefetched for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from visualizer.features.cell.model import CELL, present_cell
+from visualizer.features.code.model import CODE, present_code
+from visualizer.features.comparison_bar import model as comparison_bar_model
+from visualizer.features.comparison_bar.model import COMPARISON, present_comparison
+from visualizer.features.head_table import model as head_table_model
+from visualizer.features.head_table.model import HEADS, present_heads
+from visualizer.features.lessons.model import LESSON, present_position
+from visualizer.features.line_view import line_selection
+from visualizer.features.line_view.model import LINES, present_lines
+from visualizer.features.mask_editor.model import MASK_EDIT, present_mask_edit
+from visualizer.features.playback.bar_model import PLAYBACK, PlaybackBarState, present_playback
+from visualizer.features.setup.model import SETUP, present_setup
+from visualizer.features.shapes.model import SHAPES, ShapesPanel, present_shapes
+from visualizer.features.stage_bar.model import STAGE_BAR, present_stage_bar
+from visualizer.features.tensor_editor.model import TABLE, present_table
+from visualizer.features.token_strip import model as token_strip_model
+from visualizer.features.token_strip.model import TOKENS, TokenPanel, present_tokens
+from visualizer.features.view_controls.model import (
+    VIEW_CONTROLS,
+    ViewControlsPanel,
+    present_view_controls,
+)
+from visualizer.heatmap import board_contents
+from visualizer.heatmap.board_contents import BOARD_CONTENTS, BoardContents, present_board_contents
+from visualizer.session.computation_caption import facts
+from visualizer.session.screen import PanelId, Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    from visualizer.features.lessons.lesson import Lessons
+    from visualizer.features.lessons.model import LessonPanel
+    from visualizer.features.setup.model import SetupPanel
+    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.screen import Moment
+
+WAITING = "The heatmaps will be here in a moment: loading PyTorch."
+EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
+
+
+@dataclass(frozen=True, slots=True)
+class StatusLine:
+    """The status bar: what was computed where, and notices."""
+
+    facts: str = ""
+    notices: tuple[str, ...] = ()
+    is_working: bool = False
+
+
+STATUS: PanelId[StatusLine] = PanelId("Status")
+
+Panel = TypeVar("Panel")
+
+
+def _nothing(*given: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PanelPresenter(Generic[Panel]):
+    """How one panel is made.
+
+    Parameters
+    ----------
+    present : callable
+        Makes the panel from the moment, the panels of the rows above and the previous panel.
+    empty : object
+        The panel while there are no numbers, and while its pane is closed.
+    pane : str
+        The closable pane that shows it: while that is closed, the panel is not made.
+    prefetch_key : callable
+        Returns a key of what the panel needs of large tensors.
+    prefetch : callable
+        Reads it, and returns the panel if that was made along the way; gets the panels of the
+        rows above and the previous one.
+    """
+
+    id: PanelId[Panel]
+    present: Callable[[Resolved, Moment, Panel], Panel]
+    empty: Panel
+    pane: str = ""
+    prefetch_key: Callable[[Resolved], Hashable] = _nothing
+    prefetch: Callable[[Resolved, Mapping[str, object], Any], Panel | None] = _nothing
+
+    def is_seen(self, resolved: Resolved) -> bool:
+        """Whether its pane is visible."""
+        return not self.pane or self.pane in resolved.view.panes
+
+
+def _warm(read: Callable[[Resolved], object], resolved: Resolved, *given: object) -> None:
+    read(resolved)
+
+
+def _board(moment: Moment) -> Any:
+    return moment.panel(BOARD_CONTENTS).board
+
+
+ROWS: tuple[PanelPresenter[Any], ...] = (
+    PanelPresenter(
+        BOARD_CONTENTS,
+        lambda resolved, moment, previous: present_board_contents(resolved, previous),
+        BoardContents(),
+        prefetch_key=board_contents.needs,
+        prefetch=lambda resolved, made, previous: board_contents.warm(resolved, previous),
+    ),
+    PanelPresenter(STAGE_BAR, lambda resolved, moment, previous: present_stage_bar(resolved), ()),
+    PanelPresenter(
+        TOKENS,
+        lambda resolved, moment, previous: present_tokens(
+            resolved, moment.panel(BOARD_CONTENTS).cursor
+        ),
+        TokenPanel(),
+        prefetch_key=token_strip_model.needs,
+        prefetch=partial(_warm, token_strip_model.warm),
+    ),
+    PanelPresenter(
+        CELL,
+        lambda resolved, moment, previous: present_cell(resolved, _board(moment), previous),
+        None,
+    ),
+    PanelPresenter(
+        PLAYBACK,
+        lambda resolved, moment, previous: present_playback(
+            resolved, previous, moment.panel(BOARD_CONTENTS).step_lights
+        ),
+        PlaybackBarState(),
+        prefetch=lambda resolved, made, previous: present_playback(
+            resolved, previous, BOARD_CONTENTS.of(made).step_lights
+        ),
+    ),
+    PanelPresenter(CODE, lambda resolved, moment, previous: present_code(resolved), None, "Code"),
+    PanelPresenter(
+        SHAPES,
+        lambda resolved, moment, previous: present_shapes(resolved, previous),
+        ShapesPanel(),
+        "Shapes",
+    ),
+    PanelPresenter(
+        HEADS,
+        lambda resolved, moment, previous: present_heads(resolved, previous),
+        None,
+        "Heads",
+        prefetch_key=lambda resolved: True,
+        prefetch=partial(_warm, head_table_model.warm),
+    ),
+    PanelPresenter(
+        COMPARISON,
+        lambda resolved, moment, previous: present_comparison(resolved),
+        None,
+        prefetch_key=comparison_bar_model.needs,
+        prefetch=partial(_warm, comparison_bar_model.warm),
+    ),
+    PanelPresenter(
+        VIEW_CONTROLS,
+        lambda resolved, moment, previous: present_view_controls(resolved, _board(moment)),
+        ViewControlsPanel(),
+    ),
+    PanelPresenter(
+        TABLE, lambda resolved, moment, previous: present_table(resolved), None, "Numbers"
+    ),
+    PanelPresenter(
+        LINES,
+        lambda resolved, moment, previous: present_lines(
+            resolved, moment.panel(BOARD_CONTENTS).cursor, previous
+        ),
+        None,
+        "Lines",
+        prefetch_key=line_selection.needs,
+        prefetch=partial(_warm, line_selection.warm),
+    ),
+    PanelPresenter(
+        MASK_EDIT,
+        lambda resolved, moment, previous: present_mask_edit(resolved, _board(moment)),
+        None,
+    ),
+)
+"""The panels made of numbers, each after those it depends on."""
+
+
+class PanelPresenters:
+    """Makes screens from the rows.
+
+    Parameters
+    ----------
+    lessons : callable
+        Returns the available lessons.
+    """
+
+    def __init__(self, lessons: Callable[[], Lessons] = dict) -> None:
+        self._lessons = lessons
+
+    def present(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
+        """Make a screen, reusing the objects of unchanged panels."""
+        resolved, made = moment.resolved, moment.panels
+        setup = present_setup(moment.document, moment.refused)
+        made[SETUP.name] = setup
+        made[LESSON.name] = self._lesson(moment)
+        for row in ROWS:
+            before = previous.get(row.id.name, row.empty)
+            made[row.id.name] = (
+                row.present(resolved, moment, before)
+                if resolved is not None and row.is_seen(resolved)
+                else row.empty
+            )
+        if resolved is None:
+            made[BOARD_CONTENTS.name] = BoardContents(
+                message=WAITING if moment.is_working else EMPTY
+            )
+        made[STATUS.name] = _status(moment, setup)
+        return Screen(moment.document, moment.view, resolved, made)
+
+    def prefetch_key(self, resolved: Resolved) -> Hashable:
+        """Return a key of everything to be prefetched; equal keys need one prefetch."""
+        return tuple(row.prefetch_key(resolved) if row.is_seen(resolved) else None for row in ROWS)
+
+    def prefetch(self, resolved: Resolved, previous: Mapping[str, object]) -> Mapping[str, object]:
+        """Prefetch everything needed and return the panels made along the way."""
+        made: dict[str, object] = {}
+        for row in ROWS:
+            if row.is_seen(resolved):
+                panel = row.prefetch(resolved, made, previous.get(row.id.name, row.empty))
+                if panel is not None:
+                    made[row.id.name] = panel
+        return made
+
+    def _lesson(self, moment: Moment) -> LessonPanel | None:
+        position, resolved = moment.view.lesson, moment.resolved
+        lessons = self._lessons()
+        if position is None or position.lesson_id not in lessons:
+            return None
+        run, computed = (resolved.run, resolved.computed) if resolved else (None, None)
+        return present_position(
+            lessons, position, moment.document, run, computed, moment.is_working
+        )
+
+
+def _status(moment: Moment, setup: SetupPanel) -> StatusLine:
+    if moment.resolved is None:
+        return StatusLine(is_working=moment.is_working)
+    run, painting = moment.resolved.run, moment.panel(MASK_EDIT)
+    said = painting.says if painting else facts(run)
+    return StatusLine(said, (*_unused(setup), *run.notices), moment.is_working)
+
+
+def _unused(setup: SetupPanel) -> tuple[str, ...]:
+    """Repeat problems above the heatmaps, as their settings may be scrolled out of view."""
+    wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
+    wrong += [setup.text_problem] if setup.text_problem else []
+    return tuple(f"The picture stays as it was. {sentence}" for sentence in wrong[:1])

@@ -1,0 +1,57 @@
+"""Announces the current cell, the playback step and notices to screen readers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.features.cell.model import CELL
+from visualizer.features.playback.bar_model import PLAYBACK
+from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.shell.panel_presenters import STATUS
+from visualizer.widgets.accessibility import Politeness, announce, install, set_accessible_value
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.session.screen import Screen
+
+
+class ScreenAnnouncer:
+    """Announces the cell or step that the keyboard leads to, and new notices.
+
+    Hovering and running playback are not announced: that would never end.
+    """
+
+    def __init__(self, board: QWidget) -> None:
+        install()
+        self._board = board
+        self._readers: list[QWidget] = []
+        self._said = ""
+        self._noticed: tuple[str, ...] = ()
+
+    def add_readers(self, *widgets: QWidget) -> None:
+        """Announce cells where one of these widgets has the focus, too.
+
+        Elsewhere a screen reader follows what is typed.
+        """
+        self._readers += widgets
+
+    def show_screen(self, screen: Screen) -> None:
+        """Update the heatmaps' accessible value and announce what is new."""
+        said, before = spoken_cell(screen), self._said
+        self._said = said
+        set_accessible_value(self._board, said or screen.panel(STATUS).facts)
+        is_pointed_at = screen.panel(BOARD_CONTENTS).cursor.hovered is not None
+        by_hand = not is_pointed_at and not screen.panel(PLAYBACK).playhead.is_playing
+        if said and said != before and by_hand and any(one.hasFocus() for one in self._readers):
+            announce(self._board, said, Politeness.Assertive)  # the newest cell counts
+        noticed, self._noticed = self._noticed, screen.panel(STATUS).notices
+        for notice in screen.panel(STATUS).notices:
+            if notice not in noticed:
+                announce(self._board, notice, Politeness.Polite)
+
+
+def spoken_cell(screen: Screen) -> str:
+    """Return the current cell and its explanation; empty where no cell is current."""
+    cell_panel = screen.panel(CELL)
+    return f"{cell_panel.heading.replace(' · ', ', ')}: {cell_panel.plain}" if cell_panel else ""

@@ -1,0 +1,44 @@
+"""The functions that windows are handed, so that no window imports torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.documents.document_file import SavedDocument
+    from visualizer.documents.open_document import DocumentChange
+    from visualizer.features.lessons.lesson import Lessons
+    from visualizer.session.document import Document
+    from visualizer.session.screen import Presenter
+    from visualizer.session.view import View
+    from visualizer.session.worker_requests import ComputeFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The services of the program; each but the presenter is called off the GUI thread.
+
+    Parameters
+    ----------
+    compute : callable
+        Computes a document.
+    read : callable
+        Reads any supported file: a document of its own, or a change of the current one.
+    restore : callable
+        Returns the run of a document read: recorded if it has one, else computed.
+    presenter : callable
+        Makes a window's presenter; takes a function that returns the lessons open there.
+    rest : callable
+        Frees what is cached for speed, after an idle period.
+    """
+
+    compute: ComputeFunction
+    read: Callable[[Path, Document], SavedDocument | DocumentChange]
+    restore: Callable[[SavedDocument], tuple[Run, View]]
+    presenter: Callable[[Callable[[], Lessons]], Presenter]
+    rest: Callable[[], object]

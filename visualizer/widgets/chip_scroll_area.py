@@ -1,0 +1,75 @@
+"""A scroll area of chips that are wrapped over lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame
+
+from visualizer.widgets.plain_text_tooltips import show_tooltip
+from visualizer.widgets.theme import LIGHT, Theme, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from PySide6.QtGui import QFocusEvent
+
+
+GAP = 5
+"""Space between chips, at the usual text size."""
+
+
+class ChipScrollArea(QAbstractScrollArea):
+    """Chips with tooltips; subclasses lay them out by `_flow` and paint them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.viewport().setAutoFillBackground(False)
+        self._theme: Theme = LIGHT
+        self._chips: list[QRectF] = []
+        """The rectangle of each chip, without scrolling."""
+
+    def tip(self, chip: int) -> str:
+        """Return a chip's tooltip."""
+        raise NotImplementedError
+
+    def box(self, chip: int) -> QRectF:
+        """Return the rectangle of a chip in the viewport."""
+        return self._chips[chip].translated(0, -self.verticalScrollBar().value())
+
+    def _chip_at(self, point: QPointF) -> int | None:
+        within = point + QPointF(0, self.verticalScrollBar().value())
+        return next((at for at, box in enumerate(self._chips) if box.contains(within)), None)
+
+    def _flow(self, widths: Iterable[float], height: float, room: float) -> None:
+        gap = GAP * text_scale()
+        self._chips, left, top = [], 0.0, gap / 2
+        for needed in widths:
+            width = min(needed, room - 2.0)
+            if left and left + width > room:
+                left, top = 0.0, top + height + gap
+            self._chips.append(QRectF(left + 1, top, width, height))
+            left += width + gap
+
+    def scrollContentsBy(self, across: int, down: int) -> None:
+        self.viewport().update()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            chip = self._chip_at(QPointF(event.pos()))
+            show_tooltip(event.globalPos(), "" if chip is None else self.tip(chip), self)
+            return True
+        return super().viewportEvent(event)

@@ -1,0 +1,76 @@
+"""A splitter that keeps the sizes it was given when its widgets are hidden or squeezed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtWidgets import QSplitter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtGui import QResizeEvent
+
+
+class SizeKeepingSplitter(QSplitter):
+    """One widget stretches; the others keep their sizes where there is room.
+
+    `QSplitter` forgets the size of a hidden widget, and all sizes when there is too little room
+    for a while.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Sizes of the widgets until the user drags a handle.
+    stretching : int
+        Index of the widget that stretches.
+    """
+
+    def __init__(self, way: Qt.Orientation, sizes: Sequence[int], stretching: int) -> None:
+        super().__init__(way)
+        self._wanted, self._stretching = list(sizes), stretching
+        self.setChildrenCollapsible(False)
+        self.splitterMoved.connect(self._keep)
+
+    @property
+    def wanted(self) -> list[int]:
+        """The requested sizes of all widgets, hidden ones included."""
+        return list(self._wanted)
+
+    def want(self, sizes: Sequence[int]) -> None:
+        """Set the sizes of all widgets."""
+        self._wanted = list(sizes)
+        self._place()
+
+    def _keep(self, _: int, handle: int) -> None:
+        """Store the sizes after a handle was dragged."""
+        sizes = self.sizes()
+        for at in (handle - 1, handle):
+            if self._is_seen(at) and at != self._stretching:
+                self._wanted[at] = sizes[at]
+
+    def _is_seen(self, at: int) -> bool:
+        part = self.widget(at)
+        return part is not None and not part.isHidden()
+
+    def _place(self) -> None:
+        seen = [at for at in range(self.count()) if self._is_seen(at)]
+        across = self.orientation() is Qt.Orientation.Horizontal
+        room = self.width() if across else self.height()
+        others = [at for at in seen if at != self._stretching]
+        sizes = [self._wanted[at] if at in others else 0 for at in range(self.count())]
+        taken = sum(sizes) + self.handleWidth() * max(0, len(seen) - 1)
+        sizes[self._stretching] = max(1, room - taken)
+        if sizes != self.sizes():
+            self.setSizes(sizes)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place()
+
+    def event(self, event: QEvent) -> bool:
+        done = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:  # a widget was shown or hidden
+            self._place()
+        return done
