@@ -16,7 +16,7 @@ from visualizer.features.cell.model import CELL
 from visualizer.features.comparison_bar.model import ASIDE, present_comparison
 from visualizer.features.comparison_bar.setting_differences import differences
 from visualizer.features.view_controls.model import present_view_controls
-from visualizer.heatmap.comparison_board import present_compared
+from visualizer.heatmap.board_contents import BoardContents, present_board_contents
 from visualizer.heatmap.cursor import moved_cursor, panel_of, present_cursor, shown_cell
 from visualizer.heatmap.model import Board, Heatmap
 from visualizer.session.cell_address import Cell, ComparedSide
@@ -46,7 +46,7 @@ def a_view(kept: Run | None = None, **fields: Any) -> View:
 
 
 def board(live: Run, view: View, previous: Board | None = None) -> Board:
-    return present_compared(resolved(live, view), previous or Board())
+    return present_board_contents(resolved(live, view), BoardContents(previous or Board())).board
 
 
 def column(shown: Board, part: ComparedSide, head: int = 0) -> Heatmap:

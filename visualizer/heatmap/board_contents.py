@@ -57,7 +57,8 @@ def present_board_contents(
     board_key, step_key = _board_key(resolved), resolved.step_key
     board, step_highlights = previous.board, previous.step_lights
     if board_key != previous.board_key:
-        board = _same(present_compared(resolved, board), board)
+        present = present_compared if resolved.comparison else heatmap_board.present_board
+        board = _same(present(resolved, board), board)
     if step_key != previous.step_key:
         step_highlights = present_highlights(resolved)
     highlights = with_pointed(resolved, step_highlights)

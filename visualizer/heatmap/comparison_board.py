@@ -13,7 +13,7 @@ import numpy as np
 from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
 from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.heatmap.board_presenter import PanelSource, forbidden_by, overview_of, present_board
+from visualizer.heatmap.board_presenter import PanelSource, forbidden_by, overview_of
 from visualizer.heatmap.model import Board
 from visualizer.heatmap.panel_colour_scale import SHORT, change_colour
 from visualizer.number_format import format_count
@@ -232,10 +232,9 @@ _CHANGE = "B − A"
 
 
 def present_compared(resolved: Resolved, previous: Board) -> Board:
-    """Present the board of a comparison, or the usual board without one."""
+    """Present the board of the active comparison."""
     comparison = resolved.comparison
-    if comparison is None:
-        return present_board(resolved, previous)
+    assert comparison
     known = previous.known
     columns = _COLUMNS[comparison.against](resolved, comparison)
     made = tuple(tuple(panel.heatmap(known) for panel in column) for column in columns)
