@@ -8,7 +8,7 @@ import traceback
 from functools import partial
 from typing import TYPE_CHECKING
 
-from visualizer.console_progress import say
+from visualizer.console_output import say
 from visualizer.document_services import (
     ROOMY,
     compute,
@@ -20,7 +20,11 @@ from visualizer.document_services import (
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import InputError
 from visualizer.export.offscreen_qt_application import exit_if_qt_cannot_start
-from visualizer.process_setup import ask_for_large_pages, import_plainly, return_freed_memory
+from visualizer.process_memory_and_imports import (
+    ask_for_large_pages,
+    import_plainly,
+    return_freed_memory,
+)
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -118,7 +122,7 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
     from visualizer.cli.export_files import write_all
     from visualizer.cli.options import option_of
     from visualizer.cli.settings_from_options import figure_settings_of
-    from visualizer.console_progress import ConsoleProgress
+    from visualizer.console_output import ConsoleProgress
     from visualizer.session.screen import Snapshot
     from visualizer.session.stage_and_head_parsing import with_parsed_stages_and_heads
     from visualizer.signal_interruption import InterruptedRunError, stoppable

@@ -36,7 +36,7 @@ QT_EXCEPTIONS = {
     "visualizer/export/offscreen_qt_application.py": "starts Qt without a screen",
     "visualizer/features/head_table/item_model.py": "QAbstractTableModel of the heads",
     "visualizer/heatmap/colour_table.py": "QImage of indexed colours",
-    "visualizer/heatmap/layout.py": "QRectF, the same for window and export",
+    "visualizer/heatmap/board_layout.py": "QRectF, the same for window and export",
     "visualizer/lab/attention_view/layout.py": "QRectF and font metrics",
     "visualizer/lab/commands.py": "table of commands with their shortcuts",
     "visualizer/lab/loss_plot/label_layout.py": "QRectF and font metrics",
@@ -62,8 +62,8 @@ TIP_SETTERS = {"setToolTip", "setWhatsThis"}
 FEATURES = "visualizer/features/"
 FLOORS = (
     ("version", "errors", "resources", "number_format", "progress_callback"),
-    ("process_setup", "signal_interruption"),
-    ("console_progress", "storage"),
+    ("process_memory_and_imports", "signal_interruption"),
+    ("console_output", "storage"),
     ("attention",),
     ("language", "models"),
     ("session",),

@@ -215,7 +215,9 @@ def test_the_window_loads_qt_and_no_torch() -> None:
     assert "torch" not in loaded
 
 
-@pytest.mark.parametrize("module", ["visualizer", "visualizer.app", "visualizer.api.attention"])
+@pytest.mark.parametrize(
+    "module", ["visualizer", "visualizer.app", "visualizer.api.attend_and_load"]
+)
 def test_the_command_line_and_the_package_load_neither(module: str) -> None:
     loaded = loaded_by(module)
     assert "visualizer" in loaded

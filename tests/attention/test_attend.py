@@ -203,7 +203,9 @@ def implied(old: Trace, new: Trace) -> set[str]:
             and old.tensor(stage.name).dtype == new.tensor(stage.name).dtype
             and all(getattr(old.spec, field) == getattr(new.spec, field) for field in stage.fields)
             and all(same_layer(old, new, layer) for layer in stage.parameters)
-            and (stage.operation is not Operation.GIVEN or same_tensor(old, new, stage.name))
+            and (
+                stage.operation is not Operation.INPUT_VECTORS or same_tensor(old, new, stage.name)
+            )
         )
         if not same:
             recomputed.add(stage.name)

@@ -18,7 +18,6 @@ from visualizer.attention import device as attention_device
 from visualizer.attention import run as attention_run
 from visualizer.attention.attend import attend
 from visualizer.attention.buffer_pool import BufferPool
-from visualizer.attention.embedding import PADDING
 from visualizer.attention.run import USABLE, run
 from visualizer.attention.spec import (
     Arrangement,
@@ -33,6 +32,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import bytes_needed
+from visualizer.attention.token_and_position_vectors import PADDING
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:

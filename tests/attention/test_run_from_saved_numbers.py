@@ -23,7 +23,7 @@ from visualizer.document_services import compute, restore_document
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.recorded_run_archive import parameter_sizes, unpadded
 from visualizer.errors import InputError
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.view import View
 

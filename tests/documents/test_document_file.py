@@ -28,7 +28,7 @@ from visualizer.documents.document_schema import LEFT_OUT, without_passing_field
 from visualizer.documents.schema_migrations import SCHEMA
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.timeline import Playhead
 from visualizer.session.view import View

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from visualizer.attention import attend, explain
 from visualizer.attention.stages import TABLE, Operation
-from visualizer.explanations import phrases
+from visualizer.explanations import operation_phrases as phrases
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.explanations.operation_explainer import no_code
 from visualizer.explanations.operation_registry import TEXTS

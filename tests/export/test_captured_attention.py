@@ -28,7 +28,7 @@ from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.writers import export
 from visualizer.heatmap import colour_table
 from visualizer.session.cell_address import Cell
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.screen import Snapshot
 from visualizer.session.timeline import Grain

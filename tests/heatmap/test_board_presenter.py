@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.screens import resolved, warm
 from tests.support.small_runs import a_run, board, panel
-from visualizer.attention.embedding import PADDING
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
@@ -23,6 +22,7 @@ from visualizer.attention.spec import (
     Normalisation,
     Route,
 )
+from visualizer.attention.token_and_position_vectors import PADDING
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.model import Board
 from visualizer.heatmap.panel_colour_scale import SHORT

@@ -15,17 +15,17 @@ from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.cell.model import CELL
 from visualizer.features.comparison_bar.model import ASIDE, present_comparison
 from visualizer.features.comparison_bar.setting_differences import differences
-from visualizer.features.view_controls.model import present_view_controls
+from visualizer.features.view_bar.model import present_view_controls
 from visualizer.heatmap.board_contents import BoardContents, present_board_contents
-from visualizer.heatmap.cursor import moved_cursor, panel_of, present_cursor, shown_cell
+from visualizer.heatmap.cell_cursor import moved_cursor, panel_of, present_cursor, shown_cell
 from visualizer.heatmap.model import Board, Heatmap
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.compared_tensors import signed
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document
-from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Place, Playhead
+from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import Zoom
 

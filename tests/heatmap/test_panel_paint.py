@@ -13,9 +13,10 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from tests.support.hand_made_panels import LOG, SIGNED, a_heatmap, axis
-from visualizer.heatmap import labels_and_colour_bar_paint, panel_paint
+from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
+from visualizer.heatmap import panel_paint
+from visualizer.heatmap.board_layout import lay_out
 from visualizer.heatmap.colour_table import LARGEST, colour_indices, table
-from visualizer.heatmap.layout import lay_out
 from visualizer.heatmap.model import Board, Heatmap
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.widgets.theme import DARK, LIGHT, Theme, metrics

@@ -24,8 +24,8 @@ from visualizer.heatmap.step_highlights import (
 )
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Grain, Place, Playhead, Timeline
+from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 
 if TYPE_CHECKING:

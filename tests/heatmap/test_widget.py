@@ -12,17 +12,18 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.hand_made_panels import a_heatmap, axis
 from tests.support.window_input import words
-from visualizer.heatmap import labels_and_colour_bar_paint, panel_paint
-from visualizer.heatmap.cursor import CellCursor
-from visualizer.heatmap.cursor_paint import paint_cursor
-from visualizer.heatmap.layout import lay_out
+from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
+from visualizer.heatmap import panel_paint
+from visualizer.heatmap.board_layout import lay_out
+from visualizer.heatmap.cell_cursor import CellCursor
+from visualizer.heatmap.cell_cursor_paint import paint_cursor
 from visualizer.heatmap.model import Board
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
-    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.board_layout import PanelSlot
 
 
 def long_text(hand: Hand) -> None:

@@ -23,7 +23,7 @@ from visualizer.lab.training.losses import Measured
 from visualizer.language.sampling import Sampling
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
-from visualizer.widgets import accessibility
+from visualizer.widgets import accessible_roles_and_values as accessibility
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

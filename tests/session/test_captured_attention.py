@@ -31,14 +31,14 @@ from visualizer.features.token_strip.model import TOKENS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.line_options import LineOptions
-from visualizer.session.prediction import Prediction, PredictionQuestion
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.typed_token_labels import typed_labels
+from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
 from visualizer.session.zoom_ranges import Zoom
 from visualizer.shell.panel_presenters import STATUS

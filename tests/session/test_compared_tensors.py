@@ -22,7 +22,7 @@ from visualizer.attention.weight_transforms import HeadAggregate, WeightTransfor
 from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.model import Board
 from visualizer.session.compared_tensors import change_of, mean_tensor, mismatch
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.dropout_samples import SampleTally, mean_of, most_samples, seed_of, why_none
 from visualizer.session.view import View
 

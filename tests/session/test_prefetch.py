@@ -17,12 +17,12 @@ from visualizer.attention.spec import Mode
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourLimits, ColourOptions
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.line_options import LineOptions
-from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Place, Playhead
 from visualizer.session.token_selection import TokenSelection
+from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.worker_requests import as_far_as_read
 from visualizer.session.zoom_ranges import Zoom

@@ -20,7 +20,7 @@ from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.model import Board
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourLimits, ColourOptions
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import Zoom

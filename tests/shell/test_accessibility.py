@@ -27,7 +27,7 @@ from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
 from visualizer.shell.panel_presenters import STATUS
 from visualizer.shell.panes import PANES
-from visualizer.widgets import accessibility
+from visualizer.widgets import accessible_roles_and_values as accessibility
 from visualizer.widgets.progress_line import ProgressLine
 from visualizer.widgets.theme import LIGHT
 
@@ -287,9 +287,9 @@ def test_what_is_told_goes_with_its_widget(qapp: QApplication) -> None:
 ENDING = """
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QApplication
-from visualizer.widgets.accessibility import announce
-from visualizer.widgets.accessibility import install
-from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import announce
+from visualizer.widgets.accessible_roles_and_values import install
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.heatmap.widget import BoardView
 application = QApplication([])
 QAccessible.setActive(True)

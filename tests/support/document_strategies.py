@@ -31,13 +31,13 @@ from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.line_options import LineOptions
 from visualizer.session.mask_edit_state import MaskEditState
-from visualizer.session.prediction import Prediction, PredictionQuestion
 from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead
 from visualizer.session.token_selection import TokenRole, TokenSelection
+from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
 from visualizer.session.zoom_ranges import Zoom
 

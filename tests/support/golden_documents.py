@@ -12,7 +12,7 @@ from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask
 from visualizer.documents.document_file import SUFFIX, document_bytes
 from visualizer.documents.schema_migrations import SCHEMA
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.view import View

@@ -15,10 +15,10 @@ from torch.nn import functional
 
 from visualizer.attention import dropout_mask, masks
 from visualizer.attention.cached_tensor import CachedTensor
-from visualizer.attention.embedding import sinusoids
 from visualizer.attention.parameter_init import as_matrix
 from visualizer.attention.spec import Arrangement, AttentionSpec, Normalisation, Position, check
 from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
+from visualizer.attention.token_and_position_vectors import sinusoids
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
 
@@ -119,7 +119,7 @@ def _is_kept(stage: Stage, work: StageInputs, reuse: Trace) -> bool:
     expected = work.given.shape[:-2] + shape(spec, stage.dims, work.tokens)
     if old.shape != expected or old.dtype != work.given.dtype or old.device != work.given.device:
         return False
-    if stage.operation is Operation.GIVEN:
+    if stage.operation is Operation.INPUT_VECTORS:
         return _same(old, work.given)
     if stage.operation is Operation.DROPOUT and work.kept is not None:
         return False
@@ -229,18 +229,20 @@ def _project_out(work: StageInputs, stage: Stage, concat: Tensor) -> Tensor:
 
 
 _COMPUTE: dict[Operation, Callable[..., Tensor]] = {
-    Operation.GIVEN: lambda work, stage: work.given,  # token d_in
-    Operation.POSITIONAL_ENCODING: _position,  # token d_in
-    Operation.ADD: lambda work, stage, embedding, position: embedding + position,  # token d_in
+    Operation.INPUT_VECTORS: lambda work, stage: work.given,  # token d_in
+    Operation.POSITION_VECTORS: _position,  # token d_in
+    Operation.ADD_POSITION: lambda work, stage, embedding, position: (
+        embedding + position
+    ),  # token d_in
     Operation.INPUT_PROJECTION: _project,  # head token d_head
     Operation.UNPROJECTED_INPUT: _split,  # head token d_head
     Operation.DOT_PRODUCT: _dot,  # head query key
-    Operation.SCALE: _scale,  # head query key
-    Operation.MASK_SCORES: _forbid,  # head query key
-    Operation.NORMALISE: _normalise,  # head query key
-    Operation.UNIFORM_WEIGHTS: _average,  # head query key
-    Operation.MASK_WEIGHTS: _zero,  # head query key
-    Operation.RENORMALISE: _renormalise,  # head query key
+    Operation.SCALE_SCORES: _scale,  # head query key
+    Operation.MASK_BEFORE_SOFTMAX: _forbid,  # head query key
+    Operation.SCORES_TO_WEIGHTS: _normalise,  # head query key
+    Operation.EQUAL_WEIGHTS: _average,  # head query key
+    Operation.MASK_AFTER_SOFTMAX: _zero,  # head query key
+    Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise,  # head query key
     Operation.DROPOUT: _drop,  # head query key
     Operation.WEIGHTED_SUM: lambda work, stage, weights, values: (
         weights @ values

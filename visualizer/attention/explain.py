@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from visualizer.attention.embedding import sinusoids
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
@@ -22,6 +21,7 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.attention.stages import Operation, parameter_names
+from visualizer.attention.token_and_position_vectors import sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -240,18 +240,18 @@ def _project_out(explained: ExplainedCell) -> TermList:
 
 
 _EXPLAIN: dict[Operation, Callable[[ExplainedCell], TermList]] = {
-    Operation.GIVEN: _given,
-    Operation.POSITIONAL_ENCODING: _position,
-    Operation.ADD: _add,
+    Operation.INPUT_VECTORS: _given,
+    Operation.POSITION_VECTORS: _position,
+    Operation.ADD_POSITION: _add,
     Operation.INPUT_PROJECTION: _project,
     Operation.UNPROJECTED_INPUT: _split,
     Operation.DOT_PRODUCT: _dot,
-    Operation.SCALE: _scale,
-    Operation.MASK_SCORES: lambda explained: _choose(explained, -np.inf, "−∞"),
-    Operation.NORMALISE: _normalise,
-    Operation.UNIFORM_WEIGHTS: _average,
-    Operation.MASK_WEIGHTS: lambda explained: _choose(explained, 0.0, "0"),
-    Operation.RENORMALISE: _renormalise,
+    Operation.SCALE_SCORES: _scale,
+    Operation.MASK_BEFORE_SOFTMAX: lambda explained: _choose(explained, -np.inf, "−∞"),
+    Operation.SCORES_TO_WEIGHTS: _normalise,
+    Operation.EQUAL_WEIGHTS: _average,
+    Operation.MASK_AFTER_SOFTMAX: lambda explained: _choose(explained, 0.0, "0"),
+    Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise,
     Operation.DROPOUT: _drop,
     Operation.WEIGHTED_SUM: _mix,
     Operation.CONCAT_HEADS: _join,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from visualizer.attention.embedding import positions
 from visualizer.attention.spec import (
     BIAS,
     LAYERS,
@@ -21,6 +20,7 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.attention.stages import parameter_names
+from visualizer.attention.token_and_position_vectors import positions
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ import torch
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
-from visualizer.attention.embedding import PADDING, embed
 from visualizer.attention.parameter_init import draw, own_tensor
 from visualizer.attention.spec import (
     DRAWN_FROM,
@@ -27,6 +26,7 @@ from visualizer.attention.spec import (
     check,
 )
 from visualizer.attention.stages import bytes_needed
+from visualizer.attention.token_and_position_vectors import PADDING, embed
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:

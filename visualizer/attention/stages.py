@@ -36,18 +36,18 @@ CELLS = ("head", "query", "key")
 class Operation(StrEnum):
     """What a stage computes from the stages it reads."""
 
-    GIVEN = auto()
-    POSITIONAL_ENCODING = auto()
-    ADD = auto()
+    INPUT_VECTORS = auto()
+    POSITION_VECTORS = auto()
+    ADD_POSITION = auto()
     INPUT_PROJECTION = auto()
     UNPROJECTED_INPUT = auto()
     DOT_PRODUCT = auto()
-    SCALE = auto()
-    MASK_SCORES = auto()
-    NORMALISE = auto()
-    UNIFORM_WEIGHTS = auto()
-    MASK_WEIGHTS = auto()
-    RENORMALISE = auto()
+    SCALE_SCORES = auto()
+    MASK_BEFORE_SOFTMAX = auto()
+    SCORES_TO_WEIGHTS = auto()
+    EQUAL_WEIGHTS = auto()
+    MASK_AFTER_SOFTMAX = auto()
+    RENORMALISE_MASKED_WEIGHTS = auto()
     DROPOUT = auto()
     WEIGHTED_SUM = auto()
     CONCAT_HEADS = auto()
@@ -160,7 +160,7 @@ def _from_input(
 def _scaled(
     symbol: str, divisor: str, needed: Callable[[AttentionSpec], bool]
 ) -> Stage:
-    return Stage("scaled", "Scaled", symbol, CELLS, Operation.SCALE, ("scores",),
+    return Stage("scaled", "Scaled", symbol, CELLS, Operation.SCALE_SCORES, ("scores",),
                  ("scale", "temperature", "d_in", "d_out", *HEAD_FIELDS), (),
                  f"scores divided by {divisor}", lambda spec: _compares(spec) and needed(spec))
 
@@ -170,23 +170,23 @@ def _normalised(
 ) -> tuple[Stage, Stage]:
     title = name.capitalize()
     return (
-        Stage(name, title, "softmax", CELLS, Operation.NORMALISE, ("masked",),
+        Stage(name, title, "softmax", CELLS, Operation.SCORES_TO_WEIGHTS, ("masked",),
               ("normalisation",), (), f"each row made to sum to 1{says}",
               lambda spec: _compares(spec) and not _divides(spec) and needed(spec)),
-        Stage(name, title, "÷ row sum", CELLS, Operation.NORMALISE, ("masked",),
+        Stage(name, title, "÷ row sum", CELLS, Operation.SCORES_TO_WEIGHTS, ("masked",),
               ("normalisation",), (), f"each score divided by its row's sum{says}",
               lambda spec: _divides(spec) and needed(spec)),
     )
 
 
 TABLE: tuple[Stage, ...] = (
-    Stage("embedding", "Embedding", "E", ("token", "d_in"), Operation.GIVEN, (), (), (),
+    Stage("embedding", "Embedding", "E", ("token", "d_in"), Operation.INPUT_VECTORS, (), (), (),
           "one vector a token", _positioned),
-    Stage("position", "Position", "P", ("token", "d_in"), Operation.POSITIONAL_ENCODING, (),
+    Stage("position", "Position", "P", ("token", "d_in"), Operation.POSITION_VECTORS, (),
           ("position",), ("position",), "one vector a place in the text", _positioned),
-    Stage("input", "Input", "X", ("token", "d_in"), Operation.GIVEN, (), (), (),
+    Stage("input", "Input", "X", ("token", "d_in"), Operation.INPUT_VECTORS, (), (), (),
           "one vector a token", lambda spec: not _positioned(spec)),
-    Stage("input", "Input", "X = E + P", ("token", "d_in"), Operation.ADD,
+    Stage("input", "Input", "X = E + P", ("token", "d_in"), Operation.ADD_POSITION,
           ("embedding", "position"), (), (), "embedding plus position", _positioned),
     *_from_input("queries", "Q", "W_query", _compares),
     *_from_input("keys", "K", "W_key", _compares),
@@ -199,25 +199,26 @@ TABLE: tuple[Stage, ...] = (
             lambda spec: spec.scale is Scale.NONE and spec.temperature != 1),
     _scaled("QKᵀ/(√d·T)", "√d and by the temperature T",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature != 1),
-    Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.MASK_SCORES, ("scaled",),
-          MASK_FIELDS, (), "forbidden keys get −∞",
+    Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.MASK_BEFORE_SOFTMAX,
+          ("scaled",), MASK_FIELDS, (), "forbidden keys get −∞",
           lambda spec: _compares(spec) and _forbids(spec)),
-    Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.MASK_SCORES, ("scaled",),
-          ("lengths",), (), "padding gets −∞, as it is no key",
+    Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.MASK_BEFORE_SOFTMAX,
+          ("scaled",), ("lengths",), (), "padding gets −∞, as it is no key",
           lambda spec: _compares(spec) and not _forbids(spec) and bool(spec.lengths)),
     *_normalised("unmasked", ", before the mask", _zeroes),
-    Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.UNIFORM_WEIGHTS, (), ("lengths",), (),
+    Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), ("lengths",), (),
           "every key read alike, before the mask",
           lambda spec: not _compares(spec) and _zeroes(spec)),
-    Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.MASK_WEIGHTS, ("unmasked",),
-          MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1", _renormalises),
+    Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
+          ("unmasked",), MASK_FIELDS, (),
+          "forbidden weights set to 0; rows no longer sum to 1", _renormalises),
     *_normalised("weights", "", lambda spec: not _zeroes(spec)),
-    Stage("weights", "Weights", "1/n", CELLS, Operation.UNIFORM_WEIGHTS, (), MASK_FIELDS, (),
+    Stage("weights", "Weights", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
           "every allowed key read alike", lambda spec: not _compares(spec) and not _zeroes(spec)),
-    Stage("weights", "Weights", "÷ row sum", CELLS, Operation.RENORMALISE, ("zeroed",), (), (),
-          "what is left divided by its row's sum", _renormalises),
-    Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.MASK_WEIGHTS, ("unmasked",),
-          MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1",
+    Stage("weights", "Weights", "÷ row sum", CELLS, Operation.RENORMALISE_MASKED_WEIGHTS,
+          ("zeroed",), (), (), "what is left divided by its row's sum", _renormalises),
+    Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.MASK_AFTER_SOFTMAX,
+          ("unmasked",), MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1",
           lambda spec: _zeroes(spec) and not _renormalises(spec)),
     Stage("dropped", "Dropped", "0 or ×1/(1−p)", CELLS, Operation.DROPOUT, ("weights",),
           ("dropout", "dropout_seed", "own_kept", "mode"), (),

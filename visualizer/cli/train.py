@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.spec import Device
 from visualizer.cli import option_types
-from visualizer.console_progress import ConsoleProgress, say
+from visualizer.console_output import ConsoleProgress, say
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_settings import (

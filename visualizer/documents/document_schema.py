@@ -9,12 +9,12 @@ from visualizer.attention.captured import CapturedAttention
 from visualizer.attention.spec import AttentionSpec
 from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.dropout_samples import SampleTally
-from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Playhead
 from visualizer.session.token_selection import TokenSelection
+from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import TableSelection, View
 from visualizer.session.zoom_ranges import Zoom
 from visualizer.storage.json_coding import JsonCoding

@@ -109,7 +109,7 @@ def _stages(
     for stage in stages(spec):
         found, sizes = arrays.pop(f"{place}/{stage.name}", None), shape(spec, stage.dims, tokens)
         taken[stage.name] = _fitting(found, stage.name, batch + sizes, spec)
-        if stage.operation is Operation.GIVEN:
+        if stage.operation is Operation.INPUT_VECTORS:
             _check_finite(taken[stage.name], stage.name)
     return taken
 

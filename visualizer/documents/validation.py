@@ -14,7 +14,7 @@ import numpy as np
 from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS
 from visualizer.attention.spec import LARGEST
 from visualizer.session.colour_maps import MapKind, maps_of
-from visualizer.session.comparison import ComparisonKind
+from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT
 from visualizer.session.line_options import FOLLOWS
 from visualizer.session.timeline import ORDER, SPEEDS
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import BooleanMatrix, NumberMatrix
     from visualizer.session.cell_address import Cell
     from visualizer.session.colour_options import ColourOptions
-    from visualizer.session.comparison import Comparison
+    from visualizer.session.comparison_request import Comparison
     from visualizer.session.document import Document
     from visualizer.session.view import View
 

@@ -28,7 +28,7 @@ from visualizer.session.compared_tensors import (
     signed,
     size_of,
 )
-from visualizer.session.comparison import ComparisonKind
+from visualizer.session.comparison_request import ComparisonKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.attention.weight_transforms import HeadAggregate
     from visualizer.heatmap.panel_colour_scale import ColourScale
-    from visualizer.session.comparison import Comparison
+    from visualizer.session.comparison_request import Comparison
     from visualizer.session.resolved_view import Resolved
 
 LETTERS = {ComparedSide.A: "A", ComparedSide.B: "B"}

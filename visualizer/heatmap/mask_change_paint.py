@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QPainter
 from visualizer.heatmap.panel_paint import areas, paint_hatch
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.model import PendingCells
     from visualizer.widgets.theme import Theme
 

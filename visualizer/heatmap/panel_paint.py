@@ -21,7 +21,9 @@ from PySide6.QtGui import (
 )
 
 from visualizer.heatmap import colour_table, pixel_or_vector_cell_paint
-from visualizer.heatmap.labels_and_colour_bar_paint import (
+from visualizer.heatmap.panel_colour_scale import outside_limits
+from visualizer.heatmap.panel_margins import SMALLEST_NUMBERS, sums_width
+from visualizer.heatmap.panel_margins_paint import (
     CENTRE,
     LEFT,
     paint_bar,
@@ -29,14 +31,12 @@ from visualizer.heatmap.labels_and_colour_bar_paint import (
     paint_labels,
     paint_notes,
 )
-from visualizer.heatmap.panel_colour_scale import outside_limits
-from visualizer.heatmap.panel_margins import SMALLEST_NUMBERS, sums_width
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import ComparedSide
 from visualizer.widgets.theme import font, metrics, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.widgets.theme import Theme
 
 LARGEST_NUMBERS = 18

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from visualizer.heatmap.cursor_paint import frame, is_seen
+from visualizer.heatmap.cell_cursor_paint import frame, is_seen
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.step_highlights import Highlights
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme

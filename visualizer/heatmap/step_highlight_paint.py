@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from visualizer.heatmap import labels_and_colour_bar_paint
-from visualizer.heatmap.cursor_paint import frame, light_column_label, light_row_label
+from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
+from visualizer.heatmap.cell_cursor_paint import frame, light_column_label, light_row_label
 from visualizer.heatmap.panel_margins import sums_width
 from visualizer.heatmap.prediction_mark_paint import paint_prediction_marks, visible_cell_box
 from visualizer.widgets.theme import font
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.step_highlights import ComputedExtent, HighlightBlock, Highlights
     from visualizer.widgets.theme import Theme
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from visualizer.attention.explain import explain
-from visualizer.explanations.prediction_check import judge
-from visualizer.heatmap.cursor import largest_near
+from visualizer.explanations.user_prediction_verdict import judge
+from visualizer.heatmap.cell_cursor import largest_near
 from visualizer.session.timeline import Step
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.session.cell_address import Cell
-    from visualizer.session.prediction import Prediction, PredictionVerdict
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.timeline import Place, Timeline
+    from visualizer.session.user_prediction import Prediction, PredictionVerdict
 
 
 @dataclass(frozen=True, slots=True)

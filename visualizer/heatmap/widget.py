@@ -18,11 +18,12 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocke
 from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.heatmap import labels_and_colour_bar_paint, panel_paint
+from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
+from visualizer.heatmap import panel_paint
+from visualizer.heatmap.board_layout import BoardLayout, PanelSlot, lay_out, room
+from visualizer.heatmap.cell_cursor import CellCursor, cell_of, is_own
+from visualizer.heatmap.cell_cursor_paint import is_seen, paint_cursor
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
-from visualizer.heatmap.cursor import CellCursor, cell_of, is_own
-from visualizer.heatmap.cursor_paint import is_seen, paint_cursor
-from visualizer.heatmap.layout import BoardLayout, PanelSlot, lay_out, room
 from visualizer.heatmap.mask_change_paint import paint_mask_changes
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.model import Board, Heatmap, target_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.lab.collapse_controller import LEFT, LOSSES
-from visualizer.lab.loss_plot.axis_ticks import AxisScale
+from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
 from visualizer.session.colour_options import ColourLimits
 from visualizer.widgets import dialogs
 from visualizer.widgets.command_menus import Command, Face

@@ -35,7 +35,8 @@ from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.process_controller import SERVICE
 from visualizer.lab.training.widget import RunNotices, TrainingBar
 from visualizer.lab.training_views_controller import TrainingViewsController, WatchedTraining
-from visualizer.widgets import accessibility, app_settings, dialogs
+from visualizer.widgets import accessible_roles_and_values as accessibility
+from visualizer.widgets import app_settings, dialogs
 from visualizer.widgets.command_menus import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon

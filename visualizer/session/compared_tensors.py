@@ -10,7 +10,7 @@ from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_number, shorten
 from visualizer.session.cell_address import ComparedSide
-from visualizer.session.comparison import ComparisonKind
+from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.dropout_samples import mean_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import LeadingIndex
     from visualizer.attention.weight_transforms import HeadAggregate
     from visualizer.session.cell_address import Cell
-    from visualizer.session.comparison import Comparison
+    from visualizer.session.comparison_request import Comparison
     from visualizer.session.resolved_view import Resolved
 # A difference smaller than this share of its operands is lost in rounding.
 ROUNDING = 2e-6

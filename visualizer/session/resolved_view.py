@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.session.cell_address import Cell
-from visualizer.session.comparison import ComparisonKind
+from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.dropout_samples import why_none
 from visualizer.session.timeline import Timeline, described_cell
 from visualizer.session.zoom_ranges import fitted
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import LeadingIndex, Trace
-    from visualizer.session.comparison import Comparison
+    from visualizer.session.comparison_request import Comparison
     from visualizer.session.document import Document
-    from visualizer.session.prediction import Prediction
     from visualizer.session.timeline import Place
+    from visualizer.session.user_prediction import Prediction
     from visualizer.session.view import View
     from visualizer.session.zoom_ranges import Zoom
 

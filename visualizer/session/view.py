@@ -15,9 +15,9 @@ from visualizer.session.token_selection import TokenSelection
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
-    from visualizer.session.comparison import Comparison
+    from visualizer.session.comparison_request import Comparison
     from visualizer.session.document import Document
-    from visualizer.session.prediction import Prediction
+    from visualizer.session.user_prediction import Prediction
     from visualizer.session.zoom_ranges import Zoom
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from visualizer.errors import InputError
-from visualizer.session.comparison import ComparisonKind
+from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 

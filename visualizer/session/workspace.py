@@ -16,9 +16,9 @@ from visualizer.errors import InputError
 from visualizer.session import worker_requests
 from visualizer.session.document import Document, typed_text
 from visualizer.session.history import History
-from visualizer.session.prediction import without_marks
 from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.session.screen import Moment, Screen, Snapshot
+from visualizer.session.user_prediction import without_marks
 from visualizer.session.view import View
 from visualizer.session.view_changes import toggled
 from visualizer.session.worker import Worker

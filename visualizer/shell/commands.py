@@ -12,16 +12,16 @@ from visualizer.features.cell.model import CELL
 from visualizer.features.comparison_bar.model import COMPARISON
 from visualizer.features.lessons.model import LESSON
 from visualizer.features.mask_editor.model import MASK_EDIT
-from visualizer.features.playback.bar_model import PLAYBACK
+from visualizer.features.playback.playback_bar_model import PLAYBACK
 from visualizer.features.setup.model import SETUP
 from visualizer.features.shapes.model import SHAPES
 from visualizer.features.token_strip.model import TOKENS
-from visualizer.features.view_controls.model import VIEW_CONTROLS
+from visualizer.features.view_bar.model import VIEW_CONTROLS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.model import target_of
 from visualizer.session.colour_maps import COLOUR_MAPS, MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits
-from visualizer.session.comparison import ComparisonKind
+from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.timeline import Grain
 from visualizer.session.view import CodeDialect
 from visualizer.shell.panes import PANES
@@ -39,12 +39,14 @@ if TYPE_CHECKING:
     from visualizer.features.comparison_bar.controller import ComparisonController
     from visualizer.features.lessons.controller import LessonController
     from visualizer.features.mask_editor.controller import MaskEditController
-    from visualizer.features.playback.controller import PlaybackController
+    from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
     from visualizer.features.setup.widget import SetupPane
     from visualizer.features.shapes.widget import ShapesPane
-    from visualizer.features.token_strip.selection_controller import TokenSelectionController
-    from visualizer.features.view_controls.controller import ViewController
+    from visualizer.features.token_strip.selection_and_search_controller import (
+        TokenSelectionController,
+    )
+    from visualizer.features.view_bar.controller import ViewController
     from visualizer.heatmap.controller import CellSelectionController
     from visualizer.session.colour_maps import ColourMap
     from visualizer.session.document import Document

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from visualizer.features.setup.widget import SetupPane
     from visualizer.features.shapes.widget import ShapesPane
     from visualizer.features.tensor_editor.widget import NumberTablePane
-    from visualizer.features.view_controls.colours_widget import ColoursPane
-    from visualizer.features.view_controls.controller import ViewController
+    from visualizer.features.view_bar.colours_widget import ColoursPane
+    from visualizer.features.view_bar.controller import ViewController
     from visualizer.heatmap.controller import CellSelectionController
     from visualizer.session.workspace import Workspace
 

@@ -16,14 +16,18 @@ from visualizer.features.lessons.model import LESSON, present_position
 from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.model import LINES, present_lines
 from visualizer.features.mask_editor.model import MASK_EDIT, present_mask_edit
-from visualizer.features.playback.bar_model import PLAYBACK, PlaybackBarState, present_playback
+from visualizer.features.playback.playback_bar_model import (
+    PLAYBACK,
+    PlaybackBarState,
+    present_playback,
+)
 from visualizer.features.setup.model import SETUP, present_setup
 from visualizer.features.shapes.model import SHAPES, ShapesPanel, present_shapes
 from visualizer.features.stage_bar.model import STAGE_BAR, present_stage_bar
 from visualizer.features.tensor_editor.model import TABLE, present_table
 from visualizer.features.token_strip import model as token_strip_model
 from visualizer.features.token_strip.model import TOKENS, TokenPanel, present_tokens
-from visualizer.features.view_controls.model import (
+from visualizer.features.view_bar.model import (
     VIEW_CONTROLS,
     ViewControlsPanel,
     present_view_controls,

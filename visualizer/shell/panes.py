@@ -90,7 +90,7 @@ def _lines() -> QWidget:
 
 
 def _colours() -> QWidget:
-    from visualizer.features.view_controls.colours_widget import ColoursPane
+    from visualizer.features.view_bar.colours_widget import ColoursPane
 
     return ColoursPane()
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.cell.model import CELL
-from visualizer.features.playback.bar_model import PLAYBACK
+from visualizer.features.playback.playback_bar_model import PLAYBACK
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.shell.panel_presenters import STATUS
-from visualizer.widgets.accessibility import Politeness, announce, install, set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import (
+    Politeness,
+    announce,
+    install,
+    set_accessible_value,
+)
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget

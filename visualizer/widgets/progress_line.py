@@ -8,7 +8,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QAccessible, QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
-from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from visualizer.heatmap.model import Board
 from visualizer.number_format import format_number
 from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.compared_tensors import signed
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.computation_caption import caption
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import Zoom

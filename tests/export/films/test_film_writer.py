@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tests.support.playback_viewer import Viewer
     from visualizer.export.films.animation_frames import AnimationFrames
-    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.board_layout import PanelSlot
 
 WEIGHTS = FilmSettings((Place("masked", 4), "weights"), speed=4, width=640)
 LOOK = FigureSettings(film=WEIGHTS)

@@ -118,10 +118,10 @@ def test_the_formula_names_what_the_terms_are_made_of(case: Case) -> None:
         assert ("√d" in readout.formula) == (scaled and spec.scale is not Scale.NONE)
         assert ("temperature" in readout.formula) == (scaled and spec.temperature != 1)
         assert ("√d" in stage.symbol) == (scaled and spec.scale is not Scale.NONE)
-        if stage.operation is Operation.NORMALISE:
+        if stage.operation is Operation.SCORES_TO_WEIGHTS:
             divides = spec.normalisation is Normalisation.SUM
             assert ("exp(" in readout.formula) == (stage.symbol == "softmax") == (not divides)
-        if stage.operation is Operation.UNIFORM_WEIGHTS:
+        if stage.operation is Operation.EQUAL_WEIGHTS:
             acts = cell.stage == "weights" and spec.mask is not Mask.NONE
             assert ("allowed" in readout.formula) == acts
 

@@ -27,7 +27,7 @@ from visualizer.features.head_table.model import (
     present_heads,
 )
 from visualizer.session.document import Document
-from visualizer.session.prediction import Prediction
+from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 
 if TYPE_CHECKING:

@@ -25,14 +25,14 @@ from visualizer.features.line_view.model import (
     largest_cell,
     present_lines,
 )
-from visualizer.heatmap.cursor import present_cursor
+from visualizer.heatmap.cell_cursor import present_cursor
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.document import Document
 from visualizer.session.line_options import FOLLOWS, PANE, LineOptions, LineSide, LineToken
-from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from visualizer.session.cell_address import ComparedSide
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.history import History
 from visualizer.session.mask_edit_state import MaskBrush, MaskEditState
-from visualizer.session.prediction import Prediction
 from visualizer.session.resolved_view import resolve
+from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 
 if TYPE_CHECKING:

@@ -367,20 +367,20 @@ def assert_mixed(said: Said, told: str) -> None:
 
 TRUE_ROWS = {
     Operation.DOT_PRODUCT: assert_dot,
-    Operation.SCALE: assert_scale,
-    Operation.MASK_SCORES: assert_masked,
-    Operation.MASK_WEIGHTS: assert_masked,
-    Operation.NORMALISE: assert_shared_out,
-    Operation.RENORMALISE: assert_shared_out,
-    Operation.UNIFORM_WEIGHTS: assert_average,
+    Operation.SCALE_SCORES: assert_scale,
+    Operation.MASK_BEFORE_SOFTMAX: assert_masked,
+    Operation.MASK_AFTER_SOFTMAX: assert_masked,
+    Operation.SCORES_TO_WEIGHTS: assert_shared_out,
+    Operation.RENORMALISE_MASKED_WEIGHTS: assert_shared_out,
+    Operation.EQUAL_WEIGHTS: assert_average,
     Operation.DROPOUT: assert_dropped,
     Operation.WEIGHTED_SUM: assert_mixed,
 }
 MADE = (
     *(
-        Operation.GIVEN,
-        Operation.POSITIONAL_ENCODING,
-        Operation.ADD,
+        Operation.INPUT_VECTORS,
+        Operation.POSITION_VECTORS,
+        Operation.ADD_POSITION,
         Operation.INPUT_PROJECTION,
         Operation.UNPROJECTED_INPUT,
     ),
@@ -448,7 +448,11 @@ def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
             assert sums[1] == trimmed(float(numbers.sum(axis=1).min()))
             assert sums[2] == trimmed(float(numbers.sum(axis=1).max()))
         if nothing := re.search(r"but (\d+) rows? ha", told):
-            empty = said.rows("zeroed") if said.operation is Operation.RENORMALISE else None
+            empty = (
+                said.rows("zeroed")
+                if said.operation is Operation.RENORMALISE_MASKED_WEIGHTS
+                else None
+            )
             cells = said.allowed() if empty is None else empty
             assert int(nothing[1]) == (~cells.any(axis=1)).sum()
 
@@ -461,7 +465,7 @@ def assert_largest_is_where(said: Said, told: str, times: Near) -> None:
     elif said.operation is Operation.DOT_PRODUCT:
         assert said.bold == [said.words[row_], said.words[column]]
         assert f"of {said.rows().size} scores the largest" in told
-    elif said.operation is Operation.POSITIONAL_ENCODING:
+    elif said.operation is Operation.POSITION_VECTORS:
         assert told.endswith(f"place {row_ + 1}.")
     else:
         assert said.bold == [said.words[row_]]

@@ -37,8 +37,8 @@ from visualizer.features.tensor_editor.model import (
 )
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
-from visualizer.session.prediction import Prediction
 from visualizer.session.resolved_view import resolve
+from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import TableSelection, View
 
 if TYPE_CHECKING:

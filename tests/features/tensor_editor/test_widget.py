@@ -19,7 +19,7 @@ from visualizer.features.tensor_editor.spreadsheet_clipboard import parse_block
 from visualizer.features.tensor_editor.widget import NumberTableModel
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.prediction import Prediction
+from visualizer.session.user_prediction import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,9 +19,9 @@ from visualizer.features.token_strip.model import TOKENS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.token_selection import TokenRole, TokenSelection
+from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 
 if TYPE_CHECKING:

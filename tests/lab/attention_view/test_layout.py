@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QImage, QPainter
 
 from tests.support.probe_results import a_reading
-from visualizer.heatmap.labels_and_colour_bar_paint import (
+from visualizer.heatmap.board_layout import LARGEST_CELL
+from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_margins_paint import (
     are_upright,
     paint_bar,
     paint_titles,
     shown_columns,
 )
-from visualizer.heatmap.layout import LARGEST_CELL
-from visualizer.heatmap.model import Board
 from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers, layer_room
 from visualizer.lab.attention_view.model import board_of
 from visualizer.language.training_settings import ModelKind

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPainter
 
     from tests.lab.conftest import Show
-    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.widgets.theme import Theme
 

@@ -14,7 +14,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QAction
 
 from tests.lab.loss_plot.test_widget import colours, losses
-from visualizer.lab.loss_plot.axis_ticks import AxisScale
+from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
 from visualizer.lab.loss_plot.label_layout import breaks_of, references_of
 from visualizer.lab.loss_plot.model import LossCurve, LossPlot, PlotOptions, ReferenceLoss
 from visualizer.lab.loss_plot.present_plot import present_plot

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from visualizer.lab.loss_plot.axis_ticks import AxisScale
+from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
 from visualizer.lab.loss_plot.model import (
     MESSAGE,
     LossCurve,

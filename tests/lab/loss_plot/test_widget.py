@@ -22,12 +22,12 @@ from PySide6.QtWidgets import QApplication, QLabel
 
 from tests.support.accessible_text import heard
 from tests.support.window_input import LEFT
-from visualizer.lab.loss_plot.axis_ticks import AxisScale
+from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
 from visualizer.lab.loss_plot.model import MESSAGE, LossCurve, LossPlot, PlotOptions, ReferenceLoss
 from visualizer.lab.loss_plot.present_plot import present_plot
 from visualizer.lab.loss_plot.widget import KEYS, LossPlotView
 from visualizer.lab.training.losses import Losses
-from visualizer.widgets import accessibility
+from visualizer.widgets import accessible_roles_and_values as accessibility
 from visualizer.widgets.theme import DARK, LIGHT, Theme, head_colour
 
 if TYPE_CHECKING:

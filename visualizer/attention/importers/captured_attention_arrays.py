@@ -9,7 +9,7 @@ import numpy as np
 
 from visualizer.attention import device
 from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS, CapturedAttention
-from visualizer.attention.importers.file_contents import (
+from visualizer.attention.importers.listed_arrays import (
     NAMED,
     natural_order_key,
     unreadable_file_error,
@@ -18,7 +18,7 @@ from visualizer.attention.run import USABLE
 from visualizer.attention.spec import LARGEST, Device
 
 if TYPE_CHECKING:
-    from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
+    from visualizer.attention.importers.listed_arrays import ArrayEntry, FileContents
 
 COPIES = 4
 """Copies of the attention in memory while it is opened and shown."""

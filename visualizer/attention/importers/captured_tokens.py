@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.importers.file_contents import (
+from visualizer.attention.importers.listed_arrays import (
     MOST_LETTERS,
     as_input_errors,
     unreadable_file_error,

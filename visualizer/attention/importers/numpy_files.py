@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from visualizer.attention.importers.file_contents import (
+from visualizer.attention.importers.listed_arrays import (
     MOST_ENTRIES,
     MOST_LETTERS,
     ArrayEntry,

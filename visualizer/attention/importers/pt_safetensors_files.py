@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import safe_open
 
-from visualizer.attention.importers.file_contents import (
+from visualizer.attention.importers.listed_arrays import (
     MOST_ENTRIES,
     MOST_LETTERS,
     ArrayEntry,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.importers import numpy_files, pt_safetensors_files
 from visualizer.attention.importers.captured_attention_arrays import read_captured_attention
 from visualizer.attention.importers.captured_tokens import with_tokens
-from visualizer.attention.importers.file_contents import as_input_errors, unreadable_file_error
+from visualizer.attention.importers.listed_arrays import as_input_errors, unreadable_file_error
 from visualizer.attention.importers.state_dict import is_module, spec_in
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.captured import CapturedAttention
-    from visualizer.attention.importers.file_contents import FileContents
+    from visualizer.attention.importers.listed_arrays import FileContents
     from visualizer.attention.spec import AttentionSpec
 
 READERS: dict[str, Callable[[Path], FileContents]] = {

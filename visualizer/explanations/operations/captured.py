@@ -10,7 +10,7 @@ import numpy as np
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import UNFINISHED
+from visualizer.explanations.operation_phrases import UNFINISHED
 from visualizer.explanations.step_values import LargestValue
 from visualizer.number_format import format_number, format_share
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import EquationTerm, copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import all_heads, largest_number
+from visualizer.explanations.operation_phrases import all_heads, largest_number
 from visualizer.explanations.shape_equations import head_shapes
 from visualizer.explanations.step_values import vector
 from visualizer.number_format import format_count, format_number

@@ -9,7 +9,7 @@ import numpy as np
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import EquationTerm, replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import factor_of
+from visualizer.explanations.operation_phrases import factor_of
 from visualizer.explanations.step_values import all_of, trimmed
 from visualizer.number_format import format_number
 

@@ -8,7 +8,7 @@ from visualizer.attention.spec import Arrangement, Projection
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import KINDS, largest_number, projected_by
+from visualizer.explanations.operation_phrases import KINDS, largest_number, projected_by
 from visualizer.explanations.shape_equations import (
     ShapeParameter,
     each_head,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import all_heads, largest_number
+from visualizer.explanations.operation_phrases import all_heads, largest_number
 from visualizer.explanations.shape_equations import ShapeParameter, matrix_product
 from visualizer.explanations.shared_sentences import with_bias
 from visualizer.explanations.step_values import vector

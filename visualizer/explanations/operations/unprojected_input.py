@@ -8,7 +8,7 @@ from visualizer.attention.spec import Arrangement
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import KINDS, largest_number, taken_over
+from visualizer.explanations.operation_phrases import KINDS, largest_number, taken_over
 from visualizer.explanations.shape_equations import each_head, heads_apart, sizes
 from visualizer.explanations.step_values import vector
 from visualizer.number_format import format_number

@@ -9,7 +9,7 @@ import numpy as np
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import sum_over_keys
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import largest_number, mixed_by, part_of
+from visualizer.explanations.operation_phrases import largest_number, mixed_by, part_of
 from visualizer.explanations.shape_equations import each_head, matrix_product
 from visualizer.explanations.step_values import vector
 from visualizer.number_format import format_number

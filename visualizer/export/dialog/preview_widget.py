@@ -10,7 +10,7 @@ from PySide6.QtGui import QAccessible, QColor, QFontDatabase, QPainter
 from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
 
 from visualizer.export.dialog.preview_controller import frame_of, preview
-from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from visualizer.attention.spec import Dtype
 from visualizer.export.figure_extent import view_of_figure
 from visualizer.export.figure_settings import PIXELS_AN_INCH, FigurePaper, FigureSettings
 from visualizer.features.comparison_bar.model import lead_of
-from visualizer.heatmap import labels_and_colour_bar_paint, panel_paint
+from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
+from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board_contents import present_board_contents
-from visualizer.heatmap.cursor_paint import paint_cursor
-from visualizer.heatmap.layout import MARGIN, lay_out, room, wraps
+from visualizer.heatmap.board_layout import MARGIN, lay_out, room, wraps
+from visualizer.heatmap.cell_cursor_paint import paint_cursor
 from visualizer.heatmap.step_highlight_paint import paint_highlights
 from visualizer.progress_callback import Progress, no_progress
 from visualizer.session.computation_caption import caption
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QPainter
 
-    from visualizer.heatmap.cursor import CellCursor
-    from visualizer.heatmap.layout import BoardLayout
+    from visualizer.heatmap.board_layout import BoardLayout
+    from visualizer.heatmap.cell_cursor import CellCursor
     from visualizer.heatmap.model import Board
     from visualizer.heatmap.step_highlights import Highlights
     from visualizer.session.screen import Snapshot

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QPainter, QTextDocument
 
 from visualizer.export.figures.figure_page import paint_page, paint_text
 from visualizer.export.figures.png_writer import blank, words_of
-from visualizer.features.playback.bar_model import PlaybackBarState, present_playback
+from visualizer.features.playback.playback_bar_model import PlaybackBarState, present_playback
 from visualizer.features.playback.timeline_paint import (
     TimelineSegments,
     count_of,
@@ -21,7 +21,7 @@ from visualizer.features.playback.timeline_paint import (
     track_height,
     written,
 )
-from visualizer.heatmap.cursor import present_cursor
+from visualizer.heatmap.cell_cursor import present_cursor
 from visualizer.heatmap.step_highlights import present_highlights
 from visualizer.session.resolved_view import resolve
 from visualizer.widgets.labels import SIZES, fitting

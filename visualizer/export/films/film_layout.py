@@ -24,14 +24,14 @@ from visualizer.export.figures.figure_page import (
 from visualizer.export.film_plan import FilmPlan, film_plan_of
 from visualizer.export.film_settings import FilmPanels
 from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, words_height
-from visualizer.heatmap.layout import LARGEST_CELL, MARGIN, SMALLEST_SIDE, lay_out
+from visualizer.heatmap.board_layout import LARGEST_CELL, MARGIN, SMALLEST_SIDE, lay_out
 from visualizer.progress_callback import Progress, no_progress
 from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import Place, Playhead
 from visualizer.widgets.theme import text_scale
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.layout import BoardLayout
+    from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.session.screen import Snapshot
     from visualizer.session.view import View
 

@@ -17,18 +17,18 @@ from visualizer.attention.stages import Operation, is_hatched
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.explanations.cell_facts import CellFacts
 from visualizer.explanations.operation_registry import TEXTS
-from visualizer.heatmap.cursor import panel_of
+from visualizer.heatmap.cell_cursor import panel_of
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share, shorten
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.compared_tensors import mismatch, signed, tensor_of
-from visualizer.session.comparison import ComparisonKind
+from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.heatmap.model import Board
-    from visualizer.session.comparison import Comparison
+    from visualizer.session.comparison_request import Comparison
     from visualizer.session.resolved_view import Resolved
 
 

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAccessible, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QWidget
 
 from visualizer.features.cell.model import CELL
-from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.labels import WrappingLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme, text_scale

@@ -91,7 +91,7 @@ def _reasons(spec: AttentionSpec) -> Iterator[str]:
     }
     if spec.normalisation in by_kind:
         yield by_kind[spec.normalisation]
-    if any(stage.operation is Operation.MASK_WEIGHTS for stage in stages(spec)):
+    if any(stage.operation is Operation.MASK_AFTER_SOFTMAX for stage in stages(spec)):
         yield f"{call} masks before it normalises, and not after."
     if spec.drops:
         yield f"{call} draws the cells to drop itself; here they are given."
@@ -146,7 +146,7 @@ def _helpers(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
         made[words.mask_names[spec.mask]] = words.mask_lines[spec.mask].format(
             window=1 - spec.window
         )
-    average = [stage for stage in stages(spec) if stage.operation is Operation.UNIFORM_WEIGHTS]
+    average = [stage for stage in stages(spec) if stage.operation is Operation.EQUAL_WEIGHTS]
     if average and (found := ExpressionContext(spec, average[0], words).masks()):
         sizes = f"*{words.batch}, {spec.heads}, {tokens}, {tokens}"
         allowed = words.allowed(found)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 
 from visualizer.features.comparison_bar.model import COMPARISON
 from visualizer.session.cell_address import ComparedSide
-from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.dropout_samples import most_samples
 
 if TYPE_CHECKING:

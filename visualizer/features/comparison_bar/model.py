@@ -5,26 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from visualizer.features.comparison_bar.largest_difference import largest_difference
 from visualizer.features.comparison_bar.setting_differences import differences
-from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.compared_tensors import (
-    LargestChange,
-    cell_name,
-    change_of,
-    largest_change,
-    mismatch,
-    signed,
-    size_of,
-)
-from visualizer.session.comparison import ComparisonKind
+from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT, most_samples, seed_of
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from visualizer.attention.stages import Stage
-    from visualizer.session.comparison import Comparison
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.comparison_request import Comparison
     from visualizer.session.resolved_view import Resolved
 
 
@@ -97,7 +88,7 @@ def present_comparison(resolved: Resolved) -> ComparePanel | None:
     elif resolved.comparison is None:
         said, largest = ASIDE, None
     else:
-        said, largest = _largest(resolved, comparison)
+        said, largest = largest_difference(resolved, comparison)
     has_samples = against is ComparisonKind.SAMPLES and not trouble
     samples = (comparison.count, most_samples(run)) if has_samples else (1, 1)
     can_swap = against is ComparisonKind.KEPT
@@ -140,51 +131,3 @@ _LEADS = {
     ComparisonKind.HEAD: _of_heads,
     ComparisonKind.SAMPLES: _of_samples,
 }
-
-
-def _largest(resolved: Resolved, comparison: Comparison) -> tuple[str, Cell | None]:
-    """Describe the largest difference of the current stage, and give its cell."""
-    run, stages = resolved.run, [*resolved.shown_stages]
-    if comparison.against is ComparisonKind.SAMPLES:
-        stages = [run.trace.stage("dropped")]
-    if comparison.against is ComparisonKind.HEAD:
-        with_heads = [stage for stage in stages if "head" in stage.dims]
-        stages = with_heads or [run.trace.stage(run.trace.attention)]
-    if comparison.kept:
-        reasons = {stage.name: mismatch(comparison.kept, run, stage) for stage in stages}
-        fitting = [stage for stage in stages if not reasons[stage.name]]
-        if not fitting:
-            return f"{next(iter(reasons.values()))}: there is nothing to subtract.", None
-        stages = fitting
-    stage = _at(stages, resolved)
-    change, place = _change(resolved, comparison, stage)
-    of = "" if len(stages) == 1 else f" of {stage.title.lower()}"
-    if change is None:
-        return f"No difference{of}.", None
-    cell = Cell(stage.name, place, None, ComparedSide.CHANGE)
-    named = cell_name(run, resolved.leading, stage, _named(place, comparison))
-    return f"Largest difference{of}: {signed(change.value)}, {named}.", cell
-
-
-def _at(stages: list[Stage], resolved: Resolved) -> Stage:
-    """The stage of the pinned cell, else the weights, else the first."""
-    by_name = {stage.name: stage for stage in stages}
-    pinned = resolved.view.pinned
-    return (pinned and by_name.get(pinned.stage)) or by_name.get("weights") or stages[0]
-
-
-def _change(
-    resolved: Resolved, comparison: Comparison, stage: Stage
-) -> tuple[LargestChange | None, tuple[int, ...]]:
-    held, index = change_of(resolved, stage.name, None)
-    change = largest_change(held, index, size_of(resolved, stage.name, None))
-    place = change.place if change else ()
-    return change, (
-        comparison.heads[1],
-        *place,
-    ) if comparison.against is ComparisonKind.HEAD else place
-
-
-def _named(place: tuple[int, ...], comparison: Comparison) -> tuple[int, ...]:
-    """The place without its head, where the comparison names the head."""
-    return place[-2:] if comparison.against is ComparisonKind.HEAD else place

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.session.comparison import ComparisonKind
+from visualizer.session.comparison_request import ComparisonKind
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.lessons.claim_check import ClaimResult
 from visualizer.features.lessons.model import LESSON
-from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout

@@ -14,7 +14,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QPixmap
 
 from visualizer.features.line_view.layout import GAP, HEAD, MARGIN
-from visualizer.heatmap.labels_and_colour_bar_paint import LEFT, RIGHT
+from visualizer.heatmap.panel_margins_paint import LEFT, RIGHT
 from visualizer.number_format import format_number
 from visualizer.session.line_options import LineSide
 from visualizer.widgets.theme import font, head_colour, metrics, text_scale

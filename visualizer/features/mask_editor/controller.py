@@ -17,7 +17,7 @@ from visualizer.features.mask_editor.model import (
     with_stroke,
 )
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
-from visualizer.heatmap.cursor import moved_cursor, panel_of
+from visualizer.heatmap.cell_cursor import moved_cursor, panel_of
 from visualizer.heatmap.model import target_of
 from visualizer.session.mask_edit_state import MaskBrush
 

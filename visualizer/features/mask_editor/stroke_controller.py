@@ -13,7 +13,7 @@ from visualizer.widgets.input_filters import is_command
 
 if TYPE_CHECKING:
     from visualizer.features.mask_editor.model import MaskEditPanel
-    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.widget import BoardView
 
 

@@ -13,8 +13,8 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 from visualizer.widgets.theme import font, metrics, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.explanations.step_equation import Equation
-    from visualizer.features.playback.bar_model import PlaybackBarState, TimelineSegment
+    from visualizer.explanations.step_calculation_line import Equation
+    from visualizer.features.playback.playback_bar_model import PlaybackBarState, TimelineSegment
     from visualizer.widgets.theme import Theme
 
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
-from visualizer.features.playback.bar_model import PlaybackBarState
+from visualizer.features.playback.playback_bar_model import PlaybackBarState
 from visualizer.features.playback.timeline_paint import (
     TimelineSegments,
     count_of,
@@ -16,9 +16,9 @@ from visualizer.features.playback.timeline_paint import (
     track_height,
     written,
 )
-from visualizer.session.prediction import PredictionQuestion
 from visualizer.session.timeline import SPEEDS, Grain
-from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.session.user_prediction import PredictionQuestion
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import AutoFitLabel, PlainLabel

@@ -9,7 +9,7 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from visualizer.attention.stages import TABLE
-from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fixed_width_buttons import SoloToggleButton
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import row_layout

@@ -213,7 +213,7 @@ def why_not(run: Run, name: str) -> str:
     if stage == given:
         said = "The vectors of several texts are those of their tokens."
         return f"{said} Own ones can be given to one text only." if trace.axes else ""
-    if stage.operation is Operation.POSITIONAL_ENCODING:
+    if stage.operation is Operation.POSITION_VECTORS:
         return "Positions are made by a rule or from the seed."
     sources = [] if trace.axes else [f"the {given.title.lower()}"]
     sources += ["the weights"] if trace.spec.weight_names else []

@@ -16,13 +16,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.features.token_strip.chip_paint import chip_height, chip_widths, paint_chip
 from visualizer.features.token_strip.colour_bar_widget import TokenColourBar
 from visualizer.features.token_strip.model import TokenPanel
-from visualizer.features.token_strip.paint import chip_height, chip_widths, paint_chip
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.number_format import format_count, format_number
 from visualizer.session.token_selection import TokenRole, span
-from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.chip_scroll_area import GAP, ChipScrollArea
 from visualizer.widgets.input_filters import install_input_filters, is_command
 from visualizer.widgets.labels import PlainLabel, RichLabel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.heatmap.cursor import CellCursor, is_of, moved_cursor
+from visualizer.heatmap.cell_cursor import CellCursor, is_of, moved_cursor
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_share, shorten
 

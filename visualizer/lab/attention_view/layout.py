@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF
 
-from visualizer.heatmap.layout import (
+from visualizer.heatmap.board_layout import (
     HEAD,
     LARGEST_CELL,
     MARGIN,

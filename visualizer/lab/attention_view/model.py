@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.heatmap.cursor import CellCursor
+from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.model import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.lab.attention_view.cell_pointer import cell_cursor_of, cell_sentence

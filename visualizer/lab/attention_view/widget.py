@@ -11,7 +11,12 @@ from visualizer.heatmap.step_highlights import Highlights
 from visualizer.heatmap.widget import BoardView
 from visualizer.lab.attention_view.cell_pointer import cell_index_of
 from visualizer.lab.attention_view.layout import lay_out_layers, layer_room
-from visualizer.widgets.accessibility import Politeness, announce, install, set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import (
+    Politeness,
+    announce,
+    install,
+    set_accessible_value,
+)
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
@@ -19,7 +24,7 @@ from visualizer.widgets.layouts import column_layout
 if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent
 
-    from visualizer.heatmap.layout import BoardLayout
+    from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.lab.attention_view.model import LabAttentionPanel
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme

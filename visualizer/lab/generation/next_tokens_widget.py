@@ -14,7 +14,11 @@ from visualizer.lab.generation.next_tokens import MOST, NextTokenBar, NextTokens
 from visualizer.language.sampling import Sampling, check
 from visualizer.number_format import format_share
 from visualizer.session.setting_definitions import Setting, SettingKind
-from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import (
+    Politeness,
+    announce,
+    set_accessible_value,
+)
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout

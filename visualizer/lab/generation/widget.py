@@ -14,12 +14,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.token_strip.paint import CENTRE, NUMBER_SIZE, ROUND, chip_height
+from visualizer.features.token_strip.chip_paint import CENTRE, NUMBER_SIZE, ROUND, chip_height
 from visualizer.heatmap import colour_table
 from visualizer.lab.generation.model import GeneratedToken, GenerationPanel
 from visualizer.number_format import format_share
 from visualizer.session.colour_maps import USUAL
-from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.chip_scroll_area import GAP, ChipScrollArea
 from visualizer.widgets.fixed_width_buttons import FixedWidthButton
 from visualizer.widgets.icons import icon

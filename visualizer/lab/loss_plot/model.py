@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.lab.loss_plot.axis_ticks import AxisScale, PlotAxis
+from visualizer.lab.loss_plot.axis_and_ticks import AxisScale, PlotAxis
 
 if TYPE_CHECKING:
     from visualizer.lab.loss_plot.smoothing import SmoothedLosses

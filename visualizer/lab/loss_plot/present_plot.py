@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.lab.loss_plot.axis_ticks import AxisScale, PlotAxis, ticks_between
+from visualizer.lab.loss_plot.axis_and_ticks import AxisScale, PlotAxis, ticks_between
 from visualizer.lab.loss_plot.model import (
     LOSS,
     STEP,

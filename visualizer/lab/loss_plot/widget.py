@@ -17,7 +17,11 @@ from visualizer.lab.loss_plot.present_plot import nearest, read_at
 from visualizer.lab.loss_plot.pyqtgraph_chart_paint import LossChart
 from visualizer.lab.loss_plot.smoothing import distinct
 from visualizer.lab.training.widget import text_button
-from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import (
+    Politeness,
+    announce,
+    set_accessible_value,
+)
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.lab.screen_model import BUTTONS
-from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fixed_width_buttons import FixedWidthToolButton
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from visualizer.export.figures.figure_page import text_height
-from visualizer.heatmap.layout import LARGEST_CELL
+from visualizer.heatmap.board_layout import LARGEST_CELL
 from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers
 from visualizer.lab.snapshot_bar.paint import axis_height
 from visualizer.lab.training_film.film_frames import TrainingFilmSettings
@@ -14,7 +14,7 @@ from visualizer.lab.training_film.frame_paint import SPACE, TrainingFilmFrames
 from visualizer.widgets.theme import metrics
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.layout import BoardLayout
+    from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.lab.training_film.film_frames import TrainingFilm
 
 SHAPES = (0.62, 0.8, 1.0)

@@ -10,15 +10,16 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from visualizer.export.figures.figure_page import THEMES, paint_text
 from visualizer.export.figures.png_writer import blank, words_of
-from visualizer.heatmap import labels_and_colour_bar_paint, panel_paint
-from visualizer.heatmap.layout import MARGIN
+from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
+from visualizer.heatmap import panel_paint
+from visualizer.heatmap.board_layout import MARGIN
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis
 from visualizer.widgets.theme import font, metrics
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from visualizer.heatmap.layout import BoardLayout
+    from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.lab.training_film.film_frames import TrainingFilm
 SAMPLES = 5
 SPACE = 8

@@ -9,7 +9,7 @@ import numpy as np
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import allowed_or_replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import forbidden_cells, may_read
+from visualizer.explanations.operation_phrases import forbidden_cells, may_read
 from visualizer.explanations.shared_sentences import weights_sentence
 from visualizer.explanations.step_values import trimmed
 
@@ -29,8 +29,8 @@ def _row(block: StepValues) -> str:
     return f"{may}: {becomes}" if not weights.any() else f"{may}: {becomes}, and {sums}"
 
 
-MASK_WEIGHTS = OperationExplainer(
-    operation=Operation.MASK_WEIGHTS,
+MASK_AFTER_SOFTMAX = OperationExplainer(
+    operation=Operation.MASK_AFTER_SOFTMAX,
     cell_sentence=weights_sentence,
     row_sentence=_row,
     stage_sentence=lambda block: forbidden_cells(block, "weight", "is set to 0", "are set to 0"),

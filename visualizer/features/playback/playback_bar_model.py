@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from visualizer.explanations.prediction_check import instruction
-from visualizer.explanations.step_equation import Equation, equation
+from visualizer.explanations.step_calculation_line import Equation, equation
+from visualizer.explanations.user_prediction_verdict import instruction
 from visualizer.features.playback.step_captions import step_caption
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import Grain, Place, Playhead, Timeline
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.heatmap.step_highlights import Highlights
-    from visualizer.session.prediction import PredictionQuestion
     from visualizer.session.resolved_view import Resolved
+    from visualizer.session.user_prediction import PredictionQuestion
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QImage, QPainter
 
 from tests.support.hand_made_panels import LOG, ROW_SCALE, a_board, a_heatmap
-from visualizer.heatmap.labels_and_colour_bar_paint import paint_bar, paint_notes
-from visualizer.heatmap.layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
+from visualizer.heatmap.board_layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
 from visualizer.heatmap.model import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_margins import limit_texts
+from visualizer.heatmap.panel_margins_paint import paint_bar, paint_notes
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import LIGHT, metrics
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.layout import BoardLayout, PanelSlot
+    from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
 
 pytestmark = pytest.mark.usefixtures("application")
 

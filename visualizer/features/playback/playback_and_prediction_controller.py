@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Qt, QTimer
 
-from visualizer.session.prediction import Prediction, PredictionQuestion, without_marks
 from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place, Playhead, Timeline
+from visualizer.session.user_prediction import Prediction, PredictionQuestion, without_marks
 
 if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace

@@ -26,7 +26,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.explanations.equation_terms import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
-from visualizer.explanations.step_equation import Equation, equation
+from visualizer.explanations.step_calculation_line import Equation, equation
 from visualizer.explanations.step_values import trimmed
 from visualizer.number_format import format_number
 from visualizer.session.timeline import described_cell

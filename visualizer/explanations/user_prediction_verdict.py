@@ -12,7 +12,7 @@ from visualizer.attention.stages import Operation
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_number, shorten
 from visualizer.session.cell_address import Cell
-from visualizer.session.prediction import Prediction, PredictionQuestion, PredictionVerdict
+from visualizer.session.user_prediction import Prediction, PredictionQuestion, PredictionVerdict
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -32,7 +32,7 @@ def instruction(run: Run, guess: Prediction) -> str:
 
 
 def _nothing(run: Run, guess: Prediction) -> str:
-    is_forbidden = run.trace.stage(guess.stage).operation is Operation.MASK_SCORES
+    is_forbidden = run.trace.stage(guess.stage).operation is Operation.MASK_BEFORE_SOFTMAX
     return "−∞" if is_forbidden else "0"
 
 

@@ -8,7 +8,7 @@ from visualizer.attention.spec import Mask
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import allowed_or_replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import forbidden_cells, may_read
+from visualizer.explanations.operation_phrases import forbidden_cells, may_read
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
@@ -35,8 +35,8 @@ def _row(block: StepValues) -> str:
     return f"{may}: {rest.format('score')} {becomes}"
 
 
-MASK_SCORES = OperationExplainer(
-    operation=Operation.MASK_SCORES,
+MASK_BEFORE_SOFTMAX = OperationExplainer(
+    operation=Operation.MASK_BEFORE_SOFTMAX,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=lambda block: forbidden_cells(block, "score", "becomes −∞", "become −∞"),

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
-from visualizer.heatmap import labels_and_colour_bar_paint
-from visualizer.heatmap.cursor import CellCursor, is_of
+from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
+from visualizer.heatmap.cell_cursor import CellCursor, is_of
 from visualizer.session.token_selection import runs
 from visualizer.session.zoom_ranges import row_role
 from visualizer.widgets.theme import font, metrics
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.model import Axis, Heatmap
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme

@@ -10,7 +10,7 @@ from visualizer.attention.spec import Normalisation
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import share_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import (
+from visualizer.explanations.operation_phrases import (
     NOTHING,
     SHARES,
     empty_rows,
@@ -77,8 +77,8 @@ def _code(context: ExpressionContext) -> str:
     return f"({shares}){rest}" if rest else shares
 
 
-NORMALISE = OperationExplainer(
-    operation=Operation.NORMALISE,
+SCORES_TO_WEIGHTS = OperationExplainer(
+    operation=Operation.SCORES_TO_WEIGHTS,
     cell_sentence=weights_sentence,
     row_sentence=_row,
     stage_sentence=_stage,

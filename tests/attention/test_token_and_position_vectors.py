@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.attention_strategies import WORDS, texts, tokens
-from visualizer.attention.embedding import (
+from visualizer.attention.token_and_position_vectors import (
     BOOK_VECTORS,
     LONGEST_KEPT,
     PADDING,

@@ -8,7 +8,7 @@ from visualizer.attention.spec import Position
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import EquationPart, EquationTerm, copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import largest_number
+from visualizer.explanations.operation_phrases import largest_number
 from visualizer.explanations.shape_equations import ShapeParameter
 from visualizer.explanations.shared_sentences import vector_column
 from visualizer.explanations.step_values import vector
@@ -55,8 +55,8 @@ def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter
     return None
 
 
-POSITIONAL_ENCODING = OperationExplainer(
-    operation=Operation.POSITIONAL_ENCODING,
+POSITION_VECTORS = OperationExplainer(
+    operation=Operation.POSITION_VECTORS,
     cell_sentence=lambda facts: vector_column(facts, "position"),
     row_sentence=_row,
     stage_sentence=_stage,

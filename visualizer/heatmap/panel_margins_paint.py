@@ -24,7 +24,7 @@ from visualizer.widgets.theme import font, head_colour, metrics, system_font, te
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.model import Axis, Heatmap
     from visualizer.widgets.theme import Theme
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import largest_number
+from visualizer.explanations.operation_phrases import largest_number
 from visualizer.explanations.shape_equations import sizes
 from visualizer.explanations.step_values import vector
 from visualizer.number_format import format_number
@@ -38,8 +38,8 @@ def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
     return (f"{one} + {one} = {one}",)
 
 
-ADD = OperationExplainer(
-    operation=Operation.ADD,
+ADD_POSITION = OperationExplainer(
+    operation=Operation.ADD_POSITION,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

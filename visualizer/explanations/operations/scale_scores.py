@@ -8,7 +8,7 @@ from visualizer.attention.spec import Scale
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import UNFINISHED, changed, divided_by
+from visualizer.explanations.operation_phrases import UNFINISHED, changed, divided_by
 from visualizer.explanations.step_values import LargestValue, trimmed
 from visualizer.number_format import format_number
 
@@ -58,8 +58,8 @@ def _formula(facts: CellFacts) -> str:
     return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
 
 
-SCALE = OperationExplainer(
-    operation=Operation.SCALE,
+SCALE_SCORES = OperationExplainer(
+    operation=Operation.SCALE_SCORES,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from visualizer.attention.weight_transforms import HeadAggregate
-from visualizer.features.view_controls.colours_widget import LIMITS, ColoursPane
+from visualizer.features.view_bar.colours_widget import LIMITS, ColoursPane
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourLimits

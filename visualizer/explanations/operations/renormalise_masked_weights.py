@@ -9,7 +9,12 @@ import numpy as np
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import share_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import empty_rows, most_read, reads_nothing, shared_out
+from visualizer.explanations.operation_phrases import (
+    empty_rows,
+    most_read,
+    reads_nothing,
+    shared_out,
+)
 from visualizer.explanations.shared_sentences import weights_sentence
 from visualizer.explanations.step_values import trimmed
 
@@ -45,8 +50,8 @@ def _code(context: ExpressionContext) -> str:
     return f"{zeroed} / {sums}.where({zeroed}.any(dim=-1, keepdim=True), 1)"
 
 
-RENORMALISE = OperationExplainer(
-    operation=Operation.RENORMALISE,
+RENORMALISE_MASKED_WEIGHTS = OperationExplainer(
+    operation=Operation.RENORMALISE_MASKED_WEIGHTS,
     cell_sentence=weights_sentence,
     row_sentence=_row,
     stage_sentence=_stage,

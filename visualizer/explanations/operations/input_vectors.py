@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import largest_number
+from visualizer.explanations.operation_phrases import largest_number
 from visualizer.explanations.shared_sentences import vector_column
 from visualizer.explanations.step_values import vector
 from visualizer.number_format import format_count
@@ -29,8 +29,8 @@ def _stage(block: StepValues) -> str:
     return f"{each}; {largest_number(block)}"
 
 
-GIVEN = OperationExplainer(
-    operation=Operation.GIVEN,
+INPUT_VECTORS = OperationExplainer(
+    operation=Operation.INPUT_VECTORS,
     cell_sentence=lambda facts: vector_column(facts, "vector"),
     row_sentence=_row,
     stage_sentence=_stage,

@@ -14,7 +14,7 @@ from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, words
 from tests.support.zoom_gestures import press
 from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.features.view_controls.colours_widget import (
+from visualizer.features.view_bar.colours_widget import (
     CURVES,
     LENSES,
     LIMITS,

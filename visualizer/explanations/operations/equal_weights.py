@@ -11,7 +11,7 @@ from visualizer.attention.spec import Mask
 from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import EquationPart, EquationTerm, empty_row_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.phrases import NOTHING, empty_rows, most_read, reads_nothing
+from visualizer.explanations.operation_phrases import NOTHING, empty_rows, most_read, reads_nothing
 from visualizer.explanations.shared_sentences import weights_sentence
 from visualizer.explanations.step_values import all_of, trimmed
 from visualizer.number_format import format_share
@@ -75,8 +75,8 @@ def _code(context: ExpressionContext) -> str:
     return f"readable / readable.sum(dim=-1, keepdim=True){least}"
 
 
-UNIFORM_WEIGHTS = OperationExplainer(
-    operation=Operation.UNIFORM_WEIGHTS,
+EQUAL_WEIGHTS = OperationExplainer(
+    operation=Operation.EQUAL_WEIGHTS,
     cell_sentence=weights_sentence,
     row_sentence=_row,
     stage_sentence=_stage,
