@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from visualizer.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from visualizer.api.attend_and_load import Attention, attend, load
+    from visualizer.api.computed_attention import Attention, attend, load
     from visualizer.api.notebook_output import Figure
     from visualizer.api.settings_input import Look, Settings
     from visualizer.errors import InputError
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
     """Load the notebook interface at first use; the program itself does not need it."""
     if name not in __all__:
         raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
-    from visualizer.api import attend_and_load as attention
+    from visualizer.api import computed_attention as attention
 
     return getattr(attention, name)
 

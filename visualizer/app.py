@@ -8,8 +8,7 @@ import traceback
 from functools import partial
 from typing import TYPE_CHECKING
 
-from visualizer.console_output import say
-from visualizer.document_services import (
+from visualizer.compute_and_open_documents import (
     ROOMY,
     compute,
     open_as_document,
@@ -17,6 +16,7 @@ from visualizer.document_services import (
     release_pooled_buffers,
     restore_document,
 )
+from visualizer.console_messages_and_progress import say
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import InputError
 from visualizer.export.offscreen_qt_application import exit_if_qt_cannot_start
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.session.view import View
-    from visualizer.shell.services_interface import Services
+    from visualizer.shell.injected_services import Services
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
 START_MS = 5_000
@@ -65,7 +65,7 @@ def obey(given: list[str]) -> int:
     from visualizer.cli.option_complaints import complaint
     from visualizer.cli.options import parser
     from visualizer.cli.train import TRAIN, train
-    from visualizer.signal_interruption import STOPPED
+    from visualizer.interruption_of_windowless_work import STOPPED
 
     if given[:1] == [LAB]:
         return show_lab(lab_parser().parse_args(given[1:]).folder)
@@ -97,7 +97,7 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     InputError
         When the file cannot be opened.
     """
-    from visualizer.cli.settings_from_options import document_of
+    from visualizer.cli.document_and_figure_settings_from_options import document_of
 
     saved, notice = SavedDocument(Document(), ROOMY), ""
     if options.file:
@@ -119,13 +119,13 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
         The exit status: 2 where the options, the text or the memory are at fault, 1 where a file
         could not be written, 128 plus the signal's number after a signal.
     """
+    from visualizer.cli.document_and_figure_settings_from_options import figure_settings_of
     from visualizer.cli.export_files import write_all
     from visualizer.cli.options import option_of
-    from visualizer.cli.settings_from_options import figure_settings_of
-    from visualizer.console_output import ConsoleProgress
+    from visualizer.console_messages_and_progress import ConsoleProgress
+    from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
     from visualizer.session.screen import Snapshot
     from visualizer.session.stage_and_head_parsing import with_parsed_stages_and_heads
-    from visualizer.signal_interruption import InterruptedRunError, stoppable
 
     progress = ConsoleProgress(is_quiet=options.quiet)
     try:
@@ -211,8 +211,8 @@ def show_bug(
 
 def window_services() -> Services:
     """Return the services that windows need from the packages that use torch."""
+    from visualizer.shell.injected_services import Services
     from visualizer.shell.panel_presenters import PanelPresenters
-    from visualizer.shell.services_interface import Services
 
     return Services(compute, read_file, run_and_view_of, PanelPresenters, release_pooled_buffers)
 

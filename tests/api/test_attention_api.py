@@ -19,7 +19,7 @@ import visualizer
 from tests.architecture.project_graph import ROOT
 from tests.cli.test_export import BOOK, numbers, printed
 from visualizer.api import notebook_output
-from visualizer.api.attend_and_load import Attention, attend, load
+from visualizer.api.computed_attention import Attention, attend, load
 from visualizer.api.settings_input import Look, Settings
 from visualizer.attention import device
 from visualizer.attention.modules import MultiHeadAttention
@@ -366,7 +366,7 @@ FRESH = """
 import os, sys, threading
 import visualizer
 assert not {"torch", "PySide6", "numpy"} & set(sys.modules)
-assert visualizer.attend.__module__ == "visualizer.api.attend_and_load"
+assert visualizer.attend.__module__ == "visualizer.api.computed_attention"
 figure = visualizer.attend("a b c").figure()
 
 def refused():

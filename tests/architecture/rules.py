@@ -24,7 +24,7 @@ TORCH_HOMES = ("visualizer/attention", "visualizer/language", "visualizer/models
 QT = ("PySide6", "pyqtgraph", "shiboken6")
 QT_HOMES = ("visualizer/shell", "visualizer/widgets", "visualizer/app.py")
 QT_NAMES = ("widget.py", "paint.py", "dialog.py", "controller.py")
-MODEL_NAMES = ("/model.py", "/bar_model.py", "/screen_model.py")
+MODEL_NAMES = ("/model.py", "/presenter.py", "/screen_model.py")
 QT_EXCEPTIONS = {
     "visualizer/export/figures/clipboard_figure.py": "QMimeData of a figure",
     "visualizer/export/figures/document_attachment.py": "text in QImage and QPdfWriter",
@@ -62,8 +62,8 @@ TIP_SETTERS = {"setToolTip", "setWhatsThis"}
 FEATURES = "visualizer/features/"
 FLOORS = (
     ("version", "errors", "resources", "number_format", "progress_callback"),
-    ("process_memory_and_imports", "signal_interruption"),
-    ("console_output", "storage"),
+    ("process_memory_and_imports", "interruption_of_windowless_work"),
+    ("console_messages_and_progress", "storage"),
     ("attention",),
     ("language", "models"),
     ("session",),
@@ -73,7 +73,7 @@ FLOORS = (
     ("features",),
     ("export",),
     ("lab",),
-    ("document_services",),
+    ("compute_and_open_documents",),
     ("shell",),
     ("api", "cli"),
     ("app",),

@@ -15,7 +15,7 @@ from tests.architecture.rules import QT_EXCEPTIONS, RULES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CELL = "visualizer/features/cell/model.py"
+CELL = "visualizer/features/cell/presenter.py"
 BREACHES: list[tuple[str, dict[str, str]]] = [
     ("torch_stays_in_its_homes", {CELL: "import torch"}),
     ("torch_stays_in_its_homes", {"visualizer/app.py": "def run():\n    import torch.nn as nn"}),
@@ -43,15 +43,15 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
     (
         "features_stay_apart",
         {
-            CELL: "from visualizer.features.token_strip.model import TokenPanel",
-            "visualizer/features/token_strip/model.py": "class TokenPanel: ...",
+            CELL: "from visualizer.features.token_strip.presenter import TokenPanel",
+            "visualizer/features/token_strip/presenter.py": "class TokenPanel: ...",
         },
     ),
     (
         "features_stay_apart",
         {
-            CELL: "if TYPE_CHECKING:\n    from visualizer.features.token_strip import model",
-            "visualizer/features/token_strip/model.py": "class TokenPanel: ...",
+            CELL: "if TYPE_CHECKING:\n    from visualizer.features.token_strip import presenter",
+            "visualizer/features/token_strip/presenter.py": "class TokenPanel: ...",
         },
     ),
     (
@@ -135,7 +135,7 @@ KEPT: list[dict[str, str]] = [
         "visualizer/attention/attend.py": "import torch",
     },
     {
-        "visualizer/features/cell/widget.py": "from visualizer.features.cell import model",
+        "visualizer/features/cell/widget.py": "from visualizer.features.cell import presenter",
         CELL: "import numpy",
     },
     {
@@ -216,7 +216,7 @@ def test_the_window_loads_qt_and_no_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["visualizer", "visualizer.app", "visualizer.api.attend_and_load"]
+    "module", ["visualizer", "visualizer.app", "visualizer.api.computed_attention"]
 )
 def test_the_command_line_and_the_package_load_neither(module: str) -> None:
     loaded = loaded_by(module)

@@ -19,7 +19,7 @@ from visualizer.attention.run import run
 from visualizer.attention.run_from_saved_numbers import recorded_run
 from visualizer.attention.saved_run_numbers import RecordedNumbers
 from visualizer.attention.spec import AttentionSpec, Device, Mask, Normalisation
-from visualizer.document_services import compute, restore_document
+from visualizer.compute_and_open_documents import compute, restore_document
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.recorded_run_archive import parameter_sizes, unpadded
 from visualizer.errors import InputError

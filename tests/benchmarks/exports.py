@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.benchmarks import children
 from tests.benchmarks.stand import application, document
 from tests.benchmarks.table import Line, show, times
-from visualizer.document_services import ROOMY, compute
+from visualizer.compute_and_open_documents import ROOMY, compute
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.film_plan import film_plan_of
 from visualizer.export.film_settings import FilmSettings

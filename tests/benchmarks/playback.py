@@ -12,7 +12,7 @@ from tests.benchmarks import children
 from tests.benchmarks.heartbeat import GAP_MS, Heart
 from tests.benchmarks.stand import Stand, application, document, linger
 from tests.benchmarks.table import Line, show, times
-from visualizer.features.playback.playback_bar_model import PLAYBACK
+from visualizer.features.playback.presenter import PLAYBACK
 from visualizer.session.timeline import STEPS_PER_SECOND, Grain, Timeline
 
 LARGE, MIDDLE = (1024, 768, 12), (64, 64, 8)

@@ -45,7 +45,7 @@ def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]
     from tests.benchmarks.peers import Torch
     from tests.benchmarks.stand import document
     from tests.support.screens import warm
-    from visualizer.document_services import compute, run_of, shared_buffer_pool
+    from visualizer.compute_and_open_documents import compute, run_of, shared_buffer_pool
     from visualizer.session.view import View
 
     made, view = document(tokens, size, heads), View()

@@ -21,7 +21,7 @@ from visualizer import app
 from visualizer.attention import device as attention_device
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import Device
-from visualizer.console_output import ConsoleProgress
+from visualizer.console_messages_and_progress import ConsoleProgress
 from visualizer.documents.document_file import write_document
 from visualizer.export.figures import png_writer
 from visualizer.export.offscreen_qt_application import NO_FONTS

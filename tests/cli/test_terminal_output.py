@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from visualizer.app import main
-from visualizer.console_output import ConsoleProgress, printable, say
+from visualizer.console_messages_and_progress import ConsoleProgress, printable, say
 
 if TYPE_CHECKING:
     from pathlib import Path

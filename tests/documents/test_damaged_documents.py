@@ -21,7 +21,7 @@ from tests.support.document_strategies import VIEWS
 from tests.support.examples import examples
 from tests.support.golden_documents import GOLDEN, OWN, OWN_VIEW, PLAIN, run_of
 from tests.support.screens import present, warm
-from visualizer.document_services import compute, restore_document
+from visualizer.compute_and_open_documents import compute, restore_document
 from visualizer.documents.document_file import document_bytes
 from visualizer.errors import InputError
 from visualizer.session.screen import Screen

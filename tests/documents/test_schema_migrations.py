@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.golden_documents import BATCH, GOLDEN, golden
-from visualizer.document_services import restore_document
+from visualizer.compute_and_open_documents import restore_document
 from visualizer.documents.document_schema import without_passing_fields
 from visualizer.documents.open_document import open_document
 from visualizer.documents.schema_migrations import SCHEMA, STEPS, migrated

@@ -13,8 +13,8 @@ from PySide6.QtGui import QImage
 from tests.export.figures.test_webpage_writer import POINT, described, in_a_browser, page, unpacked
 from tests.support import headless_browser
 from tests.support.small_runs import KEYS, QUERIES, board, elsewhere, replayed
-from visualizer.attention.captured import CapturedAttention
-from visualizer.document_services import compute
+from visualizer.attention.attention_from_another_program import CapturedAttention
+from visualizer.compute_and_open_documents import compute
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError

@@ -8,7 +8,7 @@ import pytest
 from tests.support.screens import present, resolved
 from tests.support.small_runs import EVERYTHING, a_run, board, panel
 from visualizer.attention.spec import Mask, Normalisation
-from visualizer.features.cell.model import CELL
+from visualizer.features.cell.presenter import CELL
 from visualizer.heatmap.cell_cursor import moved_cursor, panel_of, shown_cell
 from visualizer.heatmap.model import Board
 from visualizer.session.cell_address import Cell

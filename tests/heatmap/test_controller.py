@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QCheckBox
 
 from tests.support.window_input import CONTROL, SHIFT, words
-from visualizer.features.cell.model import CELL
+from visualizer.features.cell.presenter import CELL
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fixed_width_buttons import SoloToggleButton
 

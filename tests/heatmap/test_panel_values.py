@@ -18,7 +18,7 @@ from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation, Route
 from visualizer.attention.stages import is_hatched
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.features.view_bar.model import present_view_controls
+from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.cell_cursor import cell_of, moved_cursor, panel_of, shown_cell
 from visualizer.heatmap.model import Board

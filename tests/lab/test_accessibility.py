@@ -14,12 +14,12 @@ from visualizer.lab.attention_view.model import present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.generation.generation_tree import new_generation_tree
 from visualizer.lab.generation.model import present_generation
-from visualizer.lab.generation.next_tokens import present_bars
+from visualizer.lab.generation.next_token_bars import present_bars
 from visualizer.lab.generation.next_tokens_widget import NextTokenBarView
 from visualizer.lab.generation.widget import GenerationPane
 from visualizer.lab.snapshot_bar.model import present_scrub
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
-from visualizer.lab.training.losses import Measured
+from visualizer.lab.training.recorded_losses import Measured
 from visualizer.language.sampling import Sampling
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell

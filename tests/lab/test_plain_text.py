@@ -17,7 +17,7 @@ from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.generation.generation_tree import new_generation_tree
 from visualizer.lab.generation.model import present_generation
-from visualizer.lab.generation.next_tokens import present_bars
+from visualizer.lab.generation.next_token_bars import present_bars
 from visualizer.lab.generation.next_tokens_widget import NextTokensPane
 from visualizer.lab.generation.widget import GenerationPane
 from visualizer.lab.runs.run_store import StoredRun

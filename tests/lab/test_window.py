@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pytest
     from pytestqt.qtbot import QtBot
 
-    from visualizer.lab.training.losses import Losses
+    from visualizer.lab.training.recorded_losses import Losses
 
 
 def test_first_there_is_the_default_preset_with_its_text(student: Student) -> None:

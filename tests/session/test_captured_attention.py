@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from tests.support import small_runs
 from tests.support.examples import examples
 from tests.support.screens import needs, present, warm
-from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.attention_from_another_program import CapturedAttention
 from visualizer.attention.head_measures import measure
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.errors import InputError
 from visualizer.export.data import npz_writer
-from visualizer.features.cell.model import CELL
-from visualizer.features.code.model import CODE
+from visualizer.features.cell.presenter import CELL
+from visualizer.features.code.presenter import CODE
 from visualizer.features.code.script import script
-from visualizer.features.comparison_bar.model import COMPARISON
-from visualizer.features.head_table.model import HEADS
-from visualizer.features.line_view.model import LINES
-from visualizer.features.setup.model import SETUP
-from visualizer.features.token_strip.model import TOKENS
+from visualizer.features.comparison_bar.presenter import COMPARISON
+from visualizer.features.head_table.presenter import HEADS
+from visualizer.features.line_view.presenter import LINES
+from visualizer.features.setup.presenter import SETUP
+from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions

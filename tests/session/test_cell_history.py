@@ -13,11 +13,11 @@ from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, places
 from visualizer.attention.spec import Mask
-from visualizer.features.cell.model import CellPanel, head_cell_panel
+from visualizer.features.cell.presenter import CellPanel, head_cell_panel
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import Cell
+from visualizer.session.stage_toggle_and_cell_pinning import LONGEST, go_back, go_forward, pin_cell
 from visualizer.session.view import View
-from visualizer.session.view_changes import LONGEST, go_back, go_forward, pin_cell
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

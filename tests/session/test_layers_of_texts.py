@@ -22,11 +22,11 @@ from visualizer.attention.explain import explain
 from visualizer.attention.run import Run
 from visualizer.attention.trace import Trace
 from visualizer.export.data.csv_writer import write_csv
-from visualizer.export.data.export_matrix import shown_matrices
+from visualizer.export.data.exported_matrices import shown_matrices
 from visualizer.export.data.json_writer import write_json
-from visualizer.features.head_table.model import HEADS
-from visualizer.features.line_view.model import LINES
-from visualizer.features.token_strip.model import TOKENS
+from visualizer.features.head_table.presenter import HEADS
+from visualizer.features.line_view.presenter import LINES
+from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document

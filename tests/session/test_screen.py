@@ -11,10 +11,10 @@ from tests.support.screens import present
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import Normalisation
 from visualizer.errors import InputError
-from visualizer.features.cell.model import CELL
-from visualizer.features.setup.model import SETUP
-from visualizer.features.stage_bar.model import STAGE_BAR
-from visualizer.features.token_strip.model import TOKENS
+from visualizer.features.cell.presenter import CELL
+from visualizer.features.setup.presenter import SETUP
+from visualizer.features.stage_bar.presenter import STAGE_BAR
+from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.model import Board

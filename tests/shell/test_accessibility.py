@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QPlainTextEdit
 import visualizer
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, Hand
-from visualizer.features.lessons.model import LESSON
+from visualizer.features.lessons.presenter import LESSON
 from visualizer.features.line_view.widget import LineView
 from visualizer.features.playback.widget import TimelineSlider
 from visualizer.heatmap.minimap_widget import MinimapWidget
@@ -28,7 +28,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.shell.panel_presenters import STATUS
 from visualizer.shell.panes import PANES
 from visualizer.widgets import accessible_roles_and_values as accessibility
-from visualizer.widgets.progress_line import ProgressLine
+from visualizer.widgets.busy_line import ProgressLine
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QPushButton
 
 from tests.support.window_input import CONTROL, Hand
 from tests.support.zoom_gestures import seen
-from visualizer import document_services
-from visualizer.attention.captured import CapturedAttention
+from visualizer import compute_and_open_documents as document_services
+from visualizer.attention.attention_from_another_program import CapturedAttention
 from visualizer.attention.modules import CausalAttention
 from visualizer.documents.open_document import DocumentChange
 from visualizer.session.cell_address import Cell

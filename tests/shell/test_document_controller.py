@@ -17,7 +17,7 @@ from tests.support.window_input import CONTROL, SHIFT, Hand
 from visualizer import app
 from visualizer.documents.document_file import SUFFIX, SavedDocument, read_document, write_document
 from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
-from visualizer.features.setup.model import SETUP
+from visualizer.features.setup.presenter import SETUP
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View

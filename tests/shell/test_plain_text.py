@@ -29,11 +29,11 @@ from tests.support.hostile_markup import (
 )
 from tests.support.window_input import Hand, words
 from visualizer.api.notebook_output import Explained
-from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.attention_from_another_program import CapturedAttention
 from visualizer.documents import recent_files
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export
-from visualizer.features.cell.model import CELL, CellPanel, CellTextPiece, TermLine
+from visualizer.features.cell.presenter import CELL, CellPanel, CellTextPiece, TermLine
 from visualizer.features.cell.widget import CellPane
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document

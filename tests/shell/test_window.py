@@ -21,8 +21,8 @@ from PySide6.QtWidgets import (
 
 from tests.support.window_input import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import Mode
+from visualizer.cli.document_and_figure_settings_from_options import document_of
 from visualizer.cli.options import parser
-from visualizer.cli.settings_from_options import document_of
 from visualizer.number_format import format_number
 from visualizer.session.document import Document
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.attention_from_another_program import CapturedAttention
 from visualizer.attention.spec import (
     BIAS,
     OWN_LAYERS,
@@ -34,7 +34,7 @@ from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourO
 from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.line_options import LineOptions
-from visualizer.session.mask_edit_state import MaskEditState
+from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
 from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion

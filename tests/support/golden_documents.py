@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.attention_from_another_program import CapturedAttention
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
 from visualizer.documents.document_file import SUFFIX, document_bytes

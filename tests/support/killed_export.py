@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 from PySide6.QtGui import QGuiApplication
 
-from visualizer.document_services import ROOMY, compute
+from visualizer.compute_and_open_documents import ROOMY, compute
 from visualizer.documents.open_document import open_document
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.film_settings import FilmSettings

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
     from tests.support.window_input import Hand
-    from visualizer.features.playback.playback_bar_model import PlaybackBarState
+    from visualizer.features.playback.presenter import PlaybackBarState
     from visualizer.session.timeline import Place
     from visualizer.shell.window import MainWindow
 

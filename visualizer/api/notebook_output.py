@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.features.cell.model import CellPanel
+    from visualizer.features.cell.presenter import CellPanel
     from visualizer.session.screen import Snapshot
 
 LARGEST_SVG = 2_000_000

@@ -30,8 +30,8 @@ from visualizer.attention.token_and_position_vectors import PADDING, embed
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
+    from visualizer.attention.attention_from_another_program import CapturedAttention
     from visualizer.attention.buffer_pool import BufferPool
-    from visualizer.attention.captured import CapturedAttention
     from visualizer.attention.spec import NumberMatrix
     from visualizer.attention.trace import LeadingIndex, Trace
 

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from visualizer.attention.attention_from_another_program import (
+    CapturedAttention,
+    position_labels,
+    stage_of,
+)
 from visualizer.attention.cached_tensor import CachedTensor
-from visualizer.attention.captured import CapturedAttention, position_labels, stage_of
 from visualizer.attention.run import Run
 from visualizer.attention.trace import Trace
 

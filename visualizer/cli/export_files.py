@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.console_output import say
+from visualizer.console_messages_and_progress import say
 from visualizer.errors import InputError
 from visualizer.export.formats import format_of
 from visualizer.export.offscreen_qt_application import missing_fonts, qt_for_drawing
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from visualizer.console_output import ConsoleProgress
+    from visualizer.console_messages_and_progress import ConsoleProgress
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.session.screen import Snapshot
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from visualizer.console_output import printable
+from visualizer.console_messages_and_progress import printable
 from visualizer.errors import InputError, reason_of
 from visualizer.export.formats import format_of, suffixes
 from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import Device, Dtype, Projection
 from visualizer.cli import option_types
-from visualizer.console_output import printable
+from visualizer.console_messages_and_progress import printable
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.formats import suffixes
 from visualizer.export.option_parsing import SIZES, span_of, speed_of

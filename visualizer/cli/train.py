@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.spec import Device
 from visualizer.cli import option_types
-from visualizer.console_output import ConsoleProgress, say
+from visualizer.console_messages_and_progress import ConsoleProgress, say
 from visualizer.errors import InputError
+from visualizer.interruption_of_windowless_work import STOPPED, InterruptedRunError, stoppable
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_settings import (
     LIMITS,
@@ -25,7 +26,6 @@ from visualizer.language.training_settings import (
     TrainingSettings,
     problems,
 )
-from visualizer.signal_interruption import STOPPED, InterruptedRunError, stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.attention_from_another_program import CapturedAttention
 from visualizer.attention.spec import AttentionSpec
 from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.session.cell_address import Cell, ComparedSide

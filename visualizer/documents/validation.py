@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS
+from visualizer.attention.attention_from_another_program import MOST_LAYERS, MOST_TOKENS
 from visualizer.attention.spec import LARGEST
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT
 from visualizer.session.line_options import FOLLOWS
+from visualizer.session.stage_toggle_and_cell_pinning import LONGEST as LONGEST_TRAIL
 from visualizer.session.timeline import ORDER, SPEEDS
-from visualizer.session.view_changes import LONGEST as LONGEST_TRAIL
 from visualizer.storage.json_coding import LONGEST, DamagedError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from visualizer.attention.captured import CapturedAttention
+    from visualizer.attention.attention_from_another_program import CapturedAttention
     from visualizer.attention.spec import BooleanMatrix, NumberMatrix
     from visualizer.session.cell_address import Cell
     from visualizer.session.colour_options import ColourOptions

@@ -28,10 +28,10 @@ from visualizer.number_format import format_count
 from visualizer.progress_callback import CancelledError
 from visualizer.session.worker import Worker
 from visualizer.widgets.app_settings import EXPORT
+from visualizer.widgets.busy_line import DELAY_MS
 from visualizer.widgets.dialogs import ask_save_path, refuse
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import row_layout
-from visualizer.widgets.progress_line import DELAY_MS
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:

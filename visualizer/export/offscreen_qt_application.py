@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 from unicodedata import category
 
-from visualizer.console_output import say
+from visualizer.console_messages_and_progress import say
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
 from visualizer.export.data import (
     csv_writer,
-    export_matrix,
+    exported_matrices,
     json_writer,
     markdown_writer,
     npz_writer,
@@ -56,14 +56,14 @@ def _npz(
 def _csv(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    seen = export_matrix.shown_matrices(view_of_figure(snapshot, figure_settings))
+    seen = exported_matrices.shown_matrices(view_of_figure(snapshot, figure_settings))
     csv_writer.write_csv(snapshot.run, seen, file, progress)
 
 
 def _markdown(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    seen = export_matrix.shown_matrices(view_of_figure(snapshot, figure_settings))
+    seen = exported_matrices.shown_matrices(view_of_figure(snapshot, figure_settings))
     markdown_writer.write_markdown(snapshot.run, seen, file, progress)
 
 

@@ -15,6 +15,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.lab.attention_probe_and_generation_controller import (
+    TrainingViewsController,
+    WatchedTraining,
+)
 from visualizer.lab.attention_view.probe_controller import ProbeController
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.collapse_controller import CollapseController
@@ -26,18 +30,17 @@ from visualizer.lab.lab_state_controller import LabStateController
 from visualizer.lab.layer_document_controller import LayerDocumentController
 from visualizer.lab.loss_plot.controller import LossPlotController
 from visualizer.lab.loss_plot.widget import PlotPane
-from visualizer.lab.runs.run_export_controller import RunExportController
 from visualizer.lab.runs.saved_runs_controller import RunController
+from visualizer.lab.runs.weights_and_film_export_controller import RunExportController
 from visualizer.lab.runs.widget import RunsPane
 from visualizer.lab.settings.text_sample_controller import TextSampleController
 from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.process_controller import SERVICE
 from visualizer.lab.training.widget import RunNotices, TrainingBar
-from visualizer.lab.training_views_controller import TrainingViewsController, WatchedTraining
 from visualizer.widgets import accessible_roles_and_values as accessibility
 from visualizer.widgets import app_settings, dialogs
-from visualizer.widgets.command_menus import CommandMenus
+from visualizer.widgets.command_actions_and_menus import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel

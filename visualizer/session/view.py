@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.session.colour_options import ColourOptions
 from visualizer.session.line_options import LineOptions
-from visualizer.session.mask_edit_state import MaskEditState
+from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
 from visualizer.session.timeline import Playhead
 from visualizer.session.token_selection import TokenSelection
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 from visualizer.attention.computed_weights_as_own import are_kept
 from visualizer.attention.spec import Mode
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.features.cell.model import CELL
-from visualizer.features.comparison_bar.model import COMPARISON
-from visualizer.features.lessons.model import LESSON
-from visualizer.features.mask_editor.model import MASK_EDIT
-from visualizer.features.playback.playback_bar_model import PLAYBACK
-from visualizer.features.setup.model import SETUP
-from visualizer.features.shapes.model import SHAPES
-from visualizer.features.token_strip.model import TOKENS
-from visualizer.features.view_bar.model import VIEW_CONTROLS
+from visualizer.features.cell.presenter import CELL
+from visualizer.features.comparison_bar.presenter import COMPARISON
+from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.mask_editor.presenter import MASK_EDIT
+from visualizer.features.playback.presenter import PLAYBACK
+from visualizer.features.setup.presenter import SETUP
+from visualizer.features.shapes.presenter import SHAPES
+from visualizer.features.token_strip.presenter import TOKENS
+from visualizer.features.view_bar.presenter import VIEW_CONTROLS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.model import target_of
 from visualizer.session.colour_maps import COLOUR_MAPS, MapKind, maps_of
@@ -26,7 +26,7 @@ from visualizer.session.timeline import Grain
 from visualizer.session.view import CodeDialect
 from visualizer.shell.panes import PANES
 from visualizer.widgets import dialogs
-from visualizer.widgets.command_menus import Command, Face
+from visualizer.widgets.command_actions_and_menus import Command, Face
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from visualizer.features.token_strip.selection_and_search_controller import (
         TokenSelectionController,
     )
-    from visualizer.features.view_bar.controller import ViewController
+    from visualizer.features.view_bar.layout_zoom_and_colour_controller import ViewController
     from visualizer.heatmap.controller import CellSelectionController
     from visualizer.session.colour_maps import ColourMap
     from visualizer.session.document import Document

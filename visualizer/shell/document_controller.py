@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
-    from visualizer.shell.services_interface import Services
+    from visualizer.shell.injected_services import Services
 
     WindowOn = Callable[[Path], QMainWindow | None]
     """Returns the window in which a file is open."""

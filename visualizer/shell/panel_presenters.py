@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from visualizer.features.cell.model import CELL, present_cell
-from visualizer.features.code.model import CODE, present_code
-from visualizer.features.comparison_bar import model as comparison_bar_model
-from visualizer.features.comparison_bar.model import COMPARISON, present_comparison
-from visualizer.features.head_table import model as head_table_model
-from visualizer.features.head_table.model import HEADS, present_heads
-from visualizer.features.lessons.model import LESSON, present_position
+from visualizer.features.cell.presenter import CELL, present_cell
+from visualizer.features.code.presenter import CODE, present_code
+from visualizer.features.comparison_bar import presenter as comparison_bar_presenter
+from visualizer.features.comparison_bar.presenter import COMPARISON, present_comparison
+from visualizer.features.head_table import presenter as head_table_presenter
+from visualizer.features.head_table.presenter import HEADS, present_heads
+from visualizer.features.lessons.presenter import LESSON, present_position
 from visualizer.features.line_view import line_selection
-from visualizer.features.line_view.model import LINES, present_lines
-from visualizer.features.mask_editor.model import MASK_EDIT, present_mask_edit
-from visualizer.features.playback.playback_bar_model import (
+from visualizer.features.line_view.presenter import LINES, present_lines
+from visualizer.features.mask_editor.presenter import MASK_EDIT, present_mask_edit
+from visualizer.features.playback.presenter import (
     PLAYBACK,
     PlaybackBarState,
     present_playback,
 )
-from visualizer.features.setup.model import SETUP, present_setup
-from visualizer.features.shapes.model import SHAPES, ShapesPanel, present_shapes
-from visualizer.features.stage_bar.model import STAGE_BAR, present_stage_bar
-from visualizer.features.tensor_editor.model import TABLE, present_table
-from visualizer.features.token_strip import model as token_strip_model
-from visualizer.features.token_strip.model import TOKENS, TokenPanel, present_tokens
-from visualizer.features.view_bar.model import (
+from visualizer.features.setup.presenter import SETUP, present_setup
+from visualizer.features.shapes.presenter import SHAPES, ShapesPanel, present_shapes
+from visualizer.features.stage_bar.presenter import STAGE_BAR, present_stage_bar
+from visualizer.features.tensor_editor.presenter import TABLE, present_table
+from visualizer.features.token_strip import presenter as token_strip_presenter
+from visualizer.features.token_strip.presenter import TOKENS, TokenPanel, present_tokens
+from visualizer.features.view_bar.presenter import (
     VIEW_CONTROLS,
     ViewControlsPanel,
     present_view_controls,
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from visualizer.features.lessons.lesson import Lessons
-    from visualizer.features.lessons.model import LessonPanel
-    from visualizer.features.setup.model import SetupPanel
+    from visualizer.features.lessons.presenter import LessonPanel
+    from visualizer.features.setup.presenter import SetupPanel
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Moment
 
@@ -122,8 +122,8 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
             resolved, moment.panel(BOARD_CONTENTS).cursor
         ),
         TokenPanel(),
-        prefetch_key=token_strip_model.needs,
-        prefetch=partial(_warm, token_strip_model.warm),
+        prefetch_key=token_strip_presenter.needs,
+        prefetch=partial(_warm, token_strip_presenter.warm),
     ),
     PanelPresenter(
         CELL,
@@ -153,14 +153,14 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         None,
         "Heads",
         prefetch_key=lambda resolved: True,
-        prefetch=partial(_warm, head_table_model.warm),
+        prefetch=partial(_warm, head_table_presenter.warm),
     ),
     PanelPresenter(
         COMPARISON,
         lambda resolved, moment, previous: present_comparison(resolved),
         None,
-        prefetch_key=comparison_bar_model.needs,
-        prefetch=partial(_warm, comparison_bar_model.warm),
+        prefetch_key=comparison_bar_presenter.needs,
+        prefetch=partial(_warm, comparison_bar_presenter.warm),
     ),
     PanelPresenter(
         VIEW_CONTROLS,

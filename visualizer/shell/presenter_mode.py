@@ -18,9 +18,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.features.cell.model import CELL
-from visualizer.features.lessons.model import LESSON
-from visualizer.features.mask_editor.model import MASK_EDIT
+from visualizer.features.cell.presenter import CELL
+from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.labels import AutoFitLabel

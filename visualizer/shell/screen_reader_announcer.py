@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.features.cell.model import CELL
-from visualizer.features.playback.playback_bar_model import PLAYBACK
+from visualizer.features.cell.presenter import CELL
+from visualizer.features.playback.presenter import PLAYBACK
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.shell.panel_presenters import STATUS
 from visualizer.widgets.accessible_roles_and_values import (

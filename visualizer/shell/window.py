@@ -8,27 +8,27 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
 from visualizer.export.export_controller import ExportController
-from visualizer.features.cell.model import CELL
+from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.controller import ComparisonController
-from visualizer.features.comparison_bar.model import COMPARISON
+from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.comparison_bar.widget import CompareBar
 from visualizer.features.lessons.controller import LessonController
-from visualizer.features.lessons.model import LESSON
+from visualizer.features.lessons.presenter import LESSON
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskEditController
-from visualizer.features.mask_editor.model import MASK_EDIT
+from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
-from visualizer.features.playback.playback_bar_model import PLAYBACK
+from visualizer.features.playback.presenter import PLAYBACK
 from visualizer.features.playback.widget import PlaybackBar
 from visualizer.features.setup.controller import SetupController
-from visualizer.features.setup.model import SETUP
-from visualizer.features.stage_bar.model import STAGE_BAR
+from visualizer.features.setup.presenter import SETUP
+from visualizer.features.stage_bar.presenter import STAGE_BAR
 from visualizer.features.stage_bar.widget import StageBar
-from visualizer.features.token_strip.model import TOKENS
+from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.features.token_strip.selection_and_search_controller import TokenSelectionController
 from visualizer.features.token_strip.widget import TokenPane
-from visualizer.features.view_bar.controller import ViewController
+from visualizer.features.view_bar.layout_zoom_and_colour_controller import ViewController
 from visualizer.features.view_bar.widget import ViewBar
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import cell_of
@@ -53,11 +53,11 @@ from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
 from visualizer.shell.reduced_motion_controller import ReducedMotionController
 from visualizer.widgets import app_settings, dialogs
-from visualizer.widgets.command_menus import CommandMenus
+from visualizer.widgets.busy_line import ProgressLine
+from visualizer.widgets.command_actions_and_menus import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
-from visualizer.widgets.progress_line import ProgressLine
 from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from visualizer.features.shapes.widget import ShapesPane
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
+    from visualizer.shell.injected_services import Services
     from visualizer.shell.panes import Pane
-    from visualizer.shell.services_interface import Services
 
 
 class MainWindow(QMainWindow):

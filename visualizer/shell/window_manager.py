@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.documents.document_file import SavedDocument
     from visualizer.documents.recovery_file import RecoveredDocument
     from visualizer.lab.window import LabWindow
-    from visualizer.shell.services_interface import Services
+    from visualizer.shell.injected_services import Services
 
 
 class IncrementalTask(QObject):
@@ -78,7 +78,7 @@ LAB_PARTS = (
     "visualizer.lab.runs.saved_runs_controller",
     "visualizer.lab.settings.text_sample_controller",
     "visualizer.lab.training_film.film_controller",
-    "visualizer.lab.training_views_controller",
+    "visualizer.lab.attention_probe_and_generation_controller",
     "visualizer.lab.generation.widget",
     "visualizer.lab.settings.widget",
     "visualizer.lab.attention_view.widget",

@@ -15,7 +15,7 @@ from safetensors.torch import save_file as save_tensors
 
 from tests.support.examples import examples
 from tests.support.tensor_files import WRITERS, attention
-from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.attention_from_another_program import CapturedAttention
 from visualizer.attention.importers.registry import read_tensor_file
 from visualizer.attention.spec import AttentionSpec, Dtype
 from visualizer.errors import InputError

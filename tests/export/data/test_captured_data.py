@@ -13,7 +13,7 @@ from tests.support.screens import resolved
 from tests.support.small_runs import KEYS, QUERIES, elsewhere, replayed
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.export.data.export_matrix import ExportMatrix, shown_matrices
+from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
 from visualizer.session.view import View
 
 HARMLESS = ("The", "cat", "<b>sat", "'=1+1", "")

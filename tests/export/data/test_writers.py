@@ -28,7 +28,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.export.data.csv_writer import escape_formula, write_csv
-from visualizer.export.data.export_matrix import ExportMatrix, shown_matrices
+from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
 from visualizer.export.data.file_size_estimate import (
     size_of_arrays,
     size_of_csv,

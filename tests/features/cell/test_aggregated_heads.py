@@ -11,7 +11,12 @@ from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import Mask
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.features.cell.model import CELL, SHOWN_TERMS, aggregate_cell_panel, transform_line
+from visualizer.features.cell.presenter import (
+    CELL,
+    SHOWN_TERMS,
+    aggregate_cell_panel,
+    transform_line,
+)
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document

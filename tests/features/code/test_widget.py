@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QFont, QFontInfo, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from visualizer.features.code.model import CodePanel, CodePanelLine
+from visualizer.features.code.presenter import CodePanel, CodePanelLine
 from visualizer.features.code.widget import BAR, EMPTY, WIDTH, CodePane
 from visualizer.session.view import CodeDialect
 from visualizer.widgets.theme import DARK, LIGHT, style_sheet

@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QSpinBox, QToolButton
 from tests.support.window_input import CONTROL
 from visualizer.attention import cached_tensor, dropout_mask
 from visualizer.attention.spec import Mask
-from visualizer.features.cell.model import CELL
-from visualizer.features.comparison_bar.model import ASIDE, COMPARISON
+from visualizer.features.cell.presenter import CELL
+from visualizer.features.comparison_bar.presenter import ASIDE, COMPARISON
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session import dropout_samples
 from visualizer.session.cell_address import Cell, ComparedSide

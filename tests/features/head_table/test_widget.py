@@ -17,7 +17,7 @@ from tests.support.window_input import Hand
 from visualizer.attention import trace
 from visualizer.attention.head_measures import HeadMeasures, measure
 from visualizer.features.head_table.item_model import HEAD, KEYS, HeadTableModel
-from visualizer.features.head_table.model import COLUMNS, HEADS, HeadRow, HeadTablePanel
+from visualizer.features.head_table.presenter import COLUMNS, HEADS, HeadRow, HeadTablePanel
 from visualizer.features.head_table.widget import EMPTY, HeadTablePane, HeadTableView
 from visualizer.widgets.theme import DARK, LIGHT, Theme, style_sheet
 

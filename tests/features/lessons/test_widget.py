@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
 from visualizer.features.lessons.claim_check import ClaimCheck, ClaimResult
-from visualizer.features.lessons.model import LessonPanel, as_html
+from visualizer.features.lessons.presenter import LessonPanel, as_html
 from visualizer.features.lessons.widget import EMPTY, LessonPane
 from visualizer.widgets.theme import DARK, LIGHT
 

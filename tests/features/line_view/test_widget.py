@@ -12,15 +12,15 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import LEFT, words
 from visualizer.features.line_view.layout import SMALLEST, lay_out
-from visualizer.features.line_view.model import LINES
 from visualizer.features.line_view.paint import label_box
+from visualizer.features.line_view.presenter import LINES
 from visualizer.session.cell_address import Cell
 from visualizer.session.line_options import FOLLOWS, LineSide, LineToken
 from visualizer.widgets.theme import DARK, LIGHT, head_colour, metrics
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
-    from visualizer.features.line_view.model import LinePanel
+    from visualizer.features.line_view.presenter import LinePanel
     from visualizer.features.line_view.widget import LineView
 
 JOURNEY = Cell("weights", (0, 1, 0))

@@ -14,10 +14,10 @@ from PySide6.QtWidgets import QApplication, QMenu
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, LEFT, SHIFT, Hand, words
 from visualizer.attention.spec import Mask, Normalisation, Route
-from visualizer.features.mask_editor.model import HINT, MASK_EDIT, NO_FIT
+from visualizer.features.mask_editor.presenter import HINT, MASK_EDIT, NO_FIT
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.mask_edit_state import MaskBrush
+from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

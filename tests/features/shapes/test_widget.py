@@ -13,7 +13,7 @@ from tests.support.screens import resolved
 from tests.support.small_runs import a_run
 from tests.support.window_input import SHIFT, words
 from visualizer.features.shapes.head_split_widget import DURATION_MS
-from visualizer.features.shapes.model import SHAPES, ShapesPanel, present_shapes
+from visualizer.features.shapes.presenter import SHAPES, ShapesPanel, present_shapes
 from visualizer.features.shapes.widget import EMPTY, ShapeRowButton, ShapesPane
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View

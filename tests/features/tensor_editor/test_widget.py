@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit
 from tests.support.window_input import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import BooleanMatrix, Mask, NumberMatrix
 from visualizer.features.tensor_editor.controller import TensorEditController
-from visualizer.features.tensor_editor.model import TABLE
+from visualizer.features.tensor_editor.presenter import TABLE
 from visualizer.features.tensor_editor.spreadsheet_clipboard import parse_block
 from visualizer.features.tensor_editor.widget import NumberTableModel
 from visualizer.session.cell_address import Cell

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from tests.support.window_fixtures import Open
-    from visualizer.features.token_strip.model import TokenWeights
+    from visualizer.features.token_strip.presenter import TokenWeights
     from visualizer.features.token_strip.widget import TokenPane
 
 WITH = Cell("weights", (1, 3, 2))

@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
 from tests.support.window_input import CONTROL, LEFT, SHIFT
-from visualizer.features.token_strip.model import TokenPanel, TokenWeights
+from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 from visualizer.features.token_strip.widget import LINES, TokenStrip
 from visualizer.heatmap import colour_table
 from visualizer.session.token_selection import TokenSelection

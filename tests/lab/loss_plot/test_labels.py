@@ -19,7 +19,7 @@ from visualizer.lab.loss_plot.label_layout import breaks_of, references_of
 from visualizer.lab.loss_plot.model import LossCurve, LossPlot, PlotOptions, ReferenceLoss
 from visualizer.lab.loss_plot.present_plot import present_plot
 from visualizer.lab.loss_plot.widget import PlotPane
-from visualizer.lab.training.losses import Losses
+from visualizer.lab.training.recorded_losses import Losses
 from visualizer.widgets.theme import LIGHT, metrics
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from visualizer.lab.loss_plot.model import (
     ReferenceLoss,
 )
 from visualizer.lab.loss_plot.present_plot import nearest, present_plot, read_at
-from visualizer.lab.training.losses import Losses
+from visualizer.lab.training.recorded_losses import Losses
 from visualizer.language.training_progress import TrainingProgress, time_left
 
 BIGRAM = ReferenceLoss("bigram counts", 2.5)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.lab.snapshot_bar.model import SnapshotTimeline, present_scrub
-from visualizer.lab.training.losses import Measured
+from visualizer.lab.training.recorded_losses import Measured
 
 STEPS = st.lists(st.integers(0, 10_000), max_size=20)
 

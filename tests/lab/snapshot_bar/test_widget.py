@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 
 from visualizer.lab.snapshot_bar.model import present_scrub
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
-from visualizer.lab.training.losses import Measured
+from visualizer.lab.training.recorded_losses import Measured
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from visualizer.attention import device
-from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS, CapturedAttention
+from visualizer.attention.attention_from_another_program import (
+    MOST_LAYERS,
+    MOST_TOKENS,
+    CapturedAttention,
+)
 from visualizer.attention.importers.listed_arrays import (
     NAMED,
     natural_order_key,

@@ -15,7 +15,7 @@ from visualizer.attention.importers.listed_arrays import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.attention.captured import CapturedAttention
+    from visualizer.attention.attention_from_another_program import CapturedAttention
     from visualizer.attention.importers.captured_attention_arrays import Texts
 
 BOTH = ("tokens", "words", "labels")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from visualizer.attention.captured import CapturedAttention
+    from visualizer.attention.attention_from_another_program import CapturedAttention
     from visualizer.attention.importers.listed_arrays import FileContents
     from visualizer.attention.spec import AttentionSpec
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from visualizer.attention.run import Run
-    from visualizer.export.data.export_matrix import ExportMatrix
+    from visualizer.export.data.exported_matrices import ExportMatrix
 
 TIDY = ("stage", "head", "row", "column", "row token", "column token", "value")
 STARTS_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")

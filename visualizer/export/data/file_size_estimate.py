@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.export.data import export_matrix
+from visualizer.export.data import exported_matrices as export_matrix
 from visualizer.export.data.csv_writer import exact_row
 from visualizer.export.data.json_writer import row_text
 from visualizer.export.data.parameters_safetensors_writer import weights_in
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from visualizer.attention.run import Run
-    from visualizer.export.data.export_matrix import ExportMatrix
+    from visualizer.export.data.exported_matrices import ExportMatrix
     from visualizer.export.export_settings import ExportSettings
     from visualizer.session.screen import Snapshot
 

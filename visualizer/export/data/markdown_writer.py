@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from visualizer.attention.run import Run
-    from visualizer.export.data.export_matrix import ExportMatrix
+    from visualizer.export.data.exported_matrices import ExportMatrix
 
 _MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
 

@@ -15,7 +15,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF
 from visualizer.attention.spec import Dtype
 from visualizer.export.figure_extent import view_of_figure
 from visualizer.export.figure_settings import PIXELS_AN_INCH, FigurePaper, FigureSettings
-from visualizer.features.comparison_bar.model import lead_of
+from visualizer.features.comparison_bar.presenter import lead_of
 from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
 from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board_contents import present_board_contents

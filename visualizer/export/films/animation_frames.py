@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QPainter, QTextDocument
 
 from visualizer.export.figures.figure_page import paint_page, paint_text
 from visualizer.export.figures.png_writer import blank, words_of
-from visualizer.features.playback.playback_bar_model import PlaybackBarState, present_playback
+from visualizer.features.playback.presenter import PlaybackBarState, present_playback
 from visualizer.features.playback.timeline_paint import (
     TimelineSegments,
     count_of,

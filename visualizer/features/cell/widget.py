@@ -9,7 +9,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QWidget
 
-from visualizer.features.cell.model import CELL
+from visualizer.features.cell.presenter import CELL
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.labels import WrappingLabel
 from visualizer.widgets.layouts import column_layout
@@ -18,7 +18,7 @@ from visualizer.widgets.theme import LIGHT, Theme, text_scale
 if TYPE_CHECKING:
     from PySide6.QtGui import QAction, QResizeEvent
 
-    from visualizer.features.cell.model import CellPanel, TermLine
+    from visualizer.features.cell.presenter import CellPanel, TermLine
     from visualizer.session.screen import Screen
 
 EMPTY = "Point at a cell to see how its number arose. Click to keep it here; Esc lets go."

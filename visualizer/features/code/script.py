@@ -31,7 +31,7 @@ from visualizer.attention.spec import (
 from visualizer.errors import InputError
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.features.code.code_lines import lines
-from visualizer.features.code.model import TITLES, shape_comment
+from visualizer.features.code.presenter import TITLES, shape_comment
 from visualizer.number_format import format_size
 from visualizer.session.computation_caption import caption
 from visualizer.session.view import CodeDialect

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.code.model import CODE, TITLES
+from visualizer.features.code.presenter import CODE, TITLES
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import RichLabel
@@ -32,7 +32,7 @@ from visualizer.widgets.theme import LIGHT, Theme, text_scale
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
-    from visualizer.features.code.model import CodePanel, CodePanelLine
+    from visualizer.features.code.presenter import CodePanel, CodePanelLine
     from visualizer.session.screen import Screen
 
 EMPTY = "The code that makes these numbers stands here, as soon as there are some."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
-from visualizer.features.comparison_bar.model import COMPARISON
+from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.dropout_samples import most_samples

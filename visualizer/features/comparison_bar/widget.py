@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction
 
-    from visualizer.features.comparison_bar.model import ComparePanel
+    from visualizer.features.comparison_bar.presenter import ComparePanel
 
 BUTTONS = {
     "comparer.scale_samples -1": ("Half", ComparisonKind.SAMPLES),

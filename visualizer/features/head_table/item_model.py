@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QPersistentModelIndex
     from PySide6.QtWidgets import QWidget
 
-    from visualizer.features.head_table.model import HeadRow, HeadTablePanel
+    from visualizer.features.head_table.presenter import HeadRow, HeadTablePanel
 
 if TYPE_CHECKING:
     Index = QModelIndex | QPersistentModelIndex

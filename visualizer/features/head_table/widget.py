@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.head_table.item_model import DOT, KEYS, ROWS, HeadTableModel
-from visualizer.features.head_table.model import HEADS, as_tsv
+from visualizer.features.head_table.presenter import HEADS, as_tsv
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent
 
     from visualizer.features.head_table.item_model import Index
-    from visualizer.features.head_table.model import HeadRow, HeadTablePanel
+    from visualizer.features.head_table.presenter import HeadRow, HeadTablePanel
     from visualizer.session.screen import Screen
 
 EMPTY = "What each head looks at stands here, as soon as there are weights that are not hidden."

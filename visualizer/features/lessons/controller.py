@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
 from visualizer.features.lessons.lesson import ids_of, turned
-from visualizer.features.lessons.model import (
+from visualizer.features.lessons.presenter import (
     page_view,
     with_interaction_options_of,
     without_playback,

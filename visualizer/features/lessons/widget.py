@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.lessons.claim_check import ClaimResult
-from visualizer.features.lessons.model import LESSON
+from visualizer.features.lessons.presenter import LESSON
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel, RichLabel
@@ -24,7 +24,7 @@ from visualizer.widgets.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
     from visualizer.features.lessons.claim_check import ClaimCheck
-    from visualizer.features.lessons.model import LessonPanel
+    from visualizer.features.lessons.presenter import LessonPanel
     from visualizer.session.screen import Screen
 
 EMPTY = "Choose a lesson from the Lessons menu to read it here, beside its numbers."

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
-from visualizer.features.line_view.model import largest_cell
+from visualizer.features.line_view.presenter import largest_cell
 from visualizer.session.line_options import LineSide
-from visualizer.session.view_changes import pin_cell
+from visualizer.session.stage_toggle_and_cell_pinning import pin_cell
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell

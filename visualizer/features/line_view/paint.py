@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from visualizer.features.line_view.layout import LineLayout
     from visualizer.features.line_view.line_selection import SelectedLines
-    from visualizer.features.line_view.model import LinePanel
+    from visualizer.features.line_view.presenter import LinePanel
     from visualizer.widgets.theme import Theme
 
 LEVELS = 7

@@ -10,7 +10,6 @@ from PySide6.QtGui import QAccessible, QColor, QPainter
 from PySide6.QtWidgets import QComboBox, QSpinBox, QWidget
 
 from visualizer.features.line_view.layout import HEAD, LineLayout, lay_out
-from visualizer.features.line_view.model import LINES, LinePanel
 from visualizer.features.line_view.paint import (
     IncrementalLinePicture,
     LinePictureKey,
@@ -19,6 +18,7 @@ from visualizer.features.line_view.paint import (
     paint_labels,
     paint_lines,
 )
+from visualizer.features.line_view.presenter import LINES, LinePanel
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.session.cell_address import Cell
 from visualizer.session.line_options import (

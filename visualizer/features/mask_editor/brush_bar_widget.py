@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible, QKeyEvent
 from PySide6.QtWidgets import QPushButton, QSpinBox, QToolButton, QWidget
 
-from visualizer.session.mask_edit_state import MaskBrush
+from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import ElidedLabel, PlainLabel
 from visualizer.widgets.layouts import row_layout
@@ -17,7 +17,7 @@ from visualizer.widgets.scroll_strip import ScrollStrip
 from visualizer.widgets.setting_controls import show_number
 
 if TYPE_CHECKING:
-    from visualizer.features.mask_editor.model import MaskEditPanel
+    from visualizer.features.mask_editor.presenter import MaskEditPanel
 
 HEIGHT = 32
 BRUSHES = {

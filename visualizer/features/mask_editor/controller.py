@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
-from visualizer.features.mask_editor.model import (
+from visualizer.features.mask_editor.presenter import (
     MASK_EDIT,
     between,
     is_open,
@@ -19,14 +19,14 @@ from visualizer.features.mask_editor.model import (
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import moved_cursor, panel_of
 from visualizer.heatmap.model import target_of
-from visualizer.session.mask_edit_state import MaskBrush
+from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import BooleanMatrix
-    from visualizer.features.mask_editor.model import Place
+    from visualizer.features.mask_editor.presenter import Place
     from visualizer.heatmap.controller import CellSelectionController
     from visualizer.session.cell_address import Cell
-    from visualizer.session.mask_edit_state import MaskEditState
+    from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
     from visualizer.session.workspace import Workspace
 
 

@@ -12,7 +12,7 @@ from visualizer.heatmap.model import target_of
 from visualizer.widgets.input_filters import is_command
 
 if TYPE_CHECKING:
-    from visualizer.features.mask_editor.model import MaskEditPanel
+    from visualizer.features.mask_editor.presenter import MaskEditPanel
     from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.widget import BoardView
 

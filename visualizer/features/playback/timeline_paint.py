@@ -14,7 +14,7 @@ from visualizer.widgets.theme import font, metrics, text_scale
 
 if TYPE_CHECKING:
     from visualizer.explanations.step_calculation_line import Equation
-    from visualizer.features.playback.playback_bar_model import PlaybackBarState, TimelineSegment
+    from visualizer.features.playback.presenter import PlaybackBarState, TimelineSegment
     from visualizer.widgets.theme import Theme
 
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
-from visualizer.features.playback.playback_bar_model import PlaybackBarState
+from visualizer.features.playback.presenter import PlaybackBarState
 from visualizer.features.playback.timeline_paint import (
     TimelineSegments,
     count_of,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from visualizer.attention.spec import Mode
-from visualizer.features.setup.model import SETUP
+from visualizer.features.setup.presenter import SETUP
 
 if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace

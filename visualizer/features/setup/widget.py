@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.documents.plain_text_file import LONGEST_TEXT
-from visualizer.features.setup.model import SETUP, SetupPanel
+from visualizer.features.setup.presenter import SETUP, SetupPanel
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.document import LineSplit, changed_span
 from visualizer.session.setting_definitions import (

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.shapes.head_split_widget import HeadSplitView
-from visualizer.features.shapes.model import SHAPES, ShapesPanel
+from visualizer.features.shapes.presenter import SHAPES, ShapesPanel
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
@@ -23,7 +23,7 @@ from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent
 
-    from visualizer.features.shapes.model import Dim, ShapeRow
+    from visualizer.features.shapes.presenter import Dim, ShapeRow
     from visualizer.session.screen import Screen
 
 EMPTY = "The sizes of every stage stand here, as soon as there are some."

@@ -17,7 +17,7 @@ from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.scroll_strip import ScrollStrip
 
 if TYPE_CHECKING:
-    from visualizer.features.stage_bar.model import StageBarItem
+    from visualizer.features.stage_bar.presenter import StageBarItem
     from visualizer.widgets.theme import Theme
 
 HEIGHT = 36

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from visualizer.errors import InputError
-from visualizer.features.tensor_editor.model import TABLE, as_drawn, edited
+from visualizer.features.tensor_editor.presenter import TABLE, as_drawn, edited
 from visualizer.features.tensor_editor.spreadsheet_clipboard import (
     format_block,
     parse_block,

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.tensor_editor.model import TABLE
+from visualizer.features.tensor_editor.presenter import TABLE
 from visualizer.number_format import format_count, format_number
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.input_filters import install_input_filters
@@ -40,7 +40,7 @@ from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from visualizer.features.tensor_editor.model import NumberBlock, NumberTablePanel
+    from visualizer.features.tensor_editor.presenter import NumberBlock, NumberTablePanel
     from visualizer.heatmap.model import Axis
     from visualizer.session.screen import Screen
 

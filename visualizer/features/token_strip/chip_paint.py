@@ -13,7 +13,7 @@ from visualizer.number_format import format_number
 from visualizer.widgets.theme import Theme, font, metrics, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.features.token_strip.model import TokenPanel, TokenWeights
+    from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 
 ROUND = 4
 NUMBER_SIZE = 11

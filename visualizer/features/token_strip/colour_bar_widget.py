@@ -16,7 +16,7 @@ from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
-    from visualizer.features.token_strip.model import TokenWeights
+    from visualizer.features.token_strip.presenter import TokenWeights
 BAR = 48
 SPACE = 6
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.features.token_strip.model import TOKENS
+from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import cell_of
 from visualizer.session.token_selection import TokenRole, with_match, with_search

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.token_strip.chip_paint import chip_height, chip_widths, paint_chip
 from visualizer.features.token_strip.colour_bar_widget import TokenColourBar
-from visualizer.features.token_strip.model import TokenPanel
+from visualizer.features.token_strip.presenter import TokenPanel
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.number_format import format_count, format_number
 from visualizer.session.token_selection import TokenRole, span

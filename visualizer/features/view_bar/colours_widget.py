@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.features.view_bar.model import VIEW_CONTROLS, ViewControlsPanel
+from visualizer.features.view_bar.presenter import VIEW_CONTROLS, ViewControlsPanel
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.labels import PlainLabel
@@ -26,7 +26,7 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from visualizer.features.view_bar.model import ColourEnds
+    from visualizer.features.view_bar.presenter import ColourEnds
     from visualizer.session.screen import Screen
 
 LENSES = {

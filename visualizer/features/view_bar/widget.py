@@ -9,7 +9,7 @@ from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
 from visualizer.attention.weight_transforms import HeadAggregate
-from visualizer.features.view_bar.model import (
+from visualizer.features.view_bar.presenter import (
     VIEW_CONTROLS,
     BoardArrangement,
     ViewControlsPanel,

@@ -11,8 +11,8 @@ import numpy as np
 from visualizer.lab.loss_plot.axis_and_ticks import AxisScale, PlotAxis
 
 if TYPE_CHECKING:
-    from visualizer.lab.loss_plot.smoothing import SmoothedLosses
-    from visualizer.lab.training.losses import Losses
+    from visualizer.lab.loss_plot.smoothing_and_thinning import SmoothedLosses
+    from visualizer.lab.training.recorded_losses import Losses
 
 MESSAGE = "The loss of each step is drawn here while a model trains."
 LOSS, STEP = "loss, nats a token", "step"

@@ -22,14 +22,14 @@ from visualizer.lab.loss_plot.model import (
     LossLineRole,
     LossPlot,
 )
-from visualizer.lab.loss_plot.smoothing import SmoothedLosses, smooth
+from visualizer.lab.loss_plot.smoothing_and_thinning import SmoothedLosses, smooth
 from visualizer.number_format import format_count, format_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from visualizer.lab.loss_plot.model import LossCurve, PlotOptions, ReferenceLoss
-    from visualizer.lab.training.losses import Losses
+    from visualizer.lab.training.recorded_losses import Losses
 
 
 def present_plot(

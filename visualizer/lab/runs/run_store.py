@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.errors import InputError, reason_of
-from visualizer.lab.training.losses import Losses
+from visualizer.lab.training.recorded_losses import Losses
 from visualizer.language.loss_log import MOST_BYTES, NO_ROWS, curves, tables
 from visualizer.language.run_folder import RunFolder
 from visualizer.storage.atomic_file import write

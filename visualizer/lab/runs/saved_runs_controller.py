@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from visualizer.lab.lab_state_controller import LabStateController
     from visualizer.lab.runs.widget import RunsPane
-    from visualizer.lab.training.losses import Losses
+    from visualizer.lab.training.recorded_losses import Losses
 
 
 REST_S = 0.004

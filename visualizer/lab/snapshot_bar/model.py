@@ -16,7 +16,7 @@ from visualizer.number_format import format_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from visualizer.lab.training.losses import Measured
+    from visualizer.lab.training.recorded_losses import Measured
 
 DECIMALS = 3
 

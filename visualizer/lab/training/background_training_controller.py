@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
-from visualizer.console_output import say
+from visualizer.console_messages_and_progress import say
 from visualizer.errors import InputError, reason_of
 from visualizer.lab.training.process_controller import SERVICE, environment
 from visualizer.language.run_folder import RunFolder

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from visualizer.lab.training.losses import Losses, Measured
+from visualizer.lab.training.recorded_losses import Losses, Measured
 from visualizer.language.run_folder import settings_of
 from visualizer.language.wire_format import Message
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.model import Board
     from visualizer.lab.attention_view.probe_result import ProbeResult
-    from visualizer.lab.training.losses import Measured
+    from visualizer.lab.training.recorded_losses import Measured
     from visualizer.language.training_settings import ModelKind
 
 Losses = tuple["Measured | None", "Measured | None"]

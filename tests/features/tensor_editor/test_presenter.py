@@ -28,7 +28,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.errors import InputError
-from visualizer.features.tensor_editor.model import (
+from visualizer.features.tensor_editor.presenter import (
     NumberTablePanel,
     as_drawn,
     edited,

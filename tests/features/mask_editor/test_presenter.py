@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.small_runs import a_run, board
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Dtype, Mask, Route
-from visualizer.features.mask_editor.model import (
+from visualizer.features.mask_editor.presenter import (
     NO_FIT,
     NO_PANEL,
     MaskEditPanel,
@@ -32,7 +32,7 @@ from visualizer.features.mask_editor.model import (
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.history import History
-from visualizer.session.mask_edit_state import MaskBrush, MaskEditState
+from visualizer.session.mask_editing_mode_and_brushes import MaskBrush, MaskEditState
 from visualizer.session.resolved_view import resolve
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View

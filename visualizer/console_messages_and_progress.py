@@ -9,7 +9,7 @@ import unicodedata
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from visualizer.signal_interruption import STOPPED, InterruptedRunError
+from visualizer.interruption_of_windowless_work import STOPPED, InterruptedRunError
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from visualizer.lab.training.losses import Losses
+from visualizer.lab.training.recorded_losses import Losses
 
 LOSS = some.floats(min_value=0) | some.just(math.nan)
 ROWS = some.lists(some.tuples(some.integers(0, 40), LOSS, some.none() | LOSS), max_size=30)

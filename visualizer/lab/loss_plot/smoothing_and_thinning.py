@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.lab.training.losses import GrowingArray
+from visualizer.lab.training.recorded_losses import GrowingArray
 
 if TYPE_CHECKING:
-    from visualizer.lab.training.losses import Losses
+    from visualizer.lab.training.recorded_losses import Losses
 
 FURTHEST_POWER = 100.0
 """Powers of e that a block of the average spans: its sums do not overflow float64."""

@@ -26,7 +26,7 @@ from visualizer.attention.spec import (
     problems,
 )
 from visualizer.errors import InputError
-from visualizer.features.setup.model import present_setup
+from visualizer.features.setup.presenter import present_setup
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.setting_definitions import (
     SETTINGS,

@@ -19,7 +19,7 @@ from visualizer.errors import InputError
 from visualizer.heatmap.board_presenter import forbidden_by
 from visualizer.heatmap.model import PendingCells, target_of
 from visualizer.session.cell_address import ComparedSide
-from visualizer.session.mask_edit_state import MaskBrush
+from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.screen import PanelId
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.heatmap.model import Board, Drawn, Heatmap, Target
     from visualizer.session.document import Document
-    from visualizer.session.mask_edit_state import MaskEditState
+    from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
     from visualizer.session.resolved_view import Resolved
 
 Place = tuple[int, int]

@@ -15,7 +15,7 @@ from tests.support.screens import needs, present, warm
 from tests.support.small_runs import EVERYTHING, a_run
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.attention.weight_transforms import HeadAggregate
-from visualizer.features.token_strip.model import TOKENS
+from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -26,7 +26,7 @@ from visualizer.session.view import View
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.features.token_strip.model import TokenPanel, TokenWeights
+    from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
     from visualizer.session.screen import Screen
 
 BOOK = a_run(d_in=3, d_out=4)

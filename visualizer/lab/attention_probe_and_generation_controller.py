@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.lab.attention_view.cell_pointer import LabCellPointer, cell_index_of
 from visualizer.lab.attention_view.model import NO_TEXT, LabAttentionPanel, present_attention
 from visualizer.lab.generation.model import present_generation
-from visualizer.lab.generation.next_tokens import NextTokensPanel, present_bars
+from visualizer.lab.generation.next_token_bars import NextTokensPanel, present_bars
 from visualizer.lab.snapshot_bar.model import present_scrub
 from visualizer.number_format import shorten
 from visualizer.session.colour_options import ColourLimits, ColourOptions

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from visualizer.api.notebook_output import Explained, Figure
 from visualizer.api.settings_input import Look, Settings, attention_document_of, figure_settings_of
 from visualizer.attention.computed_weights_as_own import weights_of
-from visualizer.document_services import ROOMY, open_as_document, restore_document, run_of
+from visualizer.compute_and_open_documents import ROOMY, open_as_document, restore_document, run_of
 from visualizer.errors import InputError
-from visualizer.features.cell.model import head_cell_panel
+from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.session.cell_address import Cell
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document

@@ -24,7 +24,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import TABLE, stages
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.features.code.code_lines import lines
-from visualizer.features.code.model import TITLES, CodePanel, code_panel_of
+from visualizer.features.code.presenter import TITLES, CodePanel, code_panel_of
 from visualizer.session.view import CodeDialect
 
 NAMES = {row.name for row in TABLE}

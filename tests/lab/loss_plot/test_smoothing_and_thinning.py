@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from visualizer.lab.loss_plot.smoothing import smooth, thinned
-from visualizer.lab.training.losses import Losses
+from visualizer.lab.loss_plot.smoothing_and_thinning import smooth, thinned
+from visualizer.lab.training.recorded_losses import Losses
 
 VALUES = some.lists(
     some.floats(0, 1e30) | some.sampled_from([float("nan"), float("inf")]), max_size=60

@@ -16,7 +16,7 @@ from visualizer.attention import trace
 from visualizer.attention.head_measures import measure
 from visualizer.attention.spec import BooleanMatrix, Mask, Normalisation, Projection
 from visualizer.attention.trace import Trace
-from visualizer.features.head_table.model import (
+from visualizer.features.head_table.presenter import (
     COLUMNS,
     ENTROPY,
     HEADS,

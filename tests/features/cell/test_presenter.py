@@ -25,7 +25,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import Operation
-from visualizer.features.cell.model import CELL, SHOWN_TERMS, CellPanel, head_cell_panel
+from visualizer.features.cell.presenter import CELL, SHOWN_TERMS, CellPanel, head_cell_panel
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share
 from visualizer.session.cell_address import Cell

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.features.view_bar.model import BoardArrangement
+from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.view import CodeDialect, View

@@ -17,7 +17,7 @@ from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.line_view import line_selection
-from visualizer.features.line_view.model import (
+from visualizer.features.line_view.presenter import (
     COVERED,
     LATER,
     LINES,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.features.line_view.line_selection import SelectedLines
-    from visualizer.features.line_view.model import LinePanel
+    from visualizer.features.line_view.presenter import LinePanel
 
 LONG = " ".join(f"w{number}" for number in range(SHORT + 6))
 HALF: dict[str, Any] = {"dropout": 0.5, "dropout_seed": 3}

@@ -152,7 +152,7 @@ def _with_a(saved: SavedDocument, compute: Compute) -> View:
 
 
 def _tensors(path: Path, document: Document) -> DocumentChange:
-    from visualizer.attention.captured import CapturedAttention
+    from visualizer.attention.attention_from_another_program import CapturedAttention
     from visualizer.attention.importers.registry import read_tensor_file
 
     found, notice = read_tensor_file(path, document.spec)
