@@ -15,7 +15,7 @@ from pathlib import Path
 from PySide6.QtCore import QEventLoop, QTimer
 
 from visualizer.app import make_application
-from visualizer.lab.training.model import Phase
+from visualizer.lab.training.run_state import Phase
 from visualizer.lab.window import LabWindow
 from visualizer.resources import resource
 from visualizer.session.cell_address import Cell

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from visualizer.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from visualizer.api.computed_attention import Attention, attend, load
+    from visualizer.api.argument_conversion import Look, Settings
+    from visualizer.api.attention_api import Attention, attend, load
     from visualizer.api.notebook_output import Figure
-    from visualizer.api.settings_input import Look, Settings
     from visualizer.errors import InputError
 
 __all__ = ["Attention", "Figure", "InputError", "Look", "Settings", "attend", "load"]
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
     """Load the notebook interface at first use; the program itself does not need it."""
     if name not in __all__:
         raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
-    from visualizer.api import computed_attention as attention
+    from visualizer.api import attention_api as attention
 
     return getattr(attention, name)
 

@@ -61,8 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def obey(given: list[str]) -> int:
     """Do what the command line's arguments ask for, and return the exit status."""
+    from visualizer.cli.invalid_and_idle_options import complaint
     from visualizer.cli.lab_options import LAB, lab_parser
-    from visualizer.cli.option_complaints import complaint
     from visualizer.cli.options import parser
     from visualizer.cli.train import TRAIN, train
     from visualizer.interruption_of_windowless_work import STOPPED

@@ -19,8 +19,8 @@ import visualizer
 from tests.architecture.project_graph import ROOT
 from tests.cli.test_export import BOOK, numbers, printed
 from visualizer.api import notebook_output
-from visualizer.api.computed_attention import Attention, attend, load
-from visualizer.api.settings_input import Look, Settings
+from visualizer.api.argument_conversion import Look, Settings
+from visualizer.api.attention_api import Attention, attend, load
 from visualizer.attention import device
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.attention.spec import Device, Mask
@@ -366,7 +366,7 @@ FRESH = """
 import os, sys, threading
 import visualizer
 assert not {"torch", "PySide6", "numpy"} & set(sys.modules)
-assert visualizer.attend.__module__ == "visualizer.api.computed_attention"
+assert visualizer.attend.__module__ == "visualizer.api.attention_api"
 figure = visualizer.attend("a b c").figure()
 
 def refused():

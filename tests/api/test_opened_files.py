@@ -13,7 +13,7 @@ from PySide6.QtGui import QImage
 from tests.cli.test_export import numbers
 from tests.support.small_runs import KEYS, QUERIES, elsewhere
 from visualizer import app
-from visualizer.api.computed_attention import attend, load
+from visualizer.api.attention_api import attend, load
 from visualizer.attention.modules import SelfAttentionV2
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QGuiApplication
 
-    from visualizer.api.computed_attention import Attention
+    from visualizer.api.attention_api import Attention
 
 SAID = "attention-visualizer: "
 CARRYING = {FormatKind.FIGURE, FormatKind.DOCUMENT}

@@ -24,7 +24,7 @@ TORCH_HOMES = ("visualizer/attention", "visualizer/language", "visualizer/models
 QT = ("PySide6", "pyqtgraph", "shiboken6")
 QT_HOMES = ("visualizer/shell", "visualizer/widgets", "visualizer/app.py")
 QT_NAMES = ("widget.py", "paint.py", "dialog.py", "controller.py")
-MODEL_NAMES = ("/model.py", "/presenter.py", "/screen_model.py")
+MODEL_NAMES = ("/model.py", "/presenter.py", "/screen_model.py", "/run_state.py")
 QT_EXCEPTIONS = {
     "visualizer/export/figures/clipboard_figure.py": "QMimeData of a figure",
     "visualizer/export/figures/document_attachment.py": "text in QImage and QPdfWriter",
@@ -43,7 +43,7 @@ QT_EXCEPTIONS = {
     "visualizer/lab/loss_plot/legend_html.py": "font metrics",
     "visualizer/lab/loss_plot/readout_html.py": "font metrics",
     "visualizer/lab/window.py": "a window",
-    "visualizer/session/worker.py": "a QThread, QtCore alone",
+    "visualizer/session/newest_request_worker.py": "a QThread, QtCore alone",
     "visualizer/session/workspace.py": "one QObject with one signal, QtCore alone",
 }
 HTML_WIDGETS = {

@@ -34,7 +34,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.app import make_application
-from visualizer.session.worker import Worker
+from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -26,8 +26,8 @@ from tests.behaviour_snapshots.driver import (
     start,
     write,
 )
-from visualizer.lab.training.model import OPEN
 from visualizer.lab.training.process_controller import TrainingProcess
+from visualizer.lab.training.run_state import OPEN
 from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer
 from tests.benchmarks import children
 from tests.benchmarks.stand import Stand, application, document, linger, text
 from tests.benchmarks.table import Line, show
-from visualizer.session.worker import REST_S
+from visualizer.session.newest_request_worker import REST_S
 
 LARGE = (1024, 768, 12)
 GROWTH = 1.2

@@ -23,7 +23,7 @@ from visualizer.attention.mechanisms import Mechanism, mechanism_of
 from visualizer.attention.spec import Device, Dtype, Mask, Projection
 from visualizer.cli import option_types
 from visualizer.cli.document_and_figure_settings_from_options import document_of, figure_settings_of
-from visualizer.cli.option_complaints import complaint
+from visualizer.cli.invalid_and_idle_options import complaint
 from visualizer.cli.options import EXAMPLES, OPTION_GROUPS, parser
 from visualizer.cli.train import TRAIN, train_parser
 from visualizer.cli.train import complaint as train_complaint

@@ -27,7 +27,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.explanations.equation_terms import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
 from visualizer.explanations.step_calculation_line import Equation, equation
-from visualizer.explanations.step_values import trimmed
+from visualizer.explanations.step_facts import trimmed
 from visualizer.number_format import format_number
 from visualizer.session.timeline import described_cell
 

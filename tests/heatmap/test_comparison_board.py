@@ -10,14 +10,19 @@ import pytest
 
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
+from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
 from visualizer.attention.spec import Mask, Mode, Projection
-from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import ASIDE, present_comparison
 from visualizer.features.comparison_bar.setting_differences import differences
 from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap.board_contents import BoardContents, present_board_contents
-from visualizer.heatmap.cell_cursor import moved_cursor, panel_of, present_cursor, shown_cell
+from visualizer.heatmap.hovered_or_pinned_cell import (
+    moved_cursor,
+    panel_of,
+    present_cursor,
+    shown_cell,
+)
 from visualizer.heatmap.model import Board, Heatmap
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions

@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 
 from tests.support.screens import needs, resolved, warm
 from tests.support.small_runs import a_run, board, panel
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation, Route
 from visualizer.attention.stages import is_hatched
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.cell_cursor import cell_of, moved_cursor, panel_of, shown_cell
+from visualizer.heatmap.hovered_or_pinned_cell import cell_of, moved_cursor, panel_of, shown_cell
 from visualizer.heatmap.model import Board
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions

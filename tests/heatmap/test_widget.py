@@ -15,8 +15,8 @@ from tests.support.window_input import words
 from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
 from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board_layout import lay_out
-from visualizer.heatmap.cell_cursor import CellCursor
-from visualizer.heatmap.cell_cursor_paint import paint_cursor
+from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
+from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
 from visualizer.heatmap.model import Board
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import DARK, LIGHT, Theme

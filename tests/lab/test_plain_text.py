@@ -13,7 +13,7 @@ from tests.support.hostile_markup import HOSTILE, hostile_places, is_hostile, ri
 from tests.support.probe_results import causal_weights
 from visualizer.lab.attention_view.cell_pointer import LabCellPointer
 from visualizer.lab.attention_view.model import present_attention
-from visualizer.lab.attention_view.probe_result import ProbeResult
+from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.generation.generation_tree import new_generation_tree
 from visualizer.lab.generation.model import present_generation
@@ -22,7 +22,7 @@ from visualizer.lab.generation.next_tokens_widget import NextTokensPane
 from visualizer.lab.generation.widget import GenerationPane
 from visualizer.lab.runs.run_store import StoredRun
 from visualizer.lab.runs.widget import RunsPane, ask_delete, ask_leaving
-from visualizer.lab.training.model import Failure
+from visualizer.lab.training.run_state import Failure
 from visualizer.language.sampling import Sampling
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell

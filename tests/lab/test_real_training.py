@@ -15,9 +15,9 @@ from tests.architecture.project_graph import ROOT
 from tests.support.lab_input import Student
 from tests.support.window_input import LEFT
 from visualizer import app
-from visualizer.heatmap.cell_cursor import cell_of
+from visualizer.heatmap.hovered_or_pinned_cell import cell_of
 from visualizer.lab.runs.run_store import losses_of
-from visualizer.lab.training import background_training_controller
+from visualizer.lab.training import windowless_training_controller as background_training_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import CorpusSource, TrainingSettings

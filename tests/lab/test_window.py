@@ -21,9 +21,9 @@ from tests.support.lab_input import NONE, Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, words
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
 from visualizer.lab.runs import run_store
-from visualizer.lab.training import background_training_controller
-from visualizer.lab.training.model import Phase
+from visualizer.lab.training import windowless_training_controller as background_training_controller
 from visualizer.lab.training.process_controller import TrainingProcess
+from visualizer.lab.training.run_state import Phase
 from visualizer.lab.window import LabWindow
 from visualizer.language.training_settings import PRESETS, ModelKind, TrainingSettings
 from visualizer.session.colour_options import ColourLimits

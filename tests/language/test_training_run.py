@@ -23,7 +23,7 @@ from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_run import DivergedError
 from visualizer.language.training_settings import LAYERED, CorpusKind, CorpusSource, ModelKind
-from visualizer.storage.contained_folder import ContainedFile
+from visualizer.storage.link_safe_folder import ContainedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

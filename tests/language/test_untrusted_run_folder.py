@@ -24,7 +24,7 @@ from visualizer.lab.runs.run_store import (
 )
 from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
-from visualizer.storage import contained_folder
+from visualizer.storage import link_safe_folder as contained_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

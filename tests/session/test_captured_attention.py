@@ -15,9 +15,12 @@ from tests.support import small_runs
 from tests.support.examples import examples
 from tests.support.screens import needs, present, warm
 from visualizer.attention.attention_from_another_program import CapturedAttention
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.head_measures import measure
 from visualizer.attention.run_from_captured_attention import captured_run
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.errors import InputError
 from visualizer.export.data import npz_writer
 from visualizer.features.cell.presenter import CELL

@@ -16,9 +16,12 @@ from tests.support.reference_attention import Known, reference
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run
 from visualizer.attention import dropout_mask, masks
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.run import run
 from visualizer.attention.spec import Mask, Mode
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.model import Board
 from visualizer.session.compared_tensors import change_of, mean_tensor, mismatch

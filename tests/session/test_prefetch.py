@@ -13,8 +13,11 @@ from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
 from visualizer.attention.cached_tensor import CachedTensor
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.spec import Mode
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.comparison_request import Comparison, ComparisonKind

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run, board, panel
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.spec import Mask
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.model import Board

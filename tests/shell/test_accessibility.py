@@ -20,7 +20,7 @@ from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, Hand
 from visualizer.features.lessons.presenter import LESSON
 from visualizer.features.line_view.widget import LineView
-from visualizer.features.playback.widget import TimelineSlider
+from visualizer.features.playback.playback_bar_widget import TimelineSlider
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.widget import BoardCanvas, BoardView
 from visualizer.lab.window import LabWindow

@@ -8,6 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from visualizer.attention.attention_from_another_program import CapturedAttention
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.spec import (
     BIAS,
     OWN_LAYERS,
@@ -26,7 +30,6 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import TABLE
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_maps import MapKind, maps_of

@@ -31,7 +31,7 @@ from visualizer.export.dialog.preview_controller import PreviewController
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.shapes.widget import ShapesPane
 from visualizer.session.document import Document
-from visualizer.session.worker import Worker
+from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
 
 if TYPE_CHECKING:

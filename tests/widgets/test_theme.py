@@ -11,7 +11,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPalette
 
 from tests.support.colour_vision import EYES, contrast, oklab, rgb
-from visualizer.heatmap.cell_cursor_paint import frame
+from visualizer.heatmap.hovered_or_pinned_cell_paint import frame
 from visualizer.widgets import theme as widgets_theme
 from visualizer.widgets.theme import (
     DARK,

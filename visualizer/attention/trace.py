@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from visualizer.attention.cached_tensor import CachedTensor, Index, readable
-from visualizer.attention.head_measures import HeadMeasures, measure
-from visualizer.attention.masks import Masking, allowed_in_text
-from visualizer.attention.stages import Operation, Stage, shape
-from visualizer.attention.weight_transforms import (
+from visualizer.attention.displayed_weights_and_head_aggregates import (
     HeadAggregate,
     WeightTransform,
     aggregate_heads,
     times_value,
     without_first,
 )
+from visualizer.attention.head_measures import HeadMeasures, measure
+from visualizer.attention.masks import Masking, allowed_in_text
+from visualizer.attention.stages import Operation, Stage, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from visualizer.cli.option_types import PrintableParser
-from visualizer.storage.contained_folder import ContainedFile
+from visualizer.storage.link_safe_folder import ContainedFile
 
 LAB = "lab"
 

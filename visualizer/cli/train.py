@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from visualizer.language.open_run import OpenRun
-    from visualizer.language.training_progress import TrainingSpeed
     from visualizer.language.training_run import TrainingRun
+    from visualizer.language.training_speed_and_time_left import TrainingSpeed
 
 TRAIN = "train"
 EXAMPLES = """examples:
@@ -243,7 +243,7 @@ def _train(opened: OpenRun, options: argparse.Namespace, progress: TrainingConso
 
 def _advance(running: TrainingRun, progress: TrainingConsoleProgress) -> None:
     """Train until complete, or until a signal or a window requests a stop."""
-    from visualizer.language.training_progress import TrainingSpeed
+    from visualizer.language.training_speed_and_time_left import TrainingSpeed
 
     pace, told_at, quarters = TrainingSpeed(), 0.0, set(range(5))
     while not running.is_done and not progress.asked:
@@ -261,7 +261,7 @@ def _advance(running: TrainingRun, progress: TrainingConsoleProgress) -> None:
 
 
 def _said(running: TrainingRun, pace: TrainingSpeed) -> str:
-    from visualizer.language.training_progress import TrainingProgress
+    from visualizer.language.training_speed_and_time_left import TrainingProgress
 
     last, settings = running.take_rows()[-1], running.settings
     tokens = (settings.steps - running.step) * settings.batch * settings.block

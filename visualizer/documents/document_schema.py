@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from visualizer.attention.attention_from_another_program import CapturedAttention
+from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
 from visualizer.attention.spec import AttentionSpec
-from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document

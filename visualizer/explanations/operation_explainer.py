@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.equation_terms import EquationTerm, EquationTermWriter
     from visualizer.explanations.shape_equations import ShapeParameter
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def no_code(context: ExpressionContext) -> str:

@@ -26,7 +26,7 @@ from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.formats import with_suffix
 from visualizer.number_format import format_count
 from visualizer.progress_callback import CancelledError
-from visualizer.session.worker import Worker
+from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets.app_settings import EXPORT
 from visualizer.widgets.busy_line import DELAY_MS
 from visualizer.widgets.dialogs import ask_save_path, refuse

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.masks import Masking, allowed_in_text
 from visualizer.attention.stages import is_hatched
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.heatmap.model import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale, colour_of, outside_limits
 from visualizer.language.tokenizers import all_visible

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
 from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.heatmap.board_presenter import PanelSource, forbidden_by, overview_of
 from visualizer.heatmap.model import Board
 from visualizer.heatmap.panel_colour_scale import SHORT, change_colour
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from visualizer.attention.cached_tensor import CachedTensor
+    from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.attention.weight_transforms import HeadAggregate
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.comparison_request import Comparison
     from visualizer.session.resolved_view import Resolved

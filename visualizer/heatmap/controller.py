@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
-from visualizer.heatmap.cell_cursor import moved_cursor, shown_cell
+from visualizer.heatmap.hovered_or_pinned_cell import moved_cursor, shown_cell
 from visualizer.session.resolved_view import existing
 from visualizer.session.stage_toggle_and_cell_pinning import go_back, go_forward, pin_cell
 from visualizer.session.user_prediction import marked

@@ -9,7 +9,7 @@ from PySide6.QtGui import QAccessible, QColor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QWidget
 
 from visualizer.heatmap import colour_table
-from visualizer.heatmap.cell_cursor_paint import frame
+from visualizer.heatmap.hovered_or_pinned_cell_paint import frame
 from visualizer.heatmap.step_highlights import Highlights
 from visualizer.widgets.theme import LIGHT, Theme, text_scale
 

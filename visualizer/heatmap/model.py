@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from visualizer.attention.weight_transforms import HeadAggregate
+    from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.cell_address import Cell
     from visualizer.session.zoom_ranges import Zoom

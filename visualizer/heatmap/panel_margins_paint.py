@@ -11,7 +11,10 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
-from visualizer.heatmap import colour_table, pixel_or_vector_cell_paint
+from visualizer.heatmap import colour_table
+from visualizer.heatmap import (
+    pixel_or_vector_cells_and_hatching_paint as pixel_or_vector_cell_paint,
+)
 from visualizer.heatmap.panel_margins import (
     LONGEST_LABEL,
     is_upright,

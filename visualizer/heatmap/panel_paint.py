@@ -20,7 +20,10 @@ from PySide6.QtGui import (
     QPolygonF,
 )
 
-from visualizer.heatmap import colour_table, pixel_or_vector_cell_paint
+from visualizer.heatmap import colour_table
+from visualizer.heatmap import (
+    pixel_or_vector_cells_and_hatching_paint as pixel_or_vector_cell_paint,
+)
 from visualizer.heatmap.panel_colour_scale import outside_limits
 from visualizer.heatmap.panel_margins import SMALLEST_NUMBERS, sums_width
 from visualizer.heatmap.panel_margins_paint import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from visualizer.heatmap.cell_cursor_paint import frame, is_seen
+from visualizer.heatmap.hovered_or_pinned_cell_paint import frame, is_seen
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot

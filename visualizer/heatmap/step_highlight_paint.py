@@ -8,7 +8,11 @@ from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
 from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
-from visualizer.heatmap.cell_cursor_paint import frame, light_column_label, light_row_label
+from visualizer.heatmap.hovered_or_pinned_cell_paint import (
+    frame,
+    light_column_label,
+    light_row_label,
+)
 from visualizer.heatmap.panel_margins import sums_width
 from visualizer.heatmap.prediction_mark_paint import paint_prediction_marks, visible_cell_box
 from visualizer.widgets.theme import font

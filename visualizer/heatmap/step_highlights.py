@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.explain import explain
 from visualizer.explanations.user_prediction_verdict import judge
-from visualizer.heatmap.cell_cursor import largest_near
+from visualizer.heatmap.hovered_or_pinned_cell import largest_near
 from visualizer.session.timeline import Step
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
 from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board_layout import BoardLayout, PanelSlot, lay_out, room
-from visualizer.heatmap.cell_cursor import CellCursor, cell_of, is_own
-from visualizer.heatmap.cell_cursor_paint import is_seen, paint_cursor
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
-from visualizer.heatmap.mask_change_paint import paint_mask_changes
+from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, cell_of, is_own
+from visualizer.heatmap.hovered_or_pinned_cell_paint import is_seen, paint_cursor
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.model import Board, Heatmap, target_of
+from visualizer.heatmap.pending_mask_paint import paint_mask_changes
 from visualizer.heatmap.step_highlight_paint import paint_highlights
 from visualizer.heatmap.step_highlights import Highlights
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS

@@ -13,10 +13,10 @@ from visualizer.lab.attention_view.first_probe_text import opening_probe
 from visualizer.lab.runs.run_store import unused_folder
 from visualizer.lab.screen_model import LabScreen, LabView, present_lab
 from visualizer.lab.settings.model import STAYING, put
-from visualizer.lab.training import background_training_controller
-from visualizer.lab.training import model as training_model
-from visualizer.lab.training.model import Failure, Phase, RunState, refused_as
+from visualizer.lab.training import run_state as training_model
+from visualizer.lab.training import windowless_training_controller as background_training_controller
 from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess
+from visualizer.lab.training.run_state import Failure, Phase, RunState, refused_as
 from visualizer.language.run_folder import RunFolder, plain_settings
 from visualizer.language.training_settings import LIMITS, TrainingSettings
 from visualizer.widgets.app_settings import own_folder

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.lab.settings.model import LabSettingsPanel, present_setup
-from visualizer.lab.training.model import BUSY, Phase, RunState
-from visualizer.language.training_progress import TrainingProgress
+from visualizer.lab.training.run_state import BUSY, Phase, RunState
 from visualizer.language.training_settings import BATCHES_AT_END
+from visualizer.language.training_speed_and_time_left import TrainingProgress
 from visualizer.number_format import format_count, format_number
 
 if TYPE_CHECKING:
     from visualizer.errors import InputError
-    from visualizer.lab.training.model import Failure
+    from visualizer.lab.training.run_state import Failure
     from visualizer.language.training_settings import TrainingSettings
 
 STARTING = {

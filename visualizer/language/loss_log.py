@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from visualizer.storage.contained_folder import ContainedFile
+    from visualizer.storage.link_safe_folder import ContainedFile
 
 HEADER = "step,training,validation,rate,seconds"
 MOST_BYTES = 2**30

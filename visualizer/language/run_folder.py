@@ -26,13 +26,13 @@ from visualizer.language.training_settings import (
     check,
 )
 from visualizer.storage.atomic_file import write
-from visualizer.storage.contained_folder import (
+from visualizer.storage.json_coding import DamagedError, JsonCoding
+from visualizer.storage.link_safe_folder import (
     LINK,
     ContainedFile,
     ContainedFolder,
     leads_elsewhere,
 )
-from visualizer.storage.json_coding import DamagedError, JsonCoding
 
 if TYPE_CHECKING:
     from pathlib import Path

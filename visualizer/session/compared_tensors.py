@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_number, shorten
 from visualizer.session.cell_address import ComparedSide
@@ -15,10 +15,10 @@ from visualizer.session.dropout_samples import mean_of
 
 if TYPE_CHECKING:
     from visualizer.attention.cached_tensor import CachedTensor
+    from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.attention.weight_transforms import HeadAggregate
     from visualizer.session.cell_address import Cell
     from visualizer.session.comparison_request import Comparison
     from visualizer.session.resolved_view import Resolved

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from visualizer.attention.weight_transforms import HeadAggregate
+from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.dropout_samples import why_none

@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.session.colour_options import ColourOptions
 from visualizer.session.line_options import LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState

@@ -16,12 +16,12 @@ from visualizer.errors import InputError
 from visualizer.session import worker_requests
 from visualizer.session.document import Document, typed_text
 from visualizer.session.history import History
+from visualizer.session.newest_request_worker import Worker
 from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.session.screen import Moment, Screen, Snapshot
 from visualizer.session.stage_toggle_and_cell_pinning import toggled
 from visualizer.session.user_prediction import without_marks
 from visualizer.session.view import View
-from visualizer.session.worker import Worker
 from visualizer.session.worker_requests import Shown, adapted_to_window, as_far_as_read
 
 if TYPE_CHECKING:

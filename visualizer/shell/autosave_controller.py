@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.documents.document_file import UNTITLED
 from visualizer.errors import InputError
-from visualizer.session.worker import Worker
+from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets.app_settings import own_folder
 from visualizer.widgets.dialogs import ask_recover, refuse
 

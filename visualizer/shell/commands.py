@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from visualizer.attention.computed_weights_as_own import are_kept
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.spec import Mode
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.lessons.presenter import LESSON
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from visualizer.features.token_strip.selection_and_search_controller import (
         TokenSelectionController,
     )
-    from visualizer.features.view_bar.layout_zoom_and_colour_controller import ViewController
+    from visualizer.features.view_bar.view_controller import ViewController
     from visualizer.heatmap.controller import CellSelectionController
     from visualizer.session.colour_maps import ColourMap
     from visualizer.session.document import Document

@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.documents.document_file import SUFFIX, UNTITLED
 from visualizer.documents.open_document import DocumentChange
 from visualizer.errors import InputError
-from visualizer.session.worker import Worker
+from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.document_io_results import (
     OPENED,

@@ -19,8 +19,8 @@ from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
+from visualizer.features.playback.playback_bar_widget import PlaybackBar
 from visualizer.features.playback.presenter import PLAYBACK
-from visualizer.features.playback.widget import PlaybackBar
 from visualizer.features.setup.controller import SetupController
 from visualizer.features.setup.presenter import SETUP
 from visualizer.features.stage_bar.presenter import STAGE_BAR
@@ -28,11 +28,11 @@ from visualizer.features.stage_bar.widget import StageBar
 from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.features.token_strip.selection_and_search_controller import TokenSelectionController
 from visualizer.features.token_strip.widget import TokenPane
-from visualizer.features.view_bar.layout_zoom_and_colour_controller import ViewController
+from visualizer.features.view_bar.view_controller import ViewController
 from visualizer.features.view_bar.widget import ViewBar
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
-from visualizer.heatmap.cell_cursor import cell_of
 from visualizer.heatmap.controller import CellSelectionController
+from visualizer.heatmap.hovered_or_pinned_cell import cell_of
 from visualizer.heatmap.widget import BoardView
 from visualizer.shell import screen_reader_announcer
 from visualizer.shell.autosave_controller import RecoveryPrompt

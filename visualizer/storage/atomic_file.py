@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from visualizer.errors import InputError, reason_of
-from visualizer.storage.contained_folder import ContainedFile
+from visualizer.storage.link_safe_folder import ContainedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from filelock import lock_descriptor
 
-from visualizer.storage.contained_folder import ContainedFile
+from visualizer.storage.link_safe_folder import ContainedFile
 
 if sys.platform != "win32":
     import fcntl

@@ -17,7 +17,9 @@ from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettin
 from visualizer.export.figures.figure_page import MOST_CELLS, figure_of, page_of
 from visualizer.export.figures.png_writer import picture
 from visualizer.export.writers import WRITERS
-from visualizer.heatmap import pixel_or_vector_cell_paint
+from visualizer.heatmap import (
+    pixel_or_vector_cells_and_hatching_paint as pixel_or_vector_cell_paint,
+)
 from visualizer.progress_callback import no_progress
 
 pytestmark = pytest.mark.usefixtures("application")

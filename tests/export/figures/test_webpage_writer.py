@@ -19,9 +19,12 @@ from hypothesis import strategies as st
 from tests.support import headless_browser
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, board
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.documents.embedded_document import find_embedded_document
 from visualizer.errors import InputError
 from visualizer.export.figures import webpage_writer

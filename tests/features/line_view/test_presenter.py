@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.presenter import (
     COVERED,
@@ -25,7 +28,7 @@ from visualizer.features.line_view.presenter import (
     largest_cell,
     present_lines,
 )
-from visualizer.heatmap.cell_cursor import present_cursor
+from visualizer.heatmap.hovered_or_pinned_cell import present_cursor
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourLimits, ColourOptions

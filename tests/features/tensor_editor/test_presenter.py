@@ -14,6 +14,7 @@ from tests.attention.test_attend import assert_agrees, expected
 from tests.support.attention_strategies import cases, numbers, specs
 from tests.support.small_runs import a_run
 from visualizer.attention import computed_weights_as_own, dropout_mask
+from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     LAYERS,
@@ -26,7 +27,6 @@ from visualizer.attention.spec import (
     Position,
     Projection,
 )
-from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.errors import InputError
 from visualizer.features.tensor_editor.presenter import (
     NumberTablePanel,

@@ -23,7 +23,7 @@ from visualizer.lab.attention_view.model import (
     board_of,
     present_attention,
 )
-from visualizer.lab.attention_view.probe_result import ProbeResult
+from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
 from visualizer.language.training_settings import ModelKind
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.session.cell_address import Cell

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.lab.conftest import Show
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.lab.attention_view.probe_result import ProbeResult
+    from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
     from visualizer.widgets.theme import Theme
 
 LEFT = Qt.MouseButton.LeftButton

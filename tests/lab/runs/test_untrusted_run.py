@@ -14,7 +14,7 @@ from PySide6.QtCore import Qt
 from tests.support.lab_input import FAKE, NONE, Student
 from tests.support.planted_links import KINDS, make_outside, plant, tree
 from visualizer.errors import InputError
-from visualizer.lab.training import background_training_controller
+from visualizer.lab.training import windowless_training_controller as background_training_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import TrainingSettings

@@ -9,13 +9,13 @@ from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import largest_number
 from visualizer.explanations.shape_equations import sizes
-from visualizer.explanations.step_values import vector
+from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.explanations.cell_facts import CellFacts
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

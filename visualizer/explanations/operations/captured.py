@@ -11,12 +11,12 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import UNFINISHED
-from visualizer.explanations.step_values import LargestValue
+from visualizer.explanations.step_facts import LargestValue
 from visualizer.number_format import format_number, format_share
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

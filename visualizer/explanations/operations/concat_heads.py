@@ -9,14 +9,14 @@ from visualizer.explanations.equation_terms import EquationTerm, copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import all_heads, largest_number
 from visualizer.explanations.shape_equations import head_shapes
-from visualizer.explanations.step_values import vector
+from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_count, format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.equation_terms import EquationTermWriter
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

@@ -8,13 +8,13 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.shape_equations import each_head, matrix_product
-from visualizer.explanations.step_values import LargestValue, all_of, others
+from visualizer.explanations.step_facts import LargestValue, all_of, others
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.explanations.cell_facts import CellFacts
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

@@ -10,13 +10,13 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import EquationTerm, replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import factor_of
-from visualizer.explanations.step_values import all_of, trimmed
+from visualizer.explanations.step_facts import all_of, trimmed
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.equation_terms import EquationTermWriter
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

@@ -13,14 +13,14 @@ from visualizer.explanations.equation_terms import EquationPart, EquationTerm, e
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import NOTHING, empty_rows, most_read, reads_nothing
 from visualizer.explanations.shared_sentences import weights_sentence
-from visualizer.explanations.step_values import all_of, trimmed
+from visualizer.explanations.step_facts import all_of, trimmed
 from visualizer.number_format import format_share
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.equation_terms import EquationTermWriter
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _row(block: StepValues) -> str:

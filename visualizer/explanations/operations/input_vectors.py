@@ -9,11 +9,11 @@ from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import largest_number
 from visualizer.explanations.shared_sentences import vector_column
-from visualizer.explanations.step_values import vector
+from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _row(block: StepValues) -> str:

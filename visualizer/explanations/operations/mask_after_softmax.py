@@ -11,10 +11,10 @@ from visualizer.explanations.equation_terms import allowed_or_replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import forbidden_cells, may_read
 from visualizer.explanations.shared_sentences import weights_sentence
-from visualizer.explanations.step_values import trimmed
+from visualizer.explanations.step_facts import trimmed
 
 if TYPE_CHECKING:
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _row(block: StepValues) -> str:

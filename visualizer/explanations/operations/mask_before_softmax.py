@@ -12,7 +12,7 @@ from visualizer.explanations.operation_phrases import forbidden_cells, may_read
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

@@ -10,14 +10,14 @@ from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import all_heads, largest_number
 from visualizer.explanations.shape_equations import ShapeParameter, matrix_product
 from visualizer.explanations.shared_sentences import with_bias
-from visualizer.explanations.step_values import vector
+from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_count, format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

@@ -11,7 +11,7 @@ from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import largest_number
 from visualizer.explanations.shape_equations import ShapeParameter
 from visualizer.explanations.shared_sentences import vector_column
-from visualizer.explanations.step_values import vector
+from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.equation_terms import EquationTermWriter
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _row(block: StepValues) -> str:

@@ -9,12 +9,12 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import UNFINISHED, changed, divided_by
-from visualizer.explanations.step_values import LargestValue, trimmed
+from visualizer.explanations.step_facts import LargestValue, trimmed
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

@@ -20,12 +20,12 @@ from visualizer.explanations.operation_phrases import (
     softmax,
 )
 from visualizer.explanations.shared_sentences import weights_sentence
-from visualizer.explanations.step_values import trimmed
+from visualizer.explanations.step_facts import trimmed
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _row(block: StepValues) -> str:

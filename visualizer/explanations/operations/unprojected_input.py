@@ -10,14 +10,14 @@ from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import KINDS, largest_number, taken_over
 from visualizer.explanations.shape_equations import each_head, heads_apart, sizes
-from visualizer.explanations.step_values import vector
+from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_values import StepValues
+    from visualizer.explanations.step_facts import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

@@ -6,7 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.heatmap.board_presenter import counted_from_one
 from visualizer.language.tokenizers import all_visible, visible
 

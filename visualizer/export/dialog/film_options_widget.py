@@ -15,12 +15,12 @@ from visualizer.errors import InputError
 from visualizer.export.film_plan import film_plan_of
 from visualizer.export.film_settings import WIDTHS, FilmPanels, FilmSettings
 from visualizer.export.films.film_writer import estimate
-from visualizer.features.playback.widget import GRAINS
+from visualizer.features.playback.playback_bar_widget import GRAINS
 from visualizer.number_format import format_count, format_size
 from visualizer.progress_callback import CancelledError
+from visualizer.session.newest_request_worker import Worker
 from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import SPEEDS, Grain, Place
-from visualizer.session.worker import Worker
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.setting_controls import combo_box
 

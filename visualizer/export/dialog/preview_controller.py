@@ -21,7 +21,7 @@ from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FormatKind
 from visualizer.progress_callback import CancelledError
 from visualizer.session.computation_caption import caption
-from visualizer.session.worker import Worker
+from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_pain
 from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board_contents import present_board_contents
 from visualizer.heatmap.board_layout import MARGIN, lay_out, room, wraps
-from visualizer.heatmap.cell_cursor_paint import paint_cursor
+from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
 from visualizer.heatmap.step_highlight_paint import paint_highlights
 from visualizer.progress_callback import Progress, no_progress
 from visualizer.session.computation_caption import caption
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPainter
 
     from visualizer.heatmap.board_layout import BoardLayout
-    from visualizer.heatmap.cell_cursor import CellCursor
+    from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.heatmap.model import Board
     from visualizer.heatmap.step_highlights import Highlights
     from visualizer.session.screen import Snapshot

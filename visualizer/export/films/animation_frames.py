@@ -21,7 +21,7 @@ from visualizer.features.playback.timeline_paint import (
     track_height,
     written,
 )
-from visualizer.heatmap.cell_cursor import present_cursor
+from visualizer.heatmap.hovered_or_pinned_cell import present_cursor
 from visualizer.heatmap.step_highlights import present_highlights
 from visualizer.session.resolved_view import resolve
 from visualizer.widgets.labels import SIZES, fitting

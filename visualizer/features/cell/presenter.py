@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.explain import CombineRule, Explanation, Factor, Group, explain
 from visualizer.attention.stages import Operation, is_hatched
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.explanations.cell_facts import CellFacts
 from visualizer.explanations.operation_registry import TEXTS
-from visualizer.heatmap.cell_cursor import panel_of
+from visualizer.heatmap.hovered_or_pinned_cell import panel_of
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share, shorten
 from visualizer.session.cell_address import Cell, ComparedSide

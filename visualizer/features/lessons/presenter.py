@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
+from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
 from visualizer.attention.spec import Device
-from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.lessons.claim_check import check_claim
 from visualizer.features.lessons.lesson import turned
 from visualizer.session.screen import PanelId

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.cached_tensor import CachedTensor
+    from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.attention.weight_transforms import WeightTransform
     from visualizer.session.resolved_view import Resolved
 
 

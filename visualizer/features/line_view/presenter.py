@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
 from visualizer.features.line_view.line_selection import (
     LineRequest,
     SelectedLines,
@@ -20,7 +20,7 @@ from visualizer.features.line_view.line_selection import (
     weight_of,
     why_none,
 )
-from visualizer.heatmap.cell_cursor import cursor_on
+from visualizer.heatmap.hovered_or_pinned_cell import cursor_on
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import Cell
 from visualizer.session.line_options import PANE, LineOptions, LineSide, LineToken
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.run import Run
-    from visualizer.heatmap.cell_cursor import CellCursor
+    from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.session.resolved_view import Resolved
 
 COVERED = "The lines are covered until the prediction is revealed."

@@ -17,7 +17,7 @@ from visualizer.features.mask_editor.presenter import (
     with_stroke,
 )
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
-from visualizer.heatmap.cell_cursor import moved_cursor, panel_of
+from visualizer.heatmap.hovered_or_pinned_cell import moved_cursor, panel_of
 from visualizer.heatmap.model import target_of
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
 from visualizer.attention.stages import is_hatched
-from visualizer.attention.weight_transforms import HeadAggregate
-from visualizer.heatmap.cell_cursor import cursor_on
+from visualizer.heatmap.hovered_or_pinned_cell import cursor_on
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.language.tokenizers import all_visible
 from visualizer.number_format import format_count, shorten
@@ -23,7 +23,7 @@ from visualizer.session.timeline import Grain
 from visualizer.session.token_selection import TokenRole, matches, runs
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.cell_cursor import CellCursor
+    from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
 

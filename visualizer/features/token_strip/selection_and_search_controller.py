@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
-from visualizer.heatmap.cell_cursor import cell_of
+from visualizer.heatmap.hovered_or_pinned_cell import cell_of
 from visualizer.session.token_selection import TokenRole, with_match, with_search
 
 if TYPE_CHECKING:

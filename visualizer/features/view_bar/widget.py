@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
-from visualizer.attention.weight_transforms import HeadAggregate
+from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
 from visualizer.features.view_bar.presenter import (
     VIEW_CONTROLS,
     BoardArrangement,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.heatmap.cell_cursor import CellCursor, is_of, moved_cursor
+from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, is_of, moved_cursor
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_share, shorten
 
 if TYPE_CHECKING:
     from visualizer.heatmap.model import Board, Heatmap
-    from visualizer.lab.attention_view.probe_result import ProbeResult
+    from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
     from visualizer.session.cell_address import Cell
 
 

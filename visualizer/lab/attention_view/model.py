@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.heatmap.cell_cursor import CellCursor
+from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.model import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.lab.attention_view.cell_pointer import cell_cursor_of, cell_sentence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.lab.attention_view.cell_pointer import LabCellPointer
-    from visualizer.lab.attention_view.probe_result import ProbeResult
+    from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
 
 UNIT, SCORED = "weights", "weights;  %: on the right token"
 """The text after the colour bar; the second where the right token is known."""

@@ -13,8 +13,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from visualizer.errors import InputError
 from visualizer.lab.runs import run_store
 from visualizer.lab.runs.widget import ask_delete, ask_leaving
-from visualizer.lab.training import background_training_controller
-from visualizer.session.worker import Worker
+from visualizer.lab.training import windowless_training_controller as background_training_controller
+from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets import app_settings
 from visualizer.widgets.dialogs import ask_for_folder
 

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.errors import InputError
 from visualizer.lab.settings.model import sample_of
 from visualizer.language.tokenizers import tokenize
-from visualizer.session.worker import Worker
+from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:
     from visualizer.lab.lab_state_controller import LabStateController

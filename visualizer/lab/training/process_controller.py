@@ -17,7 +17,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from visualizer.lab.training.model import Failure
+from visualizer.lab.training.run_state import Failure
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.resources import PACKAGE
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction
 
     from visualizer.lab.screen_model import TrainingBarState
-    from visualizer.lab.training.model import Failure
+    from visualizer.lab.training.run_state import Failure
 
 MANY_MORE = 1_000
 

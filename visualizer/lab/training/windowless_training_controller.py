@@ -14,8 +14,8 @@ from visualizer.lab.training.process_controller import SERVICE, environment
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message
 from visualizer.storage.atomic_file import write
-from visualizer.storage.contained_folder import path_of_open
 from visualizer.storage.file_lock import is_held
+from visualizer.storage.link_safe_folder import path_of_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from visualizer.api.argument_conversion import (
+    Look,
+    Settings,
+    attention_document_of,
+    figure_settings_of,
+)
 from visualizer.api.notebook_output import Explained, Figure
-from visualizer.api.settings_input import Look, Settings, attention_document_of, figure_settings_of
 from visualizer.attention.computed_weights_as_own import weights_of
 from visualizer.compute_and_open_documents import ROOMY, open_as_document, restore_document, run_of
 from visualizer.errors import InputError

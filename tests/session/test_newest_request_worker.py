@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PySide6.QtCore import QThread
 
-from visualizer.session.worker import Worker
+from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -181,7 +181,7 @@ def test_one_that_never_ran_can_be_stopped(worker: Worker) -> None:
 def test_it_rests_on_its_thread_once_nothing_is_asked(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visualizer.session.worker.REST_S", 0.01)
+    monkeypatch.setattr("visualizer.session.newest_request_worker.REST_S", 0.01)
     rested: list[int] = []
     worker = Worker(rest=lambda: rested.append(threading.get_ident()))
     with qtbot.waitSignal(worker.answered) as blocker:

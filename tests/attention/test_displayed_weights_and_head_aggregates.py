@@ -12,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.attention_strategies import Case, cases
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device, Mask, NumberMatrix
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 
 TEXT = ("Your", "journey", "starts", "with", "one", "step")
 SPEC = AttentionSpec(device=Device.CPU, d_out=4)

@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
 from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
-from visualizer.heatmap.cell_cursor import CellCursor, is_of
+from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, is_of
 from visualizer.session.token_selection import runs
 from visualizer.session.zoom_ranges import row_role
 from visualizer.widgets.theme import font, metrics

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from visualizer.attention.weight_transforms import HeadAggregate
+from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
 from visualizer.features.view_bar.colours_widget import LIMITS, ColoursPane
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell

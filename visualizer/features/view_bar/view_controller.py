@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
-from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
+from visualizer.attention.displayed_weights_and_head_aggregates import (
+    HeadAggregate,
+    WeightTransform,
+)
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.colour_options import ColourCurve, ColourLimits

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.planted_links import KINDS, LINKS, make_outside, plant, tree
-from visualizer.storage import contained_folder
-from visualizer.storage.contained_folder import (
+from visualizer.storage import link_safe_folder as contained_folder
+from visualizer.storage.file_lock import FileLock, is_held
+from visualizer.storage.link_safe_folder import (
     LINK,
     ContainedFile,
     ContainedFolder,
     leads_elsewhere,
     path_of_open,
 )
-from visualizer.storage.file_lock import FileLock, is_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
