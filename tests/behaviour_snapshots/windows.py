@@ -32,6 +32,7 @@ from visualizer.export.formats import FORMATS
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.document import Document
+from visualizer.shell.panes import PANES
 
 if TYPE_CHECKING:
     from tests.behaviour_snapshots.driver import Step
@@ -44,7 +45,7 @@ MECHANISMS = (
     *("Multi-head, stacked heads", "Multi-head attention", "Averaging"),
 )
 OPEN = ("Setup", "Cell", "Code")
-CLOSED = ("Lesson", "Lines", "Colours", "Numbers", "Shapes", "Heads")
+CLOSED = tuple(pane.id for pane in PANES if pane.id not in OPEN)
 """Panes, as the window is at first."""
 SHARP = (
     *("light", "dark", "64 tokens", "1,000 tokens", "pinned", "playing by cell", "pane Lines"),

@@ -44,6 +44,7 @@ from visualizer.session.typed_token_labels import typed_labels
 from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
 from visualizer.session.zoom_ranges import Zoom
+from visualizer.shell import panes
 from visualizer.shell.panel_presenters import STATUS
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.session.screen import Screen
 
-PANES = frozenset({"Lines", "Heads", "Shapes", "Numbers", "Cell", "Code", "Colours"})
+PANES = frozenset(pane.id for pane in panes.PANES)
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 7))
 
 

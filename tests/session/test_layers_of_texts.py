@@ -32,8 +32,9 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.view import View
+from visualizer.shell import panes
 
-PANES = frozenset({"Lines", "Heads", "Shapes", "Numbers", "Cell", "Code", "Colours"})
+PANES = frozenset(pane.id for pane in panes.PANES)
 TEXTS = ("one two three four", "five six")
 LEADING = list(product(range(2), range(2)))
 

@@ -29,6 +29,7 @@ from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.worker_requests import as_far_as_read
 from visualizer.session.zoom_ranges import Zoom
+from visualizer.shell import panes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -45,7 +46,7 @@ FOLDED = Cell("weights", (3, 4), HeadAggregate.MEAN)
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "stages": st.sets(st.sampled_from(["queries", "scores", "weights", "dropped"])).map(frozenset),
     "text": st.integers(0, 1),
-    "panes": st.sets(st.sampled_from(["Lines", "Heads", "Numbers"])).map(frozenset),
+    "panes": st.sets(st.sampled_from([pane.id for pane in panes.PANES])).map(frozenset),
     "hovered": st.none() | st.sampled_from(CELLS),
     "pinned": st.none() | st.sampled_from([*CELLS, FOLDED]),
     "heads": st.none() | st.sets(st.integers(0, 6)).map(frozenset),

@@ -1,0 +1,24 @@
+"""The rows of panels and panes agree with each other."""
+
+from __future__ import annotations
+
+from visualizer.features.playback.presenter import PLAYBACK
+from visualizer.shell.panel_presenters import ROWS, PanelPresenter
+from visualizer.shell.panes import PANES
+
+SMALL = {PLAYBACK.name}
+"""Rows whose prefetch reads what another row's key names already."""
+
+
+def test_the_panes_of_panels_are_panes_of_the_window() -> None:
+    closable = {row.pane for row in ROWS if row.pane}
+    assert closable
+    assert closable <= {pane.id for pane in PANES}
+
+
+def test_what_is_prefetched_has_a_key() -> None:
+    fields = PanelPresenter.__dataclass_fields__
+    default = fields["prefetch"].default
+    rows = [row for row in ROWS if row.prefetch is not default and row.id.name not in SMALL]
+    assert rows
+    assert not [row.id.name for row in rows if row.prefetch_key is fields["prefetch_key"].default]
