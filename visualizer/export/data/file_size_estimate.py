@@ -61,7 +61,8 @@ def _size(
 def _before(run: Run, sheet: ExportMatrix) -> float:
     """Return the mean length of the fields beside a number in its line."""
     rows, columns = sheet.labels(run)
-    names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{sheet.leading},,,,,\r")
+    leading = ",".join(map(str, sheet.leading or (0,)))
+    names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
     counts = len(str(len(rows))) + len(str(len(columns)))
     tokens = (*rows, *(columns if sheet.has_keys(run) else ()))
     words = len("".join(tokens).encode("utf-8", "replace")) / len(tokens)
