@@ -14,7 +14,6 @@ from tests.features.playback.test_step_captions import cell, every, row, whole
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.small_runs import a_run
-from visualizer.attention.explain import explain
 from visualizer.attention.spec import (
     BooleanMatrix,
     Mask,
@@ -26,6 +25,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.explanations.equation_terms import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
+from visualizer.explanations.explain import explain
 from visualizer.explanations.step_calculation_line import Equation, equation
 from visualizer.explanations.step_facts import trimmed
 from visualizer.number_format import format_number
@@ -33,7 +33,7 @@ from visualizer.session.timeline import described_cell
 
 if TYPE_CHECKING:
     from tests.features.playback.test_step_captions import Said
-    from visualizer.attention.explain import Explanation
+    from visualizer.explanations.cell_terms import Explanation
 
 
 def line(said: Said) -> Equation:

@@ -13,8 +13,8 @@ from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run, places
-from visualizer.attention.explain import explain
 from visualizer.attention.spec import Mask
+from visualizer.explanations.explain import explain
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.step_highlights import (
     HighlightBlock,

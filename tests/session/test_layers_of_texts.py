@@ -14,13 +14,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.attention.test_explain import result_of
+from tests.explanations.test_explain import result_of
 from tests.support.screens import present, resolved, warm
 from tests.support.small_runs import EVERYTHING, a_run, cells
 from visualizer.attention.cached_tensor import CachedTensor
-from visualizer.attention.explain import explain
 from visualizer.attention.run import Run
 from visualizer.attention.trace import Trace
+from visualizer.explanations.explain import explain
 from visualizer.export.data.csv_writer import write_csv
 from visualizer.export.data.exported_matrices import shown_matrices
 from visualizer.export.data.json_writer import write_json

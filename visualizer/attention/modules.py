@@ -30,6 +30,7 @@ from visualizer.attention.spec import (
     Route,
     check,
 )
+from visualizer.attention.stages import outside_one_call
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -218,6 +219,7 @@ def _is_fusable(spec: AttentionSpec) -> bool:
         and spec.route is Route.BEFORE
         and spec.mask in {Mask.NONE, Mask.CAUSAL}
         and spec.position is Position.NONE
+        and not outside_one_call(spec)
     )
 
 

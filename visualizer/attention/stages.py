@@ -267,6 +267,24 @@ def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     )
 
 
+# What torch's `scaled_dot_product_attention` computes, and what is done before and after it.
+IN_ONE_CALL = frozenset({
+    Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.MASK_BEFORE_SOFTMAX,
+    Operation.SCORES_TO_WEIGHTS, Operation.DROPOUT, Operation.WEIGHTED_SUM,
+})  # fmt: skip
+BESIDE_THE_CALL = frozenset({
+    Operation.INPUT_VECTORS, Operation.POSITION_VECTORS, Operation.ADD_POSITION,
+    Operation.INPUT_PROJECTION, Operation.UNPROJECTED_INPUT, Operation.CONCAT_HEADS,
+    Operation.OUTPUT_PROJECTION,
+})  # fmt: skip
+
+
+def outside_one_call(spec: AttentionSpec) -> tuple[Stage, ...]:
+    """List the stages that torch's fused attention would have to compute and cannot."""
+    known = IN_ONE_CALL | BESIDE_THE_CALL
+    return tuple(stage for stage in stages(spec) if stage.operation not in known)
+
+
 def _present(name: str, names: set[str]) -> str:
     while name not in names:
         name = READ_THROUGH[name]

@@ -10,9 +10,9 @@ from visualizer.language.tokenizers import visible
 from visualizer.number_format import shorten
 
 if TYPE_CHECKING:
-    from visualizer.attention.explain import Explanation
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
+    from visualizer.explanations.cell_terms import Explanation
     from visualizer.session.cell_address import Cell
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.explain import CombineRule, Explanation, Factor
+from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor
 from visualizer.explanations.step_facts import trimmed
 from visualizer.number_format import format_number
 

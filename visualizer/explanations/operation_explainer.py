@@ -1,4 +1,4 @@
-"""The functions that explain one operation: sentences, formula, equation, line of code."""
+"""The functions that explain one operation: terms, sentences, formula, equation, line of code."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Operation, Stage
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell, TermList
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.equation_terms import EquationTerm, EquationTermWriter
     from visualizer.explanations.shape_equations import ShapeParameter
@@ -42,6 +43,8 @@ class OperationExplainer:
 
     Parameters
     ----------
+    terms : callable
+        The terms that give a cell's value.
     cell_sentence : callable
         What a cell means, with the tokens in bold (HTML).
     row_sentence, stage_sentence : callable
@@ -61,6 +64,7 @@ class OperationExplainer:
     """
 
     operation: Operation
+    terms: Callable[[ExplainedCell], TermList]
     cell_sentence: Callable[[CellFacts], str]
     row_sentence: Callable[[StepValues], str]
     stage_sentence: Callable[[StepValues], str]

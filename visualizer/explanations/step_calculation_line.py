@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from visualizer.attention.explain import explain
 from visualizer.explanations.equation_terms import EquationPart, EquationTermWriter
+from visualizer.explanations.explain import explain
 from visualizer.explanations.operation_registry import TEXTS
 from visualizer.number_format import format_number
 from visualizer.session.timeline import described_cell

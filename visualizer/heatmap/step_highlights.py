@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from visualizer.attention.explain import explain
+from visualizer.explanations.explain import explain
 from visualizer.explanations.user_prediction_verdict import judge
 from visualizer.heatmap.hovered_or_pinned_cell import largest_near
 from visualizer.session.timeline import Step

@@ -13,6 +13,7 @@ from hypothesis import given
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.small_runs import a_run
+from visualizer.attention import stages as stage_table
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
@@ -21,7 +22,7 @@ from visualizer.attention.spec import (
     Route,
     Scale,
 )
-from visualizer.attention.stages import TABLE, stages
+from visualizer.attention.stages import TABLE, Operation, outside_one_call, stages
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.features.code.code_lines import lines
 from visualizer.features.code.presenter import TITLES, CodePanel, code_panel_of
@@ -212,3 +213,13 @@ def test_the_words_of_the_dialects_are_their_own() -> None:
     alone = replace(spec, heads=1)
     assert text(alone, CodeDialect.BOOK, "keys") == "keys = W_key(x).unsqueeze(-3)"
     assert len(stages(spec)) == len(stages(alone))
+
+
+def test_what_the_fused_call_does_not_know_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = AttentionSpec()
+    assert outside_one_call(spec) == ()
+    known = stage_table.IN_ONE_CALL - {Operation.SCALE_SCORES}
+    monkeypatch.setattr(stage_table, "IN_ONE_CALL", known)
+    written = [line.text for line in lines(spec, CodeDialect.SDPA)]
+    assert "# Written out: scaled_dot_product_attention has no “Scaled”." in written
+    assert not any("= scaled_dot_product_attention" in line for line in written)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import largest_number
@@ -15,6 +16,7 @@ from visualizer.number_format import format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_facts import StepValues
 
 
@@ -38,8 +40,13 @@ def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
     return (f"{one} + {one} = {one}",)
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    return sum_of(*((explained.factor(name, *explained.place),) for name in explained.stage.reads))
+
+
 ADD_POSITION = OperationExplainer(
     operation=Operation.ADD_POSITION,
+    terms=_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

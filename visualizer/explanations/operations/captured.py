@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import UNFINISHED
@@ -16,6 +17,7 @@ from visualizer.number_format import format_number, format_share
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_facts import StepValues
 
 
@@ -65,8 +67,13 @@ def _stage(block: StepValues) -> str:
     return f"{read}; the largest {kind}, {format_number(top.value)}, is that of {pair}"
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    return sum_of((explained.factor(explained.stage.name, *explained.place),))
+
+
 CAPTURED = OperationExplainer(
     operation=Operation.CAPTURED,
+    terms=_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.equation_terms import EquationTerm, copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import all_heads, largest_number
@@ -15,6 +16,7 @@ from visualizer.number_format import format_count, format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.equation_terms import EquationTermWriter
     from visualizer.explanations.step_facts import StepValues
 
@@ -54,8 +56,15 @@ def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
     return (f"{apart} → {between} → {joined}",)
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    query, column = explained.place
+    head, within = divmod(column, explained.spec.d_head)
+    return sum_of((explained.factor(explained.stage.reads[0], head, query, within),))
+
+
 CONCAT_HEADS = OperationExplainer(
     operation=Operation.CONCAT_HEADS,
+    terms=_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.shape_equations import each_head, matrix_product
@@ -14,6 +15,7 @@ from visualizer.number_format import format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_facts import StepValues
 
 
@@ -59,8 +61,17 @@ def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
     return (matrix_product(tokens, spec.d_head, tokens) + each_head(spec),)
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    head, query, key = explained.place
+    queries, keys = explained.stage.reads
+    return sum_of(
+        (explained.factor(queries, head, query, None), explained.factor(keys, head, key, None))
+    )
+
+
 DOT_PRODUCT = OperationExplainer(
     operation=Operation.DOT_PRODUCT,
+    terms=_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import CombineRule, Group, TermList, constant
 from visualizer.explanations.equation_terms import EquationTerm, replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import factor_of
@@ -15,6 +16,7 @@ from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.equation_terms import EquationTermWriter
     from visualizer.explanations.step_facts import StepValues
 
@@ -77,8 +79,19 @@ def _equation(line: EquationTermWriter) -> EquationTerm:
     return replaced(line, "as it is dropped")
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    weight = explained.factor(explained.stage.reads[0], *explained.place)
+    factor = 1 / (1 - explained.spec.dropout)
+    scaled = constant(factor, f"1/(1 − {explained.spec.dropout:g})")
+    value = float(explained.trace.read(explained.stage.name, explained.cell))
+    dropped = value == 0 and weight.read[0] != 0
+    groups = (Group((weight, scaled)), Group((constant(0.0, "0"),)))
+    return TermList(CombineRule.CHOICE, groups, int(dropped))
+
+
 DROPOUT = OperationExplainer(
     operation=Operation.DROPOUT,
+    terms=_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

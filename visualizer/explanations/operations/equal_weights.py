@@ -9,6 +9,7 @@ import numpy as np
 from visualizer.attention.masks import Masking
 from visualizer.attention.spec import Mask
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import CombineRule, Factor, Group, TermList
 from visualizer.explanations.equation_terms import EquationPart, EquationTerm, empty_row_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import NOTHING, empty_rows, most_read, reads_nothing
@@ -18,6 +19,7 @@ from visualizer.number_format import format_share
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.equation_terms import EquationTermWriter
     from visualizer.explanations.step_facts import StepValues
@@ -75,8 +77,15 @@ def _code(context: ExpressionContext) -> str:
     return f"readable / readable.sum(dim=-1, keepdim=True){least}"
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    cells = explained.allowed().astype(np.float64)
+    group = Group((Factor("", (), cells, cells),))
+    return TermList(CombineRule.SHARE, (group,), explained.place[-1], not cells.any())
+
+
 EQUAL_WEIGHTS = OperationExplainer(
     operation=Operation.EQUAL_WEIGHTS,
+    terms=_terms,
     cell_sentence=weights_sentence,
     row_sentence=_row,
     stage_sentence=_stage,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Arrangement, Projection
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import Operation, parameter_names
+from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import KINDS, largest_number, projected_by
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.step_facts import StepValues
 
@@ -79,8 +81,29 @@ def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter
     return ShapeParameter(stage.parameters[0], (spec.d_in, columns), copies)
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    head, token, column = explained.place
+    spec = explained.spec
+    names = parameter_names(spec, explained.stage.parameters[0])
+    kinds = [name for name in names if not name.endswith(".bias")]
+    if len(kinds) == 1 and spec.arrangement is Arrangement.SPLIT:
+        column += head * spec.d_head
+    number = head % len(kinds)
+    x = explained.factor(explained.stage.reads[0], token, None)
+    if spec.projection is Projection.UNIFORM:
+        return sum_of((x, explained.weight(kinds[number], None, column)))
+    products = (x, explained.weight(kinds[number], column, None))
+    biases = names[len(kinds) :]
+    return (
+        sum_of(products, (explained.weight(biases[number], column),))
+        if biases
+        else sum_of(products)
+    )
+
+
 INPUT_PROJECTION = OperationExplainer(
     operation=Operation.INPUT_PROJECTION,
+    terms=_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import largest_number
@@ -13,6 +14,7 @@ from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_facts import StepValues
 
 
@@ -29,8 +31,13 @@ def _stage(block: StepValues) -> str:
     return f"{each}; {largest_number(block)}"
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    return sum_of((explained.factor(explained.stage.name, *explained.place),))
+
+
 INPUT_VECTORS = OperationExplainer(
     operation=Operation.INPUT_VECTORS,
+    terms=_terms,
     cell_sentence=lambda facts: vector_column(facts, "vector"),
     row_sentence=_row,
     stage_sentence=_stage,

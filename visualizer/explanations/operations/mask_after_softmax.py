@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import choice_of
 from visualizer.explanations.equation_terms import allowed_or_replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import forbidden_cells, may_read
@@ -31,6 +32,7 @@ def _row(block: StepValues) -> str:
 
 MASK_AFTER_SOFTMAX = OperationExplainer(
     operation=Operation.MASK_AFTER_SOFTMAX,
+    terms=lambda explained: choice_of(explained, 0.0, "0"),
     cell_sentence=weights_sentence,
     row_sentence=_row,
     stage_sentence=lambda block: forbidden_cells(block, "weight", "is set to 0", "are set to 0"),

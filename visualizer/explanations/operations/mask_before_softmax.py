@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from visualizer.attention.spec import Mask
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import choice_of
 from visualizer.explanations.equation_terms import allowed_or_replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import forbidden_cells, may_read
@@ -37,6 +40,7 @@ def _row(block: StepValues) -> str:
 
 MASK_BEFORE_SOFTMAX = OperationExplainer(
     operation=Operation.MASK_BEFORE_SOFTMAX,
+    terms=lambda explained: choice_of(explained, -np.inf, "−∞"),
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=lambda block: forbidden_cells(block, "score", "becomes −∞", "become −∞"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import Operation, parameter_names
+from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import all_heads, largest_number
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_facts import StepValues
 
 
@@ -50,8 +52,18 @@ def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter
     return ShapeParameter(stage.parameters[0], (spec.width, spec.width))
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    query, column = explained.place
+    weight, bias = parameter_names(explained.spec, explained.stage.parameters[0])
+    joined = explained.factor(explained.stage.reads[0], query, None)
+    return sum_of(
+        (joined, explained.weight(weight, column, None)), (explained.weight(bias, column),)
+    )
+
+
 OUTPUT_PROJECTION = OperationExplainer(
     operation=Operation.OUTPUT_PROJECTION,
+    terms=_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Position
 from visualizer.attention.stages import Operation
+from visualizer.attention.token_and_position_vectors import sinusoids
+from visualizer.explanations.cell_terms import TermList, constant, sum_of
 from visualizer.explanations.equation_terms import EquationPart, EquationTerm, copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import largest_number
@@ -17,6 +19,7 @@ from visualizer.number_format import format_count
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.equation_terms import EquationTermWriter
     from visualizer.explanations.step_facts import StepValues
@@ -55,8 +58,19 @@ def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter
     return None
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    place, column = explained.place
+    if explained.spec.position is Position.LEARNED:
+        return sum_of((explained.weight("position.weight", place, column),))
+    value = sinusoids(place + 1, explained.spec.d_in)[place, column]
+    exponent = f"{column - column % 2}/{explained.spec.d_in}"
+    function = "cos" if column % 2 else "sin"
+    return sum_of((constant(float(value), f"{function}({place} / 10000^({exponent})) = {{}}"),))
+
+
 POSITION_VECTORS = OperationExplainer(
     operation=Operation.POSITION_VECTORS,
+    terms=_terms,
     cell_sentence=lambda facts: vector_column(facts, "position"),
     row_sentence=_row,
     stage_sentence=_stage,

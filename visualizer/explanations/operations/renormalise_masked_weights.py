@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import CombineRule, Group, TermList
 from visualizer.explanations.equation_terms import share_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import (
@@ -19,6 +20,7 @@ from visualizer.explanations.shared_sentences import weights_sentence
 from visualizer.explanations.step_facts import trimmed
 
 if TYPE_CHECKING:
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.step_facts import StepValues
 
@@ -50,8 +52,15 @@ def _code(context: ExpressionContext) -> str:
     return f"{zeroed} / {sums}.where({zeroed}.any(dim=-1, keepdim=True), 1)"
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    head, query, key = explained.place
+    row = explained.factor(explained.stage.reads[0], head, query, None)
+    return TermList(CombineRule.SHARE, (Group((row,)),), key, not row.read.any())
+
+
 RENORMALISE_MASKED_WEIGHTS = OperationExplainer(
     operation=Operation.RENORMALISE_MASKED_WEIGHTS,
+    terms=_terms,
     cell_sentence=weights_sentence,
     row_sentence=_row,
     stage_sentence=_stage,

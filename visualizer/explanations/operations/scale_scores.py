@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from visualizer.attention.spec import Scale
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import Factor, TermList, sum_of
 from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import UNFINISHED, changed, divided_by
@@ -14,6 +17,7 @@ from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_facts import StepValues
 
 
@@ -58,8 +62,16 @@ def _formula(facts: CellFacts) -> str:
     return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    divisor = explained.spec.divisor
+    inverse = np.array([1 / divisor])
+    constant = Factor("", (), np.array([divisor]), inverse, "1/{}")
+    return sum_of((explained.factor(explained.stage.reads[0], *explained.place), constant))
+
+
 SCALE_SCORES = OperationExplainer(
     operation=Operation.SCALE_SCORES,
+    terms=_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from visualizer.attention.spec import Normalisation
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import CombineRule, Factor, Group, TermList
 from visualizer.explanations.equation_terms import share_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import (
@@ -24,6 +26,7 @@ from visualizer.explanations.step_facts import trimmed
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.step_facts import StepValues
 
@@ -77,8 +80,37 @@ def _code(context: ExpressionContext) -> str:
     return f"({shares}){rest}" if rest else shares
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    head, query, key = explained.place
+    row = explained.factor(explained.stage.reads[0], head, query, None)
+    if explained.spec.normalisation is Normalisation.SUM:
+        return TermList(CombineRule.SHARE, (Group((row,)),), key)
+    is_empty = explained.stage.reads_masked and not explained.allowed().any()
+    make = _exponentials if explained.spec.normalisation is Normalisation.SOFTMAX else _naive
+    return TermList(CombineRule.SHARE, (Group((make(explained, row),)),), key, is_empty)
+
+
+def _exponentials(explained: ExplainedCell, row: Factor) -> Factor:
+    largest = 0.0 if row.read.max() == -np.inf else float(row.read.max())
+    with np.errstate(invalid="ignore"):
+        used = np.exp(row.read - largest)
+    return replace(row, used=used, form=f"exp({{}} − {_signed(largest)})")
+
+
+def _naive(explained: ExplainedCell, row: Factor) -> Factor:
+    dtype = explained.trace.read(row.name, explained.cell).dtype
+    with np.errstate(over="ignore"):  # overflows wherever the trace's type does
+        used = np.exp(row.read).astype(dtype)
+    return replace(row, used=used, form="exp({})")
+
+
+def _signed(number: float) -> str:
+    return f"{number:.4f}" if number >= 0 else f"(−{-number:.4f})"
+
+
 SCORES_TO_WEIGHTS = OperationExplainer(
     operation=Operation.SCORES_TO_WEIGHTS,
+    terms=_terms,
     cell_sentence=weights_sentence,
     row_sentence=_row,
     stage_sentence=_stage,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Arrangement
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import KINDS, largest_number, taken_over
@@ -16,6 +17,7 @@ from visualizer.number_format import format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.step_facts import StepValues
 
@@ -49,8 +51,16 @@ def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
     return (heads_apart(spec, tokens),)
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    head, token, column = explained.place
+    if explained.spec.arrangement is Arrangement.SPLIT:
+        column += head * explained.spec.d_head
+    return sum_of((explained.factor(explained.stage.reads[0], token, column),))
+
+
 UNPROJECTED_INPUT = OperationExplainer(
     operation=Operation.UNPROJECTED_INPUT,
+    terms=_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.equation_terms import sum_over_keys
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_phrases import largest_number, mixed_by, part_of
@@ -17,6 +18,7 @@ from visualizer.number_format import format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_facts import StepValues
 
 
@@ -51,8 +53,19 @@ def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
     return (matrix_product(tokens, tokens, spec.d_head) + each_head(spec),)
 
 
+def _terms(explained: ExplainedCell) -> TermList:
+    head, query, column = explained.place
+    weights, values = explained.stage.reads
+    factors = (
+        explained.factor(weights, head, query, None),
+        explained.factor(values, head, None, column),
+    )
+    return sum_of(factors)
+
+
 WEIGHTED_SUM = OperationExplainer(
     operation=Operation.WEIGHTED_SUM,
+    terms=_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

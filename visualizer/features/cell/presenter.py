@@ -16,9 +16,10 @@ from visualizer.attention.displayed_weights_and_head_aggregates import (
     HeadAggregate,
     WeightTransform,
 )
-from visualizer.attention.explain import CombineRule, Explanation, Factor, Group, explain
 from visualizer.attention.stages import Operation, is_hatched
 from visualizer.explanations.cell_facts import CellFacts
+from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor, Group
+from visualizer.explanations.explain import explain
 from visualizer.explanations.operation_registry import TEXTS
 from visualizer.heatmap.hovered_or_pinned_cell import panel_of
 from visualizer.language.tokenizers import visible

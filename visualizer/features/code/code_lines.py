@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Mask, Normalisation, Scale
-from visualizer.attention.stages import Operation, stages
+from visualizer.attention.stages import Operation, outside_one_call, stages
 from visualizer.explanations.code_expression_context import ExpressionContext
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.explanations.operation_registry import TEXTS
@@ -81,6 +81,14 @@ def _together(spec: AttentionSpec) -> tuple[str, ...]:
     return tuple(names[names.index("scores") : names.index("context") + 1])
 
 
+NAMED_ABOVE = {
+    Operation.EQUAL_WEIGHTS,
+    Operation.MASK_AFTER_SOFTMAX,
+    Operation.RENORMALISE_MASKED_WEIGHTS,
+}
+"""Operations whose reason is said in words of its own."""
+
+
 def _reasons(spec: AttentionSpec) -> Iterator[str]:
     """The reasons why the fused call does not support the spec."""
     call = "scaled_dot_product_attention"
@@ -93,6 +101,8 @@ def _reasons(spec: AttentionSpec) -> Iterator[str]:
         yield by_kind[spec.normalisation]
     if any(stage.operation is Operation.MASK_AFTER_SOFTMAX for stage in stages(spec)):
         yield f"{call} masks before it normalises, and not after."
+    unknown = (stage for stage in outside_one_call(spec) if stage.operation not in NAMED_ABOVE)
+    yield from (f"{call} has no “{stage.title}”." for stage in unknown)
     if spec.drops:
         yield f"{call} draws the cells to drop itself; here they are given."
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.explain import explain
 from visualizer.explanations.cell_facts import CellFacts
+from visualizer.explanations.explain import explain
 from visualizer.explanations.operation_registry import TEXTS
 from visualizer.explanations.step_facts import EMPTY, StepValues
 from visualizer.session.cell_address import Cell

@@ -11,7 +11,6 @@ from hypothesis import given
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
-from visualizer.attention.explain import CombineRule, Explanation, explain
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -21,6 +20,8 @@ from visualizer.attention.spec import (
     Normalisation,
     Route,
 )
+from visualizer.explanations.cell_terms import CombineRule, Explanation
+from visualizer.explanations.explain import explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

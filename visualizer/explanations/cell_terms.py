@@ -1,0 +1,168 @@
+"""The terms of a cell: its factors, how they combine, and where each was read; imports no torch.
+
+The terms of an explanation always reproduce the traced value: as their sum, as one term's share of
+the sum, or as the chosen one of two.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import Trace
+
+CellIndex = tuple[int, ...]
+
+
+class CombineRule(StrEnum):
+    """How terms combine to the value: their sum, one's share of it, or one chosen term."""
+
+    SUM = auto()
+    SHARE = auto()
+    CHOICE = auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factor:
+    """One factor of each of n terms.
+
+    Parameters
+    ----------
+    name : str
+        The stage or parameter that is read; empty for a constant.
+    index : tuple of int or None
+        Its index, leading axes first; None stands for the number of the term.
+    read : numpy.ndarray
+        The values read, [n].
+    used : numpy.ndarray
+        The values in the product, [n]: those read, or a function of them.
+    form : str
+        Format string of a factor, with ``{}`` for the value read.
+    """
+
+    name: str
+    index: tuple[int | None, ...]
+    read: np.ndarray
+    used: np.ndarray
+    form: str = "{}"
+
+    def source(self, term: int) -> CellIndex:
+        """Return the index in `name` from which a term's factor was read."""
+        return tuple(term if place is None else place for place in self.index)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Terms of the same kind, each the product of its factors."""
+
+    factors: tuple[Factor, ...]
+
+    @property
+    def terms(self) -> np.ndarray:
+        """The products, [n]: float64, or the trace's own type where that overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(math.prod(factor.used for factor in self.factors))
+
+
+class TermList(NamedTuple):
+    """The operation-dependent part of an explanation."""
+
+    rule: CombineRule
+    groups: tuple[Group, ...]
+    chosen: int = 0
+    is_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """One cell of a stage, and the terms that give its value.
+
+    Parameters
+    ----------
+    cell : tuple of int
+        Its index in the stage, leading axes first.
+    value : float
+        The value in the trace.
+    chosen : int
+        Number of the term whose share the value is, or of the chosen term.
+    is_empty : bool
+        Whether all shares are 0, as in a row whose keys are all forbidden.
+    """
+
+    stage: Stage
+    cell: CellIndex
+    rule: CombineRule
+    groups: tuple[Group, ...]
+    value: float
+    chosen: int = 0
+    is_empty: bool = False
+
+    @property
+    def terms(self) -> np.ndarray:
+        """All terms, group after group."""
+        return np.concatenate([group.terms for group in self.groups])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExplainedCell:
+    """A cell of a trace, with methods that read its factors."""
+
+    trace: Trace
+    stage: Stage
+    cell: CellIndex
+
+    @property
+    def spec(self) -> AttentionSpec:
+        return self.trace.spec
+
+    @property
+    def leading(self) -> CellIndex:
+        return self.cell[: len(self.trace.axes)]
+
+    @property
+    def place(self) -> CellIndex:
+        return self.cell[len(self.trace.axes) :]
+
+    def factor(self, name: str, *place: int | None, form: str = "{}") -> Factor:
+        """Read a factor from a stage at an index into its named dims."""
+        return self._read(name, (*self.leading, *place), form)
+
+    def weight(self, name: str, *place: int | None) -> Factor:
+        return self._read(name, place, "{}")
+
+    def _read(self, name: str, index: tuple[int | None, ...], form: str) -> Factor:
+        whole = tuple(slice(None) if place is None else place for place in index)
+        read = np.atleast_1d(self.trace.read(name, whole)).astype(np.float64)
+        return Factor(name, index, read, read, form)
+
+    def allowed(self) -> np.ndarray:
+        """Return which keys the cell's query may read, boolean [key]."""
+        row: np.ndarray = self.trace.allowed(self.stage.name, self.leading)[self.place[1]]
+        return row
+
+
+def constant(value: float, form: str) -> Factor:
+    """Make a factor that is read from nowhere."""
+    number = np.array([value])
+    return Factor("", (), number, number, form)
+
+
+def sum_of(*groups: tuple[Factor, ...]) -> TermList:
+    """Make terms whose sum is the value, each group of the same factors."""
+    return TermList(CombineRule.SUM, tuple(Group(factors) for factors in groups))
+
+
+def choice_of(explained: ExplainedCell, otherwise: float, form: str) -> TermList:
+    """Make two terms: the cell that was read where it is allowed, and what replaces it."""
+    read = (explained.factor(explained.stage.reads[0], *explained.place),)
+    groups = (Group(read), Group((constant(otherwise, form),)))
+    return TermList(
+        CombineRule.CHOICE, groups, 0 if explained.allowed()[explained.place[-1]] else 1
+    )
