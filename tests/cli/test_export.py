@@ -303,7 +303,7 @@ def test_what_is_read_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monke
         shown.append(resolved.view)
         return present_board(resolved, previous)
 
-    monkeypatch.setattr("visualizer.heatmap.board_contents.present_compared", note_shown)
+    monkeypatch.setattr("visualizer.heatmap.board_contents.heatmap_board.present_board", note_shown)
     assert app.main(["--device", "cpu", "--export", str(tmp_path / "a.png")]) == 0
     assert [replace(view, room=0) for view in shown] == 2 * [View(room=0)]
 

@@ -6,7 +6,12 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QWidget
 
-UNDO = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
+OF_THE_WINDOW = (
+    *(QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo),
+    # On X11 Ctrl+U and Ctrl+K would empty a number field.
+    *(QKeySequence.StandardKey.DeleteCompleteLine, QKeySequence.StandardKey.DeleteEndOfLine),
+)
+"""Keys of text fields that are commands of the window."""
 
 
 class ControlEventFilter(QObject):
@@ -17,15 +22,15 @@ class ControlEventFilter(QObject):
         if is_wheel and isinstance(watched, QWidget) and not watched.hasFocus():
             event.ignore()
             return True
-        if event.type() == QEvent.Type.ShortcutOverride and is_undo(event):
+        if event.type() == QEvent.Type.ShortcutOverride and is_of_window(event):
             event.ignore()
             return True
         return False
 
 
-def is_undo(event: QEvent) -> bool:
-    """Whether a key event is undo or redo."""
-    return isinstance(event, QKeyEvent) and any(event.matches(key) for key in UNDO)
+def is_of_window(event: QEvent) -> bool:
+    """Whether a key event is a command of the window that a text field would take."""
+    return isinstance(event, QKeyEvent) and any(event.matches(key) for key in OF_THE_WINDOW)
 
 
 def is_command(event: QKeyEvent) -> bool:

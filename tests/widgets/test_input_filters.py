@@ -1,0 +1,47 @@
+"""Keys that a text field would take from the window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QSpinBox
+
+from visualizer.widgets.input_filters import ControlEventFilter
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+
+class BoundKey(QKeyEvent):
+    """A key that the platform binds to one standard meaning, as X11 binds Ctrl+U."""
+
+    def __init__(self, meaning: QKeySequence.StandardKey) -> None:
+        control = Qt.KeyboardModifier.ControlModifier
+        super().__init__(QEvent.Type.ShortcutOverride, Qt.Key.Key_U, control)
+        self._meaning = meaning
+
+    def matches(self, key: QKeySequence.StandardKey) -> bool:
+        return key is self._meaning
+
+
+@pytest.mark.parametrize(
+    ("meaning", "is_of_window"),
+    [
+        (QKeySequence.StandardKey.Undo, True),
+        (QKeySequence.StandardKey.DeleteCompleteLine, True),
+        (QKeySequence.StandardKey.DeleteEndOfLine, True),
+        (QKeySequence.StandardKey.Copy, False),
+    ],
+)
+def test_the_windows_commands_pass_by_a_number_field(
+    qtbot: QtBot, meaning: QKeySequence.StandardKey, is_of_window: bool
+) -> None:
+    box = QSpinBox()
+    qtbot.addWidget(box)
+    event = BoundKey(meaning)
+    event.accept()
+    assert ControlEventFilter(box).eventFilter(box, event) is is_of_window
+    assert event.isAccepted() is not is_of_window
