@@ -44,9 +44,8 @@ def _let_go(window: LabWindow) -> None:
         QApplication.processEvents()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     for run in stored_runs(window.lab.home):
-        if is_at_work(run.folder):
-            ask_to_stop(run.folder)  # one that goes on without the window
         while is_at_work(run.folder):
+            ask_to_stop(run.folder)  # again: a process may just have locked the run
             QApplication.processEvents()
 
 

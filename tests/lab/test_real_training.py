@@ -90,6 +90,7 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     real.until(
         lambda: (folder / "orders").exists() and background_training_controller.is_at_work(folder)
     )
+    real.until(lambda: len(losses_of(folder)) > 0)  # the orders are written before the last losses
     left = losses_of(folder).steps[-1]
     real.window.open_run(folder)
     real.until_said("Waiting until")

@@ -423,6 +423,7 @@ def test_a_part_of_a_stage_is_copied_as_plain_numbers(clerk: Clerk) -> None:
 
 def an_edit(chance: random.Random, hand: Hand) -> None:
     """Change anything: a setting, the text, the matrix of the mask, a number, a block."""
+    assert hand.window.panes["Numbers"]  # made when asked for, with its controller
     workspace, typist = hand.window.workspace, hand.window.findChild(TensorEditController)
     assert typist
     settings: dict[str, list[Any]] = {
