@@ -62,7 +62,7 @@ TIP_SETTERS = {"setToolTip", "setWhatsThis"}
 FEATURES = "visualizer/features/"
 FLOORS = (
     ("version", "errors", "resources", "number_format", "progress_callback"),
-    ("process_memory_and_imports", "interruption_of_windowless_work"),
+    ("memory_allocator_settings", "interruption_of_windowless_work"),
     ("console_messages_and_progress", "storage"),
     ("attention",),
     ("language", "models"),

@@ -60,8 +60,8 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
     (
         "floors_look_down",
         {
-            "visualizer/session/view.py": "from visualizer.heatmap.model import Board",
-            "visualizer/heatmap/model.py": "class Board: ...",
+            "visualizer/session/view.py": "import visualizer.heatmap.panel_and_board_types",
+            "visualizer/heatmap/panel_and_board_types.py": "class Board: ...",
         },
     ),
     (

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.attention_strategies import Case, cases, numbers, own_weights
-from visualizer.attention.computed_weights_as_own import weights_as_own
+from visualizer.attention.copy_computed_weights_into_spec import weights_as_own
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.parameter_init import draw
 from visualizer.attention.run import run

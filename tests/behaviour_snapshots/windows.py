@@ -32,7 +32,7 @@ from visualizer.export.formats import FORMATS
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.document import Document
-from visualizer.shell.panes import PANES
+from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:
     from tests.behaviour_snapshots.driver import Step

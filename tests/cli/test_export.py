@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.run import Run
-    from visualizer.heatmap.model import Board
+    from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.session.resolved_view import Resolved
 
 BOOK: dict[str, Any] = json.loads(

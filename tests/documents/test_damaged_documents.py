@@ -25,13 +25,13 @@ from visualizer.compute_and_open_documents import compute, restore_document
 from visualizer.documents.document_file import document_bytes
 from visualizer.errors import InputError
 from visualizer.session.screen import Screen
-from visualizer.shell import panes
+from visualizer.shell import pane_table
 
 if TYPE_CHECKING:
     from visualizer.session.view import View
 
 FILES = 2_000
-PANES = frozenset(pane.id for pane in panes.PANES)
+PANES = frozenset(pane.id for pane in pane_table.PANES)
 MEMORY = 64 * 2**20
 
 

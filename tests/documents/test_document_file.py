@@ -24,7 +24,7 @@ from visualizer.documents.document_file import (
     read_document,
     write_document,
 )
-from visualizer.documents.document_schema import LEFT_OUT, without_passing_fields
+from visualizer.documents.saved_types_and_default_omission import LEFT_OUT, without_passing_fields
 from visualizer.documents.schema_migrations import SCHEMA
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell, ComparedSide

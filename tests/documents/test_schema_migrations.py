@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.golden_documents import BATCH, GOLDEN, golden
 from visualizer.compute_and_open_documents import restore_document
-from visualizer.documents.document_schema import without_passing_fields
 from visualizer.documents.open_document import open_document
+from visualizer.documents.saved_types_and_default_omission import without_passing_fields
 from visualizer.documents.schema_migrations import SCHEMA, STEPS, migrated
 
 if TYPE_CHECKING:

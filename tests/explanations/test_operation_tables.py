@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from visualizer.attention import attend
 from visualizer.attention.stages import TABLE, Operation
-from visualizer.explanations import operation_phrases as phrases
+from visualizer.explanations import operation_sentence_parts as phrases
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.explanations.operation_explainer import no_code
 from visualizer.explanations.operation_registry import TEXTS

@@ -24,7 +24,7 @@ from visualizer.attention.spec import (
     Route,
     Scale,
 )
-from visualizer.explanations.equation_terms import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
+from visualizer.explanations.cell_equation_writer import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
 from visualizer.explanations.explain import explain
 from visualizer.explanations.step_calculation_line import Equation, equation
 from visualizer.explanations.step_facts import trimmed

@@ -24,7 +24,7 @@ from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.figures.png_writer import LARGEST_SIDE, picture, save
 from visualizer.export.formats import FORMATS, FormatKind, format_of, suffixes, with_suffix
 from visualizer.export.writers import WRITERS, export
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.computation_caption import caption
 from visualizer.widgets.theme import DARK
 

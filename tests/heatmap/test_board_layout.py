@@ -15,7 +15,7 @@ from PySide6.QtGui import QImage, QPainter
 
 from tests.support.hand_made_panels import LOG, ROW_SCALE, a_board, a_heatmap
 from visualizer.heatmap.board_layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
-from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_margins import limit_texts
 from visualizer.heatmap.panel_margins_paint import paint_bar, paint_notes

@@ -24,7 +24,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.token_and_position_vectors import PADDING
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.colour_maps import AUTOMATIC
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions

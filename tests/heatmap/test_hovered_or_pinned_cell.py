@@ -10,7 +10,7 @@ from tests.support.small_runs import EVERYTHING, a_run, board, panel
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.features.cell.presenter import CELL
 from visualizer.heatmap.hovered_or_pinned_cell import moved_cursor, panel_of, shown_cell
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View

@@ -17,7 +17,7 @@ from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_pain
 from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board_layout import lay_out
 from visualizer.heatmap.colour_table import LARGEST, colour_indices, table
-from visualizer.heatmap.model import Board, Heatmap
+from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.widgets.theme import DARK, LIGHT, Theme, metrics
 

@@ -24,7 +24,7 @@ from visualizer.attention.stages import is_hatched
 from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.hovered_or_pinned_cell import cell_of, moved_cursor, panel_of, shown_cell
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.view import View
@@ -32,7 +32,7 @@ from visualizer.session.zoom_ranges import Zoom, fitted
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.heatmap.model import Axis, Heatmap
+    from visualizer.heatmap.panel_and_board_types import Axis, Heatmap
 
 TOKENS = 13
 TEXT = " ".join(f"w{number}" for number in range(TOKENS))

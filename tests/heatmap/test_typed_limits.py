@@ -16,7 +16,7 @@ from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.model import Heatmap
+    from visualizer.heatmap.panel_and_board_types import Heatmap
 
 pytestmark = pytest.mark.usefixtures("application")
 

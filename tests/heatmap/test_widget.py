@@ -17,7 +17,7 @@ from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board_layout import lay_out
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 

@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 
 from tests.support.lab_input import NONE, Student
 from tests.support.window_input import LEFT, words
-from visualizer.lab.attention_view.model import NO_TEXT
+from visualizer.lab.attention_view.presenter import NO_TEXT
 from visualizer.language.sampling import Sampling
 
 if TYPE_CHECKING:

@@ -39,12 +39,12 @@ from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.line_options import LineOptions
 from visualizer.session.timeline import Grain, Place, Playhead
-from visualizer.session.token_selection import TokenRole, TokenSelection
+from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
 from visualizer.session.typed_token_labels import typed_labels
 from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
 from visualizer.session.zoom_ranges import Zoom
-from visualizer.shell import panes
+from visualizer.shell import pane_table
 from visualizer.shell.panel_presenters import STATUS
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.session.screen import Screen
 
-PANES = frozenset(pane.id for pane in panes.PANES)
+PANES = frozenset(pane.id for pane in pane_table.PANES)
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 7))
 
 

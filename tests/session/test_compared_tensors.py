@@ -22,8 +22,8 @@ from visualizer.attention.displayed_weights_and_head_aggregates import (
 )
 from visualizer.attention.run import run
 from visualizer.attention.spec import Mask, Mode
-from visualizer.heatmap.comparison_board import present_compared
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.comparison_board_presenter import present_compared
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.compared_tensors import change_of, mean_tensor, mismatch
 from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.dropout_samples import SampleTally, mean_of, most_samples, seed_of, why_none

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.explanations.test_explain import result_of
 from tests.support.screens import present, resolved, warm
 from tests.support.small_runs import EVERYTHING, a_run, cells
-from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.run import Run
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 from visualizer.explanations.explain import explain
 from visualizer.export.data.csv_writer import write_csv
@@ -32,9 +32,9 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.view import View
-from visualizer.shell import panes
+from visualizer.shell import pane_table
 
-PANES = frozenset(pane.id for pane in panes.PANES)
+PANES = frozenset(pane.id for pane in pane_table.PANES)
 TEXTS = ("one two three four", "five six")
 LEADING = list(product(range(2), range(2)))
 

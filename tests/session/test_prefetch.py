@@ -12,24 +12,24 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
-from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.displayed_weights_and_head_aggregates import (
     HeadAggregate,
     WeightTransform,
 )
 from visualizer.attention.spec import Mode
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.line_options import LineOptions
 from visualizer.session.timeline import Place, Playhead
-from visualizer.session.token_selection import TokenSelection
+from visualizer.session.token_selection_and_search import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.worker_requests import as_far_as_read
 from visualizer.session.zoom_ranges import Zoom
-from visualizer.shell import panes
+from visualizer.shell import pane_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -46,7 +46,7 @@ FOLDED = Cell("weights", (3, 4), HeadAggregate.MEAN)
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "stages": st.sets(st.sampled_from(["queries", "scores", "weights", "dropped"])).map(frozenset),
     "text": st.integers(0, 1),
-    "panes": st.sets(st.sampled_from([pane.id for pane in panes.PANES])).map(frozenset),
+    "panes": st.sets(st.sampled_from([pane.id for pane in pane_table.PANES])).map(frozenset),
     "hovered": st.none() | st.sampled_from(CELLS),
     "pinned": st.none() | st.sampled_from([*CELLS, FOLDED]),
     "heads": st.none() | st.sets(st.integers(0, 6)).map(frozenset),

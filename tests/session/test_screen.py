@@ -17,7 +17,7 @@ from visualizer.features.stage_bar.presenter import STAGE_BAR
 from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View

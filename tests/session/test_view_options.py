@@ -19,8 +19,8 @@ from visualizer.attention.displayed_weights_and_head_aggregates import (
 )
 from visualizer.attention.spec import Mask
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
-from visualizer.heatmap.comparison_board import present_compared
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.comparison_board_presenter import present_compared
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.comparison_request import Comparison, ComparisonKind

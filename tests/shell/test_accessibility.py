@@ -25,8 +25,8 @@ from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.widget import BoardCanvas, BoardView
 from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
+from visualizer.shell.pane_table import PANES
 from visualizer.shell.panel_presenters import STATUS
-from visualizer.shell.panes import PANES
 from visualizer.widgets import accessible_roles_and_values as accessibility
 from visualizer.widgets.busy_line import ProgressLine
 from visualizer.widgets.theme import LIGHT

@@ -18,7 +18,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.colour_maps import AUTOMATIC, MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.shell.commands import COMMANDS, WITHIN, shortcut_list
-from visualizer.shell.panes import PANES
+from visualizer.shell.pane_table import PANES
 from visualizer.widgets.dialogs import ShortcutListDialog
 from visualizer.widgets.icons import icon
 from visualizer.widgets.theme import DARK, LIGHT

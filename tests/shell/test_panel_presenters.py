@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from visualizer.features.playback.presenter import PLAYBACK
+from visualizer.shell.pane_table import PANES
 from visualizer.shell.panel_presenters import ROWS, PanelPresenter
-from visualizer.shell.panes import PANES
 
 SMALL = {PLAYBACK.name}
 """Rows whose prefetch reads what another row's key names already."""

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QByteArray, QSettings
 from PySide6.QtWidgets import QApplication, QDockWidget, QToolBar
 
-from visualizer.shell.panes import PANES
+from visualizer.shell.pane_table import PANES
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import DARK, LIGHT, Scheme
 

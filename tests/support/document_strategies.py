@@ -39,7 +39,7 @@ from visualizer.session.document import Document, LineSplit
 from visualizer.session.line_options import LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
 from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead
-from visualizer.session.token_selection import TokenRole, TokenSelection
+from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
 from visualizer.session.zoom_ranges import Zoom

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 

@@ -14,7 +14,7 @@ from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.attention.stages import TABLE
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.model import Board, Heatmap
+from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 from visualizer.language.tokenizers import Tokenizer, tokenize
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
-    from visualizer.heatmap.model import Board, Heatmap
+    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
     from visualizer.session.cell_address import Cell
     from visualizer.shell.window import MainWindow
 

@@ -17,7 +17,7 @@ from visualizer.api.argument_conversion import (
     figure_settings_of,
 )
 from visualizer.api.notebook_output import Explained, Figure
-from visualizer.attention.computed_weights_as_own import weights_of
+from visualizer.attention.copy_computed_weights_into_spec import weights_of
 from visualizer.compute_and_open_documents import ROOMY, open_as_document, restore_document, run_of
 from visualizer.errors import InputError
 from visualizer.features.cell.presenter import head_cell_panel

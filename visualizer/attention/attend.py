@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from visualizer.attention import dropout_mask, masks
-from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.parameter_init import as_matrix
 from visualizer.attention.spec import Arrangement, AttentionSpec, Normalisation, Position, check
 from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.token_and_position_vectors import sinusoids
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError

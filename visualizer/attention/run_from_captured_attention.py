@@ -11,8 +11,8 @@ from visualizer.attention.attention_from_another_program import (
     position_labels,
     stage_of,
 )
-from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.run import Run
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.run import Run, padded
 from visualizer.attention.stages import stages
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
 

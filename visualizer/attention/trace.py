@@ -11,7 +11,6 @@ from itertools import product
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from visualizer.attention.cached_tensor import CachedTensor, Index, readable
 from visualizer.attention.displayed_weights_and_head_aggregates import (
     HeadAggregate,
     WeightTransform,
@@ -22,6 +21,7 @@ from visualizer.attention.displayed_weights_and_head_aggregates import (
 from visualizer.attention.head_measures import HeadMeasures, measure
 from visualizer.attention.masks import Masking, allowed_in_text
 from visualizer.attention.stages import Operation, Stage, shape
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

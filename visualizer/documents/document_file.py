@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from visualizer.documents.document_schema import CODING, without_passing_fields
 from visualizer.documents.recorded_run_archive import (
     is_computed_from,
     take_recorded_run,
     trace_members,
 )
+from visualizer.documents.saved_types_and_default_omission import CODING, without_passing_fields
 from visualizer.documents.schema_migrations import SCHEMA, migrated
 from visualizer.documents.validation import check_saved
 from visualizer.errors import InputError, reason_of

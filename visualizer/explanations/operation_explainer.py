@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Operation, Stage
+    from visualizer.explanations.cell_equation_writer import EquationTerm, EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell, TermList
     from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.equation_terms import EquationTerm, EquationTermWriter
     from visualizer.explanations.shape_equations import ShapeParameter
     from visualizer.explanations.step_facts import StepValues
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from visualizer.explanations.equation_terms import EquationPart, EquationTermWriter
+from visualizer.explanations.cell_equation_writer import EquationPart, EquationTermWriter
 from visualizer.explanations.explain import explain
 from visualizer.explanations.operation_registry import TEXTS
 from visualizer.number_format import format_number

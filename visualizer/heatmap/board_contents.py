@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from visualizer.heatmap import board_presenter as heatmap_board
-from visualizer.heatmap.comparison_board import present_compared
+from visualizer.heatmap.comparison_board_presenter import present_compared
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, present_cursor
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.step_highlights import Highlights, present_highlights, with_pointed
 from visualizer.session.screen import PanelId
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QPointF
 
-    from visualizer.heatmap.model import Board, Heatmap
+    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 
 LARGEST_CELL = 88
 SMALLEST_SIDE = 130

@@ -17,7 +17,7 @@ from visualizer.attention.displayed_weights_and_head_aggregates import (
 )
 from visualizer.attention.masks import Masking, allowed_in_text
 from visualizer.attention.stages import is_hatched
-from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale, colour_of, outside_limits
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import ComparedSide
@@ -26,8 +26,8 @@ from visualizer.session.colour_options import ColourCurve, ColourLimits
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.stages import Stage
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.attention.trace import LeadingIndex, Trace
     from visualizer.session.resolved_view import PoolingExtent, Resolved
 

@@ -15,7 +15,7 @@ from visualizer.session.colour_maps import AUTOMATIC, MapKind
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.model import Heatmap
+    from visualizer.heatmap.panel_and_board_types import Heatmap
     from visualizer.widgets.theme import Theme
 
 NOT_A_NUMBER, DROPPED, FORBIDDEN = 253, 254, 255

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.cell_address import Cell
 from visualizer.session.compared_tensors import tensor_of
-from visualizer.session.token_selection import TokenRole
+from visualizer.session.token_selection_and_search import TokenRole
 from visualizer.session.zoom_ranges import row_role
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.model import Heatmap
+    from visualizer.heatmap.panel_and_board_types import Heatmap
     from visualizer.session.resolved_view import Resolved
 
 

@@ -9,13 +9,13 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
 from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, is_of
-from visualizer.session.token_selection import runs
+from visualizer.session.token_selection_and_search import runs
 from visualizer.session.zoom_ranges import row_role
 from visualizer.widgets.theme import font, metrics
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.model import Axis, Heatmap
+    from visualizer.heatmap.panel_and_board_types import Axis, Heatmap
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 

@@ -16,7 +16,7 @@ from visualizer.widgets.theme import LIGHT, Theme, text_scale
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent
 
-    from visualizer.heatmap.model import Board, Heatmap
+    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 
 SIDE = 112
 EDGE = 4

@@ -14,8 +14,8 @@ from visualizer.session.compared_tensors import ROUNDING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.stages import Stage
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.attention.trace import Trace
     from visualizer.session.colour_options import ColourOptions
 

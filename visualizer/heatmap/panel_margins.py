@@ -11,7 +11,7 @@ from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import metrics, system_font, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.model import Heatmap
+    from visualizer.heatmap.panel_and_board_types import Heatmap
     from visualizer.heatmap.panel_colour_scale import ColourScale
 
 NARROWEST = 100

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.model import Axis, Heatmap
+    from visualizer.heatmap.panel_and_board_types import Axis, Heatmap
     from visualizer.widgets.theme import Theme
 
 CENTRE = Qt.AlignmentFlag.AlignCenter

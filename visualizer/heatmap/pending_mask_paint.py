@@ -11,7 +11,7 @@ from visualizer.heatmap.panel_paint import areas, paint_hatch
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.model import PendingCells
+    from visualizer.heatmap.panel_and_board_types import PendingCells
     from visualizer.widgets.theme import Theme
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from visualizer.explanations.explain import explain
-from visualizer.explanations.user_prediction_verdict import judge
+from visualizer.explanations.user_prediction_instruction_and_verdict import judge
 from visualizer.heatmap.hovered_or_pinned_cell import largest_near
 from visualizer.session.timeline import Step
 

@@ -25,7 +25,7 @@ from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, cell_of, is_own
 from visualizer.heatmap.hovered_or_pinned_cell_paint import is_seen, paint_cursor
 from visualizer.heatmap.minimap_widget import MinimapWidget
-from visualizer.heatmap.model import Board, Heatmap, target_of
+from visualizer.heatmap.panel_and_board_types import Board, Heatmap, target_of
 from visualizer.heatmap.pending_mask_paint import paint_mask_changes
 from visualizer.heatmap.step_highlight_paint import paint_highlights
 from visualizer.heatmap.step_highlights import Highlights
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
-    from visualizer.heatmap.model import Drawn, PendingCells
+    from visualizer.heatmap.panel_and_board_types import Drawn, PendingCells
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 

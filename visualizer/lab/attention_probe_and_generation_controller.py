@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.lab.attention_view.cell_pointer import LabCellPointer, cell_index_of
-from visualizer.lab.attention_view.model import NO_TEXT, LabAttentionPanel, present_attention
-from visualizer.lab.generation.model import present_generation
-from visualizer.lab.generation.next_token_bars import NextTokensPanel, present_bars
-from visualizer.lab.snapshot_bar.model import present_scrub
+from visualizer.lab.attention_view.presenter import NO_TEXT, LabAttentionPanel, present_attention
+from visualizer.lab.generation.next_tokens_presenter import NextTokensPanel, present_bars
+from visualizer.lab.generation.presenter import present_generation
+from visualizer.lab.snapshot_bar.presenter import present_scrub
 from visualizer.number_format import shorten
 from visualizer.session.colour_options import ColourLimits, ColourOptions
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.lab.loss_plot.model import PlotOptions
     from visualizer.lab.runs.saved_runs_controller import RunController
     from visualizer.lab.runs.weights_and_film_export_controller import RunExportController
-    from visualizer.lab.screen_model import LabScreen
+    from visualizer.lab.screen_presenter import LabScreen
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
     from visualizer.session.colour_options import ColourOptions
 

@@ -11,8 +11,8 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.errors import InputError
 from visualizer.lab.attention_view.first_probe_text import opening_probe
 from visualizer.lab.runs.run_store import unused_folder
-from visualizer.lab.screen_model import LabScreen, LabView, present_lab
-from visualizer.lab.settings.model import STAYING, put
+from visualizer.lab.screen_presenter import LabScreen, LabView, present_lab
+from visualizer.lab.settings.presenter import STAYING, put
 from visualizer.lab.training import run_state as training_model
 from visualizer.lab.training import windowless_training_controller as background_training_controller
 from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess

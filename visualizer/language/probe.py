@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from visualizer.attention.cached_tensor import readable
 from visualizer.attention.spec import Projection
+from visualizer.attention.tensor_with_cached_reductions import readable
 from visualizer.errors import InputError
 from visualizer.language.corpora.expected_attention import attending, partners
 from visualizer.language.language_models import MixingLayer

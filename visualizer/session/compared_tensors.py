@@ -14,10 +14,10 @@ from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.dropout_samples import mean_of
 
 if TYPE_CHECKING:
-    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.attention.trace import LeadingIndex
     from visualizer.session.cell_address import Cell
     from visualizer.session.comparison_request import Comparison

@@ -15,9 +15,9 @@ import numpy as np
 from visualizer.attention.dropout_mask import kept_by_dropout
 
 if TYPE_CHECKING:
-    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 
 
 @dataclass(slots=True, eq=False)

@@ -14,7 +14,7 @@ from visualizer.session.colour_options import ColourOptions
 from visualizer.session.line_options import LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
 from visualizer.session.timeline import Playhead
-from visualizer.session.token_selection import TokenSelection
+from visualizer.session.token_selection_and_search import TokenSelection
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell

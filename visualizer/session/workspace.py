@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from visualizer.attention.computed_weights_as_own import are_kept, weights_as_own
+from visualizer.attention.copy_computed_weights_into_spec import are_kept, weights_as_own
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import Mask
 from visualizer.errors import InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from visualizer.attention.computed_weights_as_own import are_kept
+from visualizer.attention.copy_computed_weights_into_spec import are_kept
 from visualizer.attention.displayed_weights_and_head_aggregates import (
     HeadAggregate,
     WeightTransform,
@@ -21,13 +21,13 @@ from visualizer.features.shapes.presenter import SHAPES
 from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
-from visualizer.heatmap.model import target_of
+from visualizer.heatmap.panel_and_board_types import target_of
 from visualizer.session.colour_maps import COLOUR_MAPS, MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.comparison_request import ComparisonKind
 from visualizer.session.timeline import Grain
 from visualizer.session.view import CodeDialect
-from visualizer.shell.panes import PANES
+from visualizer.shell.pane_table import PANES
 from visualizer.widgets import dialogs
 from visualizer.widgets.command_actions_and_menus import Command, Face
 from visualizer.widgets.theme import Scheme
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import DocumentController
-    from visualizer.shell.panes import PaneFocusCycle
+    from visualizer.shell.pane_focus_cycle import PaneFocusCycle
     from visualizer.shell.presenter_mode import PresenterMode
     from visualizer.shell.recent_files_menu import RecentFilesMenu
     from visualizer.shell.reduced_motion_controller import ReducedMotionController

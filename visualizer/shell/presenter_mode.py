@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from visualizer.session.screen import Screen
     from visualizer.session.workspace import Workspace
-    from visualizer.shell.panes import PaneDocks
+    from visualizer.shell.pane_docks import PaneDocks
 
 LARGER = 1.5
 STROKE = 1.75

@@ -47,8 +47,10 @@ from visualizer.shell.commands import (
 from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.drop_handler import DropHandler
 from visualizer.shell.pane_connections import PaneControllers
+from visualizer.shell.pane_docks import PaneDocks, add_bar
+from visualizer.shell.pane_focus_cycle import PaneFocusCycle
+from visualizer.shell.pane_table import LEFT
 from visualizer.shell.panel_presenters import STATUS
-from visualizer.shell.panes import LEFT, PaneDocks, PaneFocusCycle, add_bar
 from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
 from visualizer.shell.reduced_motion_controller import ReducedMotionController
@@ -73,7 +75,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
     from visualizer.shell.injected_services import Services
-    from visualizer.shell.panes import Pane
+    from visualizer.shell.pane_table import Pane
 
 
 class MainWindow(QMainWindow):
@@ -185,7 +187,7 @@ class MainWindow(QMainWindow):
         self.read_in(self.board, *self.playback_bar.readers)
         bars = (self.stage_bar, self.viewbar, self.mask_edit_bar, self.compare_bar)
         self.focus_cycle = PaneFocusCycle(
-            (self.board, self.playback_bar), self.panes, self.docks, bars
+            (self.board, self.playback_bar), self.docks.visible_panes, bars
         )
         self.focus_ring = FocusRing(self)
 

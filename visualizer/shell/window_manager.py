@@ -70,8 +70,8 @@ _ONCE = Qt.ConnectionType(
     Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
 )
 LAB_PARTS = (
-    "visualizer.lab.settings.model",
-    "visualizer.lab.screen_model",
+    "visualizer.lab.settings.presenter",
+    "visualizer.lab.screen_presenter",
     "visualizer.lab.loss_plot.model",
     "visualizer.lab.generation.next_tokens_widget",
     "visualizer.lab.lab_state_controller",

@@ -30,8 +30,8 @@ from visualizer.errors import InputError
 from visualizer.export.figures import webpage_writer
 from visualizer.export.figures.webpage_writer import room_for, write_webpage
 from visualizer.heatmap import colour_table
-from visualizer.heatmap.comparison_board import present_compared
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.comparison_board_presenter import present_compared
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.number_format import format_number
 from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.compared_tensors import signed

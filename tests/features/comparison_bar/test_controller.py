@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QSpinBox, QToolButton
 
 from tests.support.window_input import CONTROL
-from visualizer.attention import cached_tensor, dropout_mask
+from visualizer.attention import dropout_mask, tensor_with_cached_reductions
 from visualizer.attention.spec import Mask
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import ASIDE, COMPARISON
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.support.playback_viewer import Viewer
     from tests.support.window_input import Hand
     from visualizer.features.comparison_bar.widget import CompareBar
-    from visualizer.heatmap.model import Heatmap
+    from visualizer.heatmap.panel_and_board_types import Heatmap
 
 LONG = " ".join(f"w{at}" for at in range(64))
 
@@ -286,7 +286,11 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
 
         return noted
 
-    monkeypatch.setattr(cached_tensor, "_difference", noting(cached_tensor._difference))
+    monkeypatch.setattr(
+        tensor_with_cached_reductions,
+        "_difference",
+        noting(tensor_with_cached_reductions._difference),
+    )
     monkeypatch.setattr(dropout_samples, "kept_by_dropout", noting(dropout_mask.kept_by_dropout))
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()

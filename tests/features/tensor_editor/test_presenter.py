@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.attention.test_attend import assert_agrees, expected
 from tests.support.attention_strategies import cases, numbers, specs
 from tests.support.small_runs import a_run
-from visualizer.attention import computed_weights_as_own, dropout_mask
+from visualizer.attention import copy_computed_weights_into_spec, dropout_mask
 from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
@@ -317,7 +317,7 @@ def test_a_double_holds_what_a_single_cannot() -> None:
 def test_more_weights_than_a_document_should_hold_are_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(computed_weights_as_own, "MOST", 5)
+    monkeypatch.setattr(copy_computed_weights_into_spec, "MOST", 5)
     document = a_document()
     with pytest.raises(InputError, match="Of 6 weights only 5 could be kept"):
         edited(document, computed(document), "W_key", 0, 0, one(1))

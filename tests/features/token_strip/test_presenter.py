@@ -20,7 +20,7 @@ from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place, Playhead
-from visualizer.session.token_selection import TokenRole, TokenSelection
+from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 

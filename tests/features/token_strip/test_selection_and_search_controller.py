@@ -13,7 +13,7 @@ from tests.support.image_pixels import rgb_of
 from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, SHIFT, Hand, words
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.token_selection import TokenRole
+from visualizer.session.token_selection_and_search import TokenRole
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot

@@ -14,7 +14,7 @@ from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 from visualizer.features.token_strip.widget import LINES, TokenStrip
 from visualizer.heatmap import colour_table
-from visualizer.session.token_selection import TokenSelection
+from visualizer.session.token_selection_and_search import TokenSelection
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from PySide6.QtGui import QImage, QPainter
 
 from tests.support.probe_results import a_reading
 from visualizer.heatmap.board_layout import LARGEST_CELL
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.panel_margins_paint import (
     are_upright,
     paint_bar,
@@ -21,7 +21,7 @@ from visualizer.heatmap.panel_margins_paint import (
     shown_columns,
 )
 from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers, layer_room
-from visualizer.lab.attention_view.model import board_of
+from visualizer.lab.attention_view.presenter import board_of
 from visualizer.language.training_settings import ModelKind
 from visualizer.widgets.theme import LIGHT, metrics
 

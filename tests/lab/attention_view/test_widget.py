@@ -13,7 +13,7 @@ from tests.support.probe_results import a_reading
 from visualizer.heatmap import panel_paint
 from visualizer.lab.attention_view import widget as attention_view_widget
 from visualizer.lab.attention_view.cell_pointer import LabCellPointer
-from visualizer.lab.attention_view.model import LabAttentionPanel, present_attention
+from visualizer.lab.attention_view.presenter import LabAttentionPanel, present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from visualizer.lab.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
-from visualizer.lab.generation.model import present_generation
+from visualizer.lab.generation.presenter import present_generation
 
 LETTERS = ("a", "b", "c", "d")
 EVEN = np.full(4, 0.25)

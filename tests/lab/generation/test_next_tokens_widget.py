@@ -10,7 +10,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
-from visualizer.lab.generation.next_token_bars import present_bars
+from visualizer.lab.generation.next_tokens_presenter import present_bars
 from visualizer.lab.generation.next_tokens_widget import NextTokensPane
 from visualizer.language.sampling import Sampling
 from visualizer.widgets.setting_controls import CountControl, RateControl

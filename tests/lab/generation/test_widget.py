@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 
 from visualizer.heatmap import colour_table
 from visualizer.lab.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
-from visualizer.lab.generation.model import present_generation
+from visualizer.lab.generation.presenter import present_generation
 from visualizer.lab.generation.widget import GenerationPane
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 

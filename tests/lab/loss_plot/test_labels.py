@@ -17,7 +17,7 @@ from tests.lab.loss_plot.test_widget import colours, losses
 from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
 from visualizer.lab.loss_plot.label_layout import breaks_of, references_of
 from visualizer.lab.loss_plot.model import LossCurve, LossPlot, PlotOptions, ReferenceLoss
-from visualizer.lab.loss_plot.present_plot import present_plot
+from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import PlotPane
 from visualizer.lab.training.recorded_losses import Losses
 from visualizer.widgets.theme import LIGHT, metrics

@@ -24,7 +24,7 @@ from tests.support.accessible_text import heard
 from tests.support.window_input import LEFT
 from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
 from visualizer.lab.loss_plot.model import MESSAGE, LossCurve, LossPlot, PlotOptions, ReferenceLoss
-from visualizer.lab.loss_plot.present_plot import present_plot
+from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import KEYS, LossPlotView
 from visualizer.lab.training.recorded_losses import Losses
 from visualizer.widgets import accessible_roles_and_values as accessibility

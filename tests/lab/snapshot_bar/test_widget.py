@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
-from visualizer.lab.snapshot_bar.model import present_scrub
+from visualizer.lab.snapshot_bar.presenter import present_scrub
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.recorded_losses import Measured
 from visualizer.widgets.theme import LIGHT

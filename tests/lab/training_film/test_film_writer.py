@@ -18,7 +18,7 @@ from visualizer.export.figures.figure_page import THEMES
 from visualizer.export.film_plan import HELD_MS
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.heatmap import colour_table
-from visualizer.lab.attention_view.model import NO_ATTENTION
+from visualizer.lab.attention_view.presenter import NO_ATTENTION
 from visualizer.lab.training.recorded_losses import Measured
 from visualizer.lab.training_film.film_frames import (
     TrainingFilm,

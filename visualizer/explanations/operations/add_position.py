@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import sum_equation
 from visualizer.explanations.cell_terms import TermList, sum_of
-from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import largest_number
+from visualizer.explanations.operation_sentence_parts import largest_number
 from visualizer.explanations.shape_equations import sizes
 from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_number

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import copied_equation
 from visualizer.explanations.cell_terms import TermList, sum_of
-from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import UNFINISHED
+from visualizer.explanations.operation_sentence_parts import UNFINISHED
 from visualizer.explanations.step_facts import LargestValue
 from visualizer.number_format import format_number, format_share
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import EquationTerm, copied_equation
 from visualizer.explanations.cell_terms import TermList, sum_of
-from visualizer.explanations.equation_terms import EquationTerm, copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import all_heads, largest_number
+from visualizer.explanations.operation_sentence_parts import all_heads, largest_number
 from visualizer.explanations.shape_equations import head_shapes
 from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_count, format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
+    from visualizer.explanations.cell_equation_writer import EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.equation_terms import EquationTermWriter
     from visualizer.explanations.step_facts import StepValues
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import sum_equation
 from visualizer.explanations.cell_terms import TermList, sum_of
-from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.shape_equations import each_head, matrix_product
 from visualizer.explanations.step_facts import LargestValue, all_of, others

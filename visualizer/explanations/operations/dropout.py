@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import EquationTerm, replaced
 from visualizer.explanations.cell_terms import CombineRule, Group, TermList, constant
-from visualizer.explanations.equation_terms import EquationTerm, replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import factor_of
+from visualizer.explanations.operation_sentence_parts import factor_of
 from visualizer.explanations.step_facts import all_of, trimmed
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
+    from visualizer.explanations.cell_equation_writer import EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.equation_terms import EquationTermWriter
     from visualizer.explanations.step_facts import StepValues
 
 

@@ -9,19 +9,28 @@ import numpy as np
 from visualizer.attention.masks import Masking
 from visualizer.attention.spec import Mask
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import (
+    EquationPart,
+    EquationTerm,
+    empty_row_equation,
+)
 from visualizer.explanations.cell_terms import CombineRule, Factor, Group, TermList
-from visualizer.explanations.equation_terms import EquationPart, EquationTerm, empty_row_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import NOTHING, empty_rows, most_read, reads_nothing
+from visualizer.explanations.operation_sentence_parts import (
+    NOTHING,
+    empty_rows,
+    most_read,
+    reads_nothing,
+)
 from visualizer.explanations.shared_sentences import weights_sentence
 from visualizer.explanations.step_facts import all_of, trimmed
 from visualizer.number_format import format_share
 
 if TYPE_CHECKING:
+    from visualizer.explanations.cell_equation_writer import EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.equation_terms import EquationTermWriter
     from visualizer.explanations.step_facts import StepValues
 
 

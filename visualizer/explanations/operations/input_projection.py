@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Arrangement, Projection
 from visualizer.attention.stages import Operation, parameter_names
+from visualizer.explanations.cell_equation_writer import sum_equation
 from visualizer.explanations.cell_terms import TermList, sum_of
-from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import KINDS, largest_number, projected_by
+from visualizer.explanations.operation_sentence_parts import KINDS, largest_number, projected_by
 from visualizer.explanations.shape_equations import (
     ShapeParameter,
     each_head,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import allowed_or_replaced
 from visualizer.explanations.cell_terms import choice_of
-from visualizer.explanations.equation_terms import allowed_or_replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import forbidden_cells, may_read
+from visualizer.explanations.operation_sentence_parts import forbidden_cells, may_read
 from visualizer.explanations.shared_sentences import weights_sentence
 from visualizer.explanations.step_facts import trimmed
 

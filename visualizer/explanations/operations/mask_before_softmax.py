@@ -8,10 +8,10 @@ import numpy as np
 
 from visualizer.attention.spec import Mask
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import allowed_or_replaced
 from visualizer.explanations.cell_terms import choice_of
-from visualizer.explanations.equation_terms import allowed_or_replaced
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import forbidden_cells, may_read
+from visualizer.explanations.operation_sentence_parts import forbidden_cells, may_read
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from visualizer.attention.spec import Position
 from visualizer.attention.stages import Operation
 from visualizer.attention.token_and_position_vectors import sinusoids
+from visualizer.explanations.cell_equation_writer import EquationPart, EquationTerm, copied_equation
 from visualizer.explanations.cell_terms import TermList, constant, sum_of
-from visualizer.explanations.equation_terms import EquationPart, EquationTerm, copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import largest_number
+from visualizer.explanations.operation_sentence_parts import largest_number
 from visualizer.explanations.shape_equations import ShapeParameter
 from visualizer.explanations.shared_sentences import vector_column
 from visualizer.explanations.step_facts import vector
@@ -19,9 +19,9 @@ from visualizer.number_format import format_count
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_equation_writer import EquationTermWriter
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.equation_terms import EquationTermWriter
     from visualizer.explanations.step_facts import StepValues
 
 

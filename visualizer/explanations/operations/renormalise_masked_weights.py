@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import share_equation
 from visualizer.explanations.cell_terms import CombineRule, Group, TermList
-from visualizer.explanations.equation_terms import share_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import (
+from visualizer.explanations.operation_sentence_parts import (
     empty_rows,
     most_read,
     reads_nothing,

@@ -8,10 +8,10 @@ import numpy as np
 
 from visualizer.attention.spec import Scale
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import sum_equation
 from visualizer.explanations.cell_terms import Factor, TermList, sum_of
-from visualizer.explanations.equation_terms import sum_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import UNFINISHED, changed, divided_by
+from visualizer.explanations.operation_sentence_parts import UNFINISHED, changed, divided_by
 from visualizer.explanations.step_facts import LargestValue, trimmed
 from visualizer.number_format import format_number
 

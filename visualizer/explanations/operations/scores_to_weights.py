@@ -9,10 +9,10 @@ import numpy as np
 
 from visualizer.attention.spec import Normalisation
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import share_equation
 from visualizer.explanations.cell_terms import CombineRule, Factor, Group, TermList
-from visualizer.explanations.equation_terms import share_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import (
+from visualizer.explanations.operation_sentence_parts import (
     NOTHING,
     SHARES,
     empty_rows,

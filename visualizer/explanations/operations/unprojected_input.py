@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Arrangement
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import copied_equation
 from visualizer.explanations.cell_terms import TermList, sum_of
-from visualizer.explanations.equation_terms import copied_equation
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import KINDS, largest_number, taken_over
+from visualizer.explanations.operation_sentence_parts import KINDS, largest_number, taken_over
 from visualizer.explanations.shape_equations import each_head, heads_apart, sizes
 from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_number

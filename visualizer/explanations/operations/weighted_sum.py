@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import sum_over_keys
 from visualizer.explanations.cell_terms import TermList, sum_of
-from visualizer.explanations.equation_terms import sum_over_keys
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_phrases import largest_number, mixed_by, part_of
+from visualizer.explanations.operation_sentence_parts import largest_number, mixed_by, part_of
 from visualizer.explanations.shape_equations import each_head, matrix_product
 from visualizer.explanations.step_facts import vector
 from visualizer.number_format import format_number

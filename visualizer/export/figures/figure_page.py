@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
-    from visualizer.heatmap.model import Board
+    from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.heatmap.step_highlights import Highlights
     from visualizer.session.screen import Snapshot
 

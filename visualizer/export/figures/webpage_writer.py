@@ -35,7 +35,7 @@ from visualizer.session.zoom_ranges import row_role
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.model import Axis, Board, Heatmap
+    from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
 
 LARGEST_BYTES = 18 * 2**20
 """Largest size of cell data before packing; such a page has some 9 to 17 MB."""

@@ -31,7 +31,7 @@ from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.heatmap.model import Board
+    from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.session.comparison_request import Comparison
     from visualizer.session.resolved_view import Resolved
 

@@ -20,9 +20,9 @@ from visualizer.session.line_options import FOLLOWS
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
     from visualizer.attention.run import Run
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.attention.trace import LeadingIndex
     from visualizer.session.resolved_view import Resolved
 

@@ -18,7 +18,7 @@ from visualizer.features.mask_editor.presenter import (
 )
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.hovered_or_pinned_cell import moved_cursor, panel_of
-from visualizer.heatmap.model import target_of
+from visualizer.heatmap.panel_and_board_types import target_of
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from visualizer.attention.spec import BooleanMatrix
 from visualizer.attention.stages import is_hatched
 from visualizer.errors import InputError
 from visualizer.heatmap.board_presenter import forbidden_by
-from visualizer.heatmap.model import PendingCells, target_of
+from visualizer.heatmap.panel_and_board_types import PendingCells, target_of
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 from visualizer.session.resolved_view import PoolingExtent
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
-    from visualizer.heatmap.model import Board, Drawn, Heatmap, Target
+    from visualizer.heatmap.panel_and_board_types import Board, Drawn, Heatmap, Target
     from visualizer.session.document import Document
     from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
     from visualizer.session.resolved_view import Resolved

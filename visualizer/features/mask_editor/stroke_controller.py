@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 
 from visualizer.heatmap.cell_pointing_widget import STEPS
-from visualizer.heatmap.model import target_of
+from visualizer.heatmap.panel_and_board_types import target_of
 from visualizer.widgets.input_filters import is_command
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from visualizer.explanations.step_calculation_line import Equation, equation
-from visualizer.explanations.user_prediction_verdict import instruction
+from visualizer.explanations.user_prediction_instruction_and_verdict import instruction
 from visualizer.features.playback.step_captions import step_caption
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import Grain, Place, Playhead, Timeline

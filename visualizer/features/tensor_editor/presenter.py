@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.computed_weights_as_own import check_count, weights_of
+from visualizer.attention.copy_computed_weights_into_spec import check_count, weights_of
 from visualizer.attention.spec import BIAS, DRAWN_FROM, LAYERS, OWN_BIASES, OWN_LAYERS, NumberMatrix
 from visualizer.attention.stages import Operation, is_hatched, parameter_names
 from visualizer.errors import InputError
 from visualizer.features.tensor_editor.spreadsheet_clipboard import format_number_plain
 from visualizer.heatmap.board_presenter import counted_from_one
-from visualizer.heatmap.model import Axis
+from visualizer.heatmap.panel_and_board_types import Axis
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.screen import PanelId
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from visualizer.features.tensor_editor.presenter import NumberBlock, NumberTablePanel
-    from visualizer.heatmap.model import Axis
+    from visualizer.heatmap.panel_and_board_types import Axis
     from visualizer.session.screen import Screen
 
 EMPTY = "The numbers stand here, as soon as there are some."

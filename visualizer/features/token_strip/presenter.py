@@ -20,7 +20,7 @@ from visualizer.number_format import format_count, shorten
 from visualizer.session.cell_address import Cell
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import Grain
-from visualizer.session.token_selection import TokenRole, matches, runs
+from visualizer.session.token_selection_and_search import TokenRole, matches, runs
 
 if TYPE_CHECKING:
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor

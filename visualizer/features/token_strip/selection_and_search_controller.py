@@ -10,10 +10,10 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.heatmap.board_contents import BOARD_CONTENTS
 from visualizer.heatmap.hovered_or_pinned_cell import cell_of
-from visualizer.session.token_selection import TokenRole, with_match, with_search
+from visualizer.session.token_selection_and_search import TokenRole, with_match, with_search
 
 if TYPE_CHECKING:
-    from visualizer.session.token_selection import TokenSelection
+    from visualizer.session.token_selection_and_search import TokenSelection
     from visualizer.session.workspace import Workspace
 
 

@@ -14,7 +14,7 @@ from visualizer.session.colour_options import ColourOptions
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.model import Board
+    from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.session.resolved_view import Resolved
 
 

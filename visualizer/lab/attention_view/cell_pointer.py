@@ -13,7 +13,7 @@ from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_share, shorten
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.model import Board, Heatmap
+    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
     from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
     from visualizer.session.cell_address import Cell
 

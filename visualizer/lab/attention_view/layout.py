@@ -31,7 +31,7 @@ from visualizer.heatmap.panel_margins import (
 from visualizer.widgets.theme import text_scale
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.model import Board
+    from visualizer.heatmap.panel_and_board_types import Board
 
 GAP = 16
 MOST_NOTES = 2

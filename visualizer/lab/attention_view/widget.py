@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent
 
     from visualizer.heatmap.board_layout import BoardLayout
-    from visualizer.lab.attention_view.model import LabAttentionPanel
+    from visualizer.lab.attention_view.presenter import LabAttentionPanel
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 

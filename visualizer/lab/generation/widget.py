@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.token_strip.chip_paint import CENTRE, NUMBER_SIZE, ROUND, chip_height
 from visualizer.heatmap import colour_table
-from visualizer.lab.generation.model import GeneratedToken, GenerationPanel
+from visualizer.lab.generation.presenter import GeneratedToken, GenerationPanel
 from visualizer.number_format import format_share
 from visualizer.session.colour_maps import USUAL
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
 from visualizer.lab.loss_plot.model import LossCurve, LossPlot, PlotOptions, ReferenceLoss
-from visualizer.lab.loss_plot.present_plot import present_plot
+from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import smoother
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QGraphicsPathItem, QGraphicsSimpleTextItem
 
 from visualizer.lab.loss_plot.label_layout import AROUND, breaks_of, references_of
 from visualizer.lab.loss_plot.model import LossLineRole, LossPlot
-from visualizer.lab.loss_plot.present_plot import nearest, read_at
+from visualizer.lab.loss_plot.presenter import nearest, read_at
 from visualizer.lab.loss_plot.readout_html import AWAY, readout_html
 from visualizer.lab.loss_plot.smoothing_and_thinning import distinct, thinned
 from visualizer.widgets.theme import LIGHT, font, head_colour, metrics, mixed, text_scale

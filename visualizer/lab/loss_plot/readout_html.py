@@ -12,7 +12,7 @@ from visualizer.widgets.theme import head_colour, metrics
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from visualizer.lab.loss_plot.present_plot import PlotReadout
+    from visualizer.lab.loss_plot.presenter import PlotReadout
     from visualizer.widgets.theme import Theme
 
 LONGEST = 260.0

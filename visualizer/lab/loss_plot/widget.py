@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from visualizer.heatmap.cell_pointing_widget import BY_KEYS
 from visualizer.lab.loss_plot.legend_html import legend_html
 from visualizer.lab.loss_plot.model import LossPlot, PlotOptions
-from visualizer.lab.loss_plot.present_plot import nearest, read_at
+from visualizer.lab.loss_plot.presenter import nearest, read_at
 from visualizer.lab.loss_plot.pyqtgraph_chart_paint import LossChart
 from visualizer.lab.loss_plot.smoothing_and_thinning import distinct
 from visualizer.lab.training.widget import text_button

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import traceback
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.lab.settings.model import sample_of
+from visualizer.language.corpora.corpus import load
 from visualizer.language.tokenizers import tokenize
+from visualizer.language.training_settings import CorpusKind, TrainingSettings, problems
 from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:
     from visualizer.lab.lab_state_controller import LabStateController
-    from visualizer.language.training_settings import TrainingSettings
+
+LONGEST = 600
+MADE_SOON = 5_000_000
+"""Tokens that are generated in a second or two; a longer text is sampled at this length."""
 
 
 class TextSampleController(QObject):
@@ -65,3 +71,30 @@ def _read(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputErro
         return settings, sample
     except InputError as refused:
         return settings, refused
+
+
+def sample_of(settings: TrainingSettings) -> str:
+    """Return the beginning of the text; empty while the settings are invalid.
+
+    Raises
+    ------
+    InputError
+        When the text cannot be read.
+    """
+    if problems(settings):
+        return ""
+    source = settings.source
+    if source.kind is CorpusKind.FILE:
+        return _beginning(Path(source.path))
+    soon = replace(settings, source=replace(source, size=min(MADE_SOON, source.size)))
+    return load(soon).text[:LONGEST]
+
+
+def _beginning(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            read = file.read(4 * LONGEST)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("path", f"“{path.name}” cannot be read: {reason}.") from error
+    return read.decode("utf-8-sig", errors="replace")[:LONGEST]

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.lab.settings.model import LAB_SETTINGS, RANGES
+from visualizer.lab.settings.presenter import LAB_SETTINGS, RANGES
 from visualizer.session.setting_definitions import Setting, SettingKind
 from visualizer.widgets.dialogs import ask_open_path
 from visualizer.widgets.labels import PlainLabel
@@ -28,7 +28,7 @@ from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.setting_controls import CONTROLS, SettingControl, SettingRow, TypedControl
 
 if TYPE_CHECKING:
-    from visualizer.lab.settings.model import LabSettingsPanel
+    from visualizer.lab.settings.presenter import LabSettingsPanel
     from visualizer.widgets.theme import Theme
 
 LINES = (

@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 from visualizer.widgets.theme import font, metrics, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.lab.snapshot_bar.model import SnapshotTimeline
+    from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline
     from visualizer.widgets.theme import Theme
 
 KNOB = 7

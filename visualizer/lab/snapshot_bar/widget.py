@@ -8,8 +8,8 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QPainter
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from visualizer.lab.snapshot_bar.model import SnapshotTimeline
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
+from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_command

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.lab.screen_model import BUTTONS
+from visualizer.lab.screen_presenter import BUTTONS
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fixed_width_buttons import FixedWidthToolButton
 from visualizer.widgets.input_filters import install_input_filters
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction
 
-    from visualizer.lab.screen_model import TrainingBarState
+    from visualizer.lab.screen_presenter import TrainingBarState
     from visualizer.lab.training.run_state import Failure
 
 MANY_MORE = 1_000

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper
 from visualizer.export.film_plan import durations
-from visualizer.lab.attention_view.model import NO_ATTENTION, board_of
-from visualizer.lab.snapshot_bar.model import SnapshotTimeline, present_scrub
+from visualizer.lab.attention_view.presenter import NO_ATTENTION, board_of
+from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_scrub
 from visualizer.session.colour_options import ColourOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from visualizer.heatmap.model import Board
+    from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
     from visualizer.lab.training.recorded_losses import Measured
     from visualizer.language.training_settings import ModelKind

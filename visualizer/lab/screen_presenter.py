@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.lab.settings.model import LabSettingsPanel, present_setup
+from visualizer.lab.settings.presenter import LabSettingsPanel, present_setup
 from visualizer.lab.training.run_state import BUSY, Phase, RunState
 from visualizer.language.training_settings import BATCHES_AT_END
 from visualizer.language.training_speed_and_time_left import TrainingProgress

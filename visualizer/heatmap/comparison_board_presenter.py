@@ -14,7 +14,7 @@ from visualizer.attention.displayed_weights_and_head_aggregates import WeightTra
 from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
 from visualizer.heatmap.board_presenter import PanelSource, forbidden_by, overview_of
-from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.panel_colour_scale import SHORT, change_colour
 from visualizer.number_format import format_count
 from visualizer.session.cell_address import ComparedSide
@@ -33,10 +33,10 @@ from visualizer.session.comparison_request import ComparisonKind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.comparison_request import Comparison
     from visualizer.session.resolved_view import Resolved

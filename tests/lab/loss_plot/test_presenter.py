@@ -17,7 +17,7 @@ from visualizer.lab.loss_plot.model import (
     PlotOptions,
     ReferenceLoss,
 )
-from visualizer.lab.loss_plot.present_plot import nearest, present_plot, read_at
+from visualizer.lab.loss_plot.presenter import nearest, present_plot, read_at
 from visualizer.lab.training.recorded_losses import Losses
 from visualizer.language.training_speed_and_time_left import TrainingProgress, time_left
 

@@ -1,17 +1,12 @@
-"""The training settings as a table of fields, and the panel that shows them.
-
-Also the sample: the beginning of the text that the settings name.
-"""
+"""The training settings as a table of fields, and the panel that shows them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError, Problem
-from visualizer.language.corpora.corpus import load
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_settings import (
     LIMITS,
@@ -178,35 +173,3 @@ def _shown(
     value = get(settings, setting.name)
     said = problem and Problem(problem.field, problem.sentence, problem.remedy)
     return SettingState(setting, value, counts, said or None, mends, of_use)
-
-
-LONGEST = 600
-MADE_SOON = 5_000_000
-"""Tokens that are generated in a second or two; a longer text is sampled at this length."""
-
-
-def sample_of(settings: TrainingSettings) -> str:
-    """Return the beginning of the text; empty while the settings are invalid.
-
-    Raises
-    ------
-    InputError
-        When the text cannot be read.
-    """
-    if problems(settings):
-        return ""
-    source = settings.source
-    if source.kind is CorpusKind.FILE:
-        return _beginning(Path(source.path))
-    soon = replace(settings, source=replace(source, size=min(MADE_SOON, source.size)))
-    return load(soon).text[:LONGEST]
-
-
-def _beginning(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            read = file.read(4 * LONGEST)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError("path", f"“{path.name}” cannot be read: {reason}.") from error
-    return read.decode("utf-8-sig", errors="replace")[:LONGEST]

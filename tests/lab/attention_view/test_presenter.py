@@ -16,7 +16,7 @@ from visualizer.lab.attention_view.cell_pointer import (
     cell_sentence,
     strongest_cell,
 )
-from visualizer.lab.attention_view.model import (
+from visualizer.lab.attention_view.presenter import (
     NO_ATTENTION,
     SEES_THE_FUTURE,
     LabAttentionPanel,

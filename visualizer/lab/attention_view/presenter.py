@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
-from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.lab.attention_view.cell_pointer import cell_cursor_of, cell_sentence
 from visualizer.language.tokenizers import all_visible

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.lab.snapshot_bar.model import SnapshotTimeline, present_scrub
+from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_scrub
 from visualizer.lab.training.recorded_losses import Measured
 
 STEPS = st.lists(st.integers(0, 10_000), max_size=20)

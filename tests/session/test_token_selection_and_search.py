@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.session.token_selection import (
+from visualizer.session.token_selection_and_search import (
     TokenRole,
     TokenSelection,
     matches,

@@ -23,7 +23,7 @@ from visualizer.heatmap.hovered_or_pinned_cell import (
     present_cursor,
     shown_cell,
 )
-from visualizer.heatmap.model import Board, Heatmap
+from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.compared_tensors import signed

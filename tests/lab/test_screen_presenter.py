@@ -11,7 +11,7 @@ import pytest
 
 from visualizer.errors import InputError
 from visualizer.lab.attention_view.first_probe_text import first_probe_of
-from visualizer.lab.screen_model import clock, present_lab
+from visualizer.lab.screen_presenter import clock, present_lab
 from visualizer.lab.training.run_state import (
     BUSY,
     Failure,

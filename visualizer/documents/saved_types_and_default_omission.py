@@ -13,7 +13,7 @@ from visualizer.session.comparison_request import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.dropout_samples import SampleTally
 from visualizer.session.timeline import Playhead
-from visualizer.session.token_selection import TokenSelection
+from visualizer.session.token_selection_and_search import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import TableSelection, View
 from visualizer.session.zoom_ranges import Zoom

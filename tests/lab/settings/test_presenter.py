@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from visualizer.errors import InputError
-from visualizer.lab.settings.model import LAB_SETTINGS, OWN, RANGES, get, present_setup, put
+from visualizer.lab.settings.presenter import LAB_SETTINGS, OWN, RANGES, get, present_setup, put
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_settings import (
     PRESETS,

@@ -1,8 +1,7 @@
-"""Settings of the process: memory, huge pages and imports."""
+"""Memory settings of the process: blocks that the C library keeps, huge pages of torch."""
 
 from __future__ import annotations
 
-import builtins
 import ctypes
 import os
 import sys
@@ -29,12 +28,3 @@ def ask_for_large_pages() -> None:
     takes longer than the computation itself.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-
-
-def import_plainly() -> None:
-    """Restore Python's own ``__import__``, which PySide6 wraps.
-
-    The wrapper serves modules that select ``snake_case`` names. No module here does, and torch's
-    thousands of imports take a fifth longer with it.
-    """
-    builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)

@@ -1,0 +1,122 @@
+"""The table of panes around the heatmaps: titles, widgets, connections, shortcuts and places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Qt
+
+from visualizer.features.cell.widget import CellPane
+from visualizer.features.code.widget import CodePane
+from visualizer.features.setup.widget import SetupPane
+from visualizer.shell.pane_connections import (
+    connect_cell,
+    connect_code,
+    connect_colours,
+    connect_heads,
+    connect_lesson,
+    connect_lines,
+    connect_numbers,
+    connect_setup,
+    connect_shapes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.shell.pane_connections import PaneControllers
+
+LEFT, RIGHT = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One pane.
+
+    Parameters
+    ----------
+    id : str
+        The id in saved window states and views, independent of its title.
+    make : callable
+        Makes its widget, which has ``show_screen(screen, theme)``; called when the pane is first
+        shown, and loads the modules that only this pane needs.
+    connect : callable
+        Leads the widget's signals to what the panes share, or to a controller of its own.
+    keys : str
+        The shortcut that opens and closes it.
+    height : int
+        Its height relative to the other panes of its side.
+    beside : str
+        The id of the pane that it is tabbed with; it is closed at first.
+    width : int
+        The width of its own column next to the heatmaps; it is closed at first.
+    """
+
+    id: str
+    title: str
+    make: Callable[[], QWidget]
+    connect: Callable[[Any, PaneControllers], None]
+    keys: str
+    side: Qt.DockWidgetArea
+    height: int
+    beside: str = ""
+    width: int = 0
+
+    @property
+    def is_closed_at_first(self) -> bool:
+        """Whether it is closed until the user opens it."""
+        return bool(self.beside or self.width)
+
+
+def _lesson() -> QWidget:
+    from visualizer.features.lessons.widget import LessonPane
+
+    return LessonPane()
+
+
+def _lines() -> QWidget:
+    from visualizer.features.line_view.widget import LinePane
+
+    return LinePane()
+
+
+def _colours() -> QWidget:
+    from visualizer.features.view_bar.colours_widget import ColoursPane
+
+    return ColoursPane()
+
+
+def _numbers() -> QWidget:
+    from visualizer.features.tensor_editor.widget import NumberTablePane
+
+    return NumberTablePane()
+
+
+def _shapes() -> QWidget:
+    from visualizer.features.shapes.widget import ShapesPane
+
+    return ShapesPane()
+
+
+def _heads() -> QWidget:
+    from visualizer.features.head_table.widget import HeadTablePane
+
+    return HeadTablePane()
+
+
+PANES: tuple[Pane, ...] = (
+    Pane("Lesson", "Lesson", _lesson, connect_lesson, "F6", LEFT, 430),
+    Pane("Setup", "Setup", SetupPane, connect_setup, "F2", LEFT, 220),
+    Pane("Lines", "Lines", _lines, connect_lines, "F9", RIGHT, 0, width=300),
+    Pane("Cell", "Cell", CellPane, connect_cell, "F3", RIGHT, 360),
+    Pane("Code", "Code", CodePane, connect_code, "F4", RIGHT, 280),
+    Pane("Colours", "Colours", _colours, connect_colours, "F11", RIGHT, 280, beside="Code"),
+    Pane("Numbers", "Numbers", _numbers, connect_numbers, "F7", RIGHT, 280, beside="Code"),
+    Pane("Shapes", "Shapes", _shapes, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
+    Pane("Heads", "Heads", _heads, connect_heads, "F8", RIGHT, 280, beside="Code"),
+)
+MADE_AT_ONCE = frozenset({"Lesson", "Setup", "Cell", "Code"})
+"""Panes of the first window and of its lessons; the others are made when they are first shown."""
