@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tests.support.damaged_files import damaged
 from visualizer.attention.run_from_captured_attention import captured_run
-from visualizer.attention.run_from_saved_numbers import recorded_run
+from visualizer.attention.run_from_recorded_numbers import recorded_run
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.embedded_document import find_embedded_document
 from visualizer.documents.open_document import open_document

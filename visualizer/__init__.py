@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from visualizer.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from visualizer.api.argument_conversion import Look, Settings
     from visualizer.api.attention_api import Attention, attend, load
+    from visualizer.api.keyword_argument_types import Look, Settings
     from visualizer.api.notebook_output import Figure
     from visualizer.errors import InputError
 

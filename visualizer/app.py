@@ -9,14 +9,6 @@ import traceback
 from functools import partial
 from typing import TYPE_CHECKING
 
-from visualizer.compute_and_open_documents import (
-    ROOMY,
-    compute,
-    open_as_document,
-    read_file,
-    release_pooled_buffers,
-    restore_document,
-)
 from visualizer.console_messages_and_progress import say
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import InputError
@@ -25,7 +17,14 @@ from visualizer.memory_allocator_settings import (
     ask_for_large_pages,
     return_freed_memory,
 )
+from visualizer.open_and_restore_documents import (
+    ROOMY,
+    open_as_document,
+    read_file,
+    restore_document,
+)
 from visualizer.session.document import Document
+from visualizer.session.worker_jobs import compute, release_pooled_buffers
 
 if TYPE_CHECKING:
     import argparse
@@ -124,7 +123,7 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
     from visualizer.cli.options import option_of
     from visualizer.console_messages_and_progress import ConsoleProgress
     from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
     from visualizer.session.stage_and_head_parsing import with_parsed_stages_and_heads
 
     progress = ConsoleProgress(is_quiet=options.quiet)

@@ -23,20 +23,24 @@ if TYPE_CHECKING:
 TORCH_HOMES = ("visualizer/attention", "visualizer/language", "visualizer/models")
 QT = ("PySide6", "pyqtgraph", "shiboken6")
 QT_HOMES = ("visualizer/shell", "visualizer/widgets", "visualizer/app.py")
-QT_NAMES = ("widget.py", "paint.py", "dialog.py", "controller.py")
-MODEL_NAMES = ("/model.py", "/presenter.py", "/screen_model.py", "/run_state.py")
+QT_NAMES = ("widget.py", "paint.py", "dialog.py", "dialogs.py", "controller.py")
+MODEL_NAMES = ("/model.py", "/presenter.py", "/screen_presenter.py", "/run_state.py")
 QT_EXCEPTIONS = {
     "visualizer/export/figures/clipboard_figure.py": "QMimeData of a figure",
     "visualizer/export/figures/document_attachment.py": "text in QImage and QPdfWriter",
     "visualizer/export/figures/figure_page.py": "places and paints a figure",
     "visualizer/export/figures/png_writer.py": "QImage, band by band",
+    "visualizer/export/figures/rasterization.py": "QImage of a figure",
     "visualizer/export/figures/svg_pdf_writer.py": "QSvgGenerator and QPdfWriter",
     "visualizer/export/films/animation_frames.py": "paints the frames of a film",
     "visualizer/export/films/film_layout.py": "places the frames of a film",
+    "visualizer/export/export_runner.py": "signals of exports on a thread",
+    "visualizer/export/missing_font_characters.py": "font metrics",
     "visualizer/export/offscreen_qt_application.py": "starts Qt without a screen",
     "visualizer/features/head_table/item_model.py": "QAbstractTableModel of the heads",
-    "visualizer/heatmap/colour_table.py": "QImage of indexed colours",
+    "visualizer/heatmap/value_to_colour_mapping.py": "QImage of indexed colours",
     "visualizer/heatmap/board_layout.py": "QRectF, the same for window and export",
+    "visualizer/heatmap/panel_frame_image_cache.py": "keeps QPixmaps",
     "visualizer/lab/attention_view/layout.py": "QRectF and font metrics",
     "visualizer/lab/commands.py": "table of commands with their shortcuts",
     "visualizer/lab/loss_plot/label_layout.py": "QRectF and font metrics",
@@ -55,7 +59,7 @@ HTML_HOMES = {
     "visualizer/widgets/labels.py": {"QLabel"},
     "visualizer/widgets/plain_text_tooltips.py": {"QToolTip"},
     "visualizer/widgets/dialogs.py": {"QMessageBox", "QTextBrowser"},
-    "visualizer/lab/runs/widget.py": {"QMessageBox"},
+    "visualizer/lab/runs/confirmation_dialogs.py": {"QMessageBox"},
 }
 """Where these widgets are told the format of their text; elsewhere these modules are used."""
 TIP_SETTERS = {"setToolTip", "setWhatsThis"}
@@ -73,7 +77,7 @@ FLOORS = (
     ("features",),
     ("export",),
     ("lab",),
-    ("compute_and_open_documents",),
+    ("open_and_restore_documents",),
     ("shell",),
     ("api", "cli"),
     ("app",),

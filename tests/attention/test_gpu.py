@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position
+from visualizer.attention.weight_transforms import WeightTransform
 
 pytestmark = [
     pytest.mark.gpu,

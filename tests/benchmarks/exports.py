@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from tests.benchmarks import children
 from tests.benchmarks.stand import application, document
 from tests.benchmarks.table import Line, show, times
-from visualizer.compute_and_open_documents import ROOMY, compute
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.film_plan import film_plan_of
 from visualizer.export.film_settings import FilmSettings
+from visualizer.open_and_restore_documents import ROOMY
 from visualizer.progress_callback import CancelledError, Progress, no_progress
-from visualizer.session.screen import Snapshot
+from visualizer.session.snapshot import Snapshot
 from visualizer.session.timeline import Grain
+from visualizer.session.worker_jobs import compute
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -230,7 +230,7 @@ def _long() -> Gaps:
 
 
 def _write_long(folder: RunFolder) -> None:
-    from visualizer.language.open_run import OpenRun
+    from visualizer.language.opened_training_run import OpenRun
 
     opened = OpenRun(folder, replace(TRAINED, steps=2 * LONG))
     assert opened.running

@@ -20,7 +20,7 @@ def main(started: float, folder: str) -> None:
     """Open the window as the program does; say when it was painted, and when with numbers."""
     load_numpy()
     from visualizer.app import make_application, open_window
-    from visualizer.heatmap.board_contents import BOARD_CONTENTS
+    from visualizer.heatmap.board_presenter import BOARD_CONTENTS
     from visualizer.session.document import Document
 
     application = make_application()

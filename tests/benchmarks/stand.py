@@ -33,7 +33,7 @@ from PySide6.QtWidgets import QSlider
 from visualizer.app import make_application, open_window
 from visualizer.attention.spec import AttentionSpec
 from visualizer.features.line_view.presenter import LINES
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:

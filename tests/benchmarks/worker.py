@@ -45,8 +45,8 @@ def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]
     from tests.benchmarks.peers import Torch
     from tests.benchmarks.stand import document
     from tests.support.screens import warm
-    from visualizer.compute_and_open_documents import compute, run_of, shared_buffer_pool
     from visualizer.session.view import View
+    from visualizer.session.worker_jobs import compute, run_of, shared_buffer_pool
 
     made, view = document(tokens, size, heads), View()
     run = compute(made, None)  # as many threads of torch as the worker takes

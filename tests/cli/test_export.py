@@ -23,8 +23,8 @@ from visualizer.attention.run import run as compute
 from visualizer.attention.spec import Device
 from visualizer.console_messages_and_progress import ConsoleProgress
 from visualizer.documents.document_file import write_document
-from visualizer.export.figures import png_writer
-from visualizer.export.offscreen_qt_application import NO_FONTS
+from visualizer.export.figures import rasterization
+from visualizer.export.missing_font_characters import NO_FONTS
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.view import View
 
@@ -290,7 +290,7 @@ def test_what_cannot_be_written_is_said(
 def test_a_picture_that_memory_does_not_hold_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(png_writer, "QImage", NoImage)
+    monkeypatch.setattr(rasterization, "QImage", NoImage)
     assert app.main(["--export", str(tmp_path / "a.png")]) == 2
     assert "pixels is more than the memory holds." in capsys.readouterr().err
     assert list(tmp_path.glob("*.png")) == []
@@ -303,7 +303,7 @@ def test_what_is_read_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monke
         shown.append(resolved.view)
         return present_board(resolved, previous)
 
-    monkeypatch.setattr("visualizer.heatmap.board_contents.heatmap_board.present_board", note_shown)
+    monkeypatch.setattr("visualizer.heatmap.board_presenter.present_board", note_shown)
     assert app.main(["--device", "cpu", "--export", str(tmp_path / "a.png")]) == 0
     assert [replace(view, room=0) for view in shown] == 2 * [View(room=0)]
 
@@ -357,7 +357,7 @@ def test_the_others_are_written_where_one_cannot_be(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(png_writer, "QImage", NoImage if refused == 2 else QImage)
+    monkeypatch.setattr(rasterization, "QImage", NoImage if refused == 2 else QImage)
     (tmp_path / "c.npz").mkdir()
     monkeypatch.chdir(tmp_path)
     names = ["a.npz", "b.png", "c.npz", "d.npz"]

@@ -17,12 +17,13 @@ from visualizer.app import main
 from visualizer.cli.train import TrainingConsoleProgress, complaint, settings_of, train_parser
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.language.training_settings import PRESETS, CorpusKind, LearningRateDecay, ModelKind
+from visualizer.language.training_presets import PRESETS
+from visualizer.language.training_settings import CorpusKind, LearningRateDecay, ModelKind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.language.training_settings import Preset
+    from visualizer.language.training_presets import Preset
 
 SMALL = ("--block=8", "--width=8", "--heads=2", "--batch=4", "--size=2000", "--threads=1")
 

@@ -17,7 +17,7 @@ from visualizer.attention.run import run
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.documents.document_file import document_bytes
 from visualizer.errors import InputError
-from visualizer.session.comparison_request import Comparison, ComparisonKind
+from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.view import View
 
 

@@ -24,11 +24,11 @@ from visualizer.documents.document_file import (
     read_document,
     write_document,
 )
-from visualizer.documents.saved_types_and_default_omission import LEFT_OUT, without_passing_fields
+from visualizer.documents.saved_types_and_transient_fields import LEFT_OUT, without_passing_fields
 from visualizer.documents.schema_migrations import SCHEMA
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.comparison_request import Comparison, ComparisonKind
+from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.timeline import Playhead
 from visualizer.session.view import View

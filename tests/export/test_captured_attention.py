@@ -13,8 +13,7 @@ from PySide6.QtGui import QImage
 from tests.export.figures.test_webpage_writer import POINT, described, in_a_browser, page, unpacked
 from tests.support import headless_browser
 from tests.support.small_runs import KEYS, QUERIES, board, elsewhere, replayed
-from visualizer.attention.attention_from_another_program import CapturedAttention
-from visualizer.compute_and_open_documents import compute
+from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
@@ -26,13 +25,14 @@ from visualizer.export.film_settings import FilmSettings
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.writers import export
-from visualizer.heatmap import colour_table
+from visualizer.heatmap import value_to_colour_mapping
 from visualizer.session.cell_address import Cell
-from visualizer.session.comparison_request import Comparison, ComparisonKind
+from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
-from visualizer.session.screen import Snapshot
+from visualizer.session.snapshot import Snapshot
 from visualizer.session.timeline import Grain
 from visualizer.session.view import View
+from visualizer.session.worker_jobs import compute
 from visualizer.session.zoom_ranges import Zoom
 from visualizer.widgets.theme import LIGHT
 
@@ -139,7 +139,9 @@ def test_a_page_has_queries_keys_and_numbers_of_all_layers() -> None:
         assert tables[panel["columns"]["labels"]] == list(KEYS)
         assert panel["columns"]["isToken"]
         np.testing.assert_array_equal(values, elsewhere().array()[layer, 0])
-        np.testing.assert_array_equal(entries, colour_table.colour_indices(shown.heatmaps[layer]))
+        np.testing.assert_array_equal(
+            entries, value_to_colour_mapping.colour_indices(shown.heatmaps[layer])
+        )
 
 
 @in_a_browser

@@ -19,9 +19,10 @@ from PySide6.QtWidgets import QApplication
 from tests.support.window_input import PATIENCE_MS
 from visualizer.export import export_controller, writers
 from visualizer.export.figure_settings import FigurePaper, FigureSettings
-from visualizer.export.figures import png_writer
+from visualizer.export.figures import rasterization
 from visualizer.export.figures.figure_page import figure_of, page_of
-from visualizer.export.figures.png_writer import LARGEST_SIDE, picture, save
+from visualizer.export.figures.png_writer import save
+from visualizer.export.figures.rasterization import LARGEST_SIDE, picture
 from visualizer.export.formats import FORMATS, FormatKind, format_of, suffixes, with_suffix
 from visualizer.export.writers import WRITERS, export
 from visualizer.heatmap.panel_and_board_types import Board
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.progress_callback import Progress
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
 
     Answer = Callable[..., None]
 
@@ -243,7 +244,7 @@ def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
     monkeypatch.setattr(
         hand.window.exporter,
         "ask",
-        lambda *asked: (monkeypatch.setattr(png_writer, "QImage", NoImage), press(*asked)),
+        lambda *asked: (monkeypatch.setattr(rasterization, "QImage", NoImage), press(*asked)),
     )
     export_by_hand(hand)
     (said,) = warnings

@@ -20,7 +20,8 @@ from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_margins import limit_texts
 from visualizer.heatmap.panel_margins_paint import paint_bar, paint_notes
 from visualizer.session.colour_options import ColourCurve, ColourLimits
-from visualizer.widgets.theme import LIGHT, metrics
+from visualizer.widgets.fonts import metrics
+from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import BoardLayout, PanelSlot

@@ -9,8 +9,9 @@ from tests.support.screens import present, resolved
 from tests.support.small_runs import EVERYTHING, a_run, board, panel
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.features.cell.presenter import CELL
-from visualizer.heatmap.hovered_or_pinned_cell import moved_cursor, panel_of, shown_cell
+from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
 from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.heatmap.panel_cell_lookup import panel_of, shown_cell
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View

@@ -13,13 +13,13 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from tests.support.hand_made_panels import LOG, SIGNED, a_heatmap, axis
-from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
-from visualizer.heatmap import panel_paint
+from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import lay_out
-from visualizer.heatmap.colour_table import LARGEST, colour_indices, table
 from visualizer.heatmap.panel_and_board_types import Board, Heatmap
+from visualizer.heatmap.value_to_colour_mapping import LARGEST, colour_indices, table
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.widgets.theme import DARK, LIGHT, Theme, metrics
+from visualizer.widgets.fonts import metrics
+from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -258,7 +258,7 @@ def test_row_sums_stand_beside_the_rows() -> None:
 def test_labels_stand_on_both_sides() -> None:
     painted = Painted(a_heatmap(np.full((4, 4), 0.25)), LARGE)
     for at in range(4):
-        assert painted.within(labels_and_colour_bar_paint.row_label_box(painted.slot, at)) != lower(
+        assert painted.within(panel_margins_paint.row_label_box(painted.slot, at)) != lower(
             LIGHT.paper
         )
         above = painted.slot.cell(0, at).translated(0, -18)
@@ -276,9 +276,7 @@ def test_labels_stand_on_both_sides() -> None:
     ],
 )
 def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list[int]) -> None:
-    found = [
-        at for at, _ in labels_and_colour_bar_paint.shown_labels(axis("query", count, block), cell)
-    ]
+    found = [at for at, _ in panel_margins_paint.shown_labels(axis("query", count, block), cell)]
     assert found[0] == 0
     assert len({b - a for a, b in itertools.pairwise(found)}) <= 1
     assert found == shown
@@ -287,8 +285,7 @@ def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list
 def test_columns_that_are_counted_show_round_numbers() -> None:
     columns = axis("d_head", 40)
     found = [
-        at + 1
-        for at, _ in labels_and_colour_bar_paint.shown_labels(columns, 4, upright=False, needed=24)
+        at + 1 for at, _ in panel_margins_paint.shown_labels(columns, 4, upright=False, needed=24)
     ]
     assert found == [10, 20, 30, 40]
 

@@ -14,17 +14,16 @@ from hypothesis import strategies as st
 
 from tests.support.screens import needs, resolved, warm
 from tests.support.small_runs import a_run, board, panel
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation, Route
 from visualizer.attention.stages import is_hatched
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.hovered_or_pinned_cell import cell_of, moved_cursor, panel_of, shown_cell
+from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
 from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.heatmap.panel_cell_lookup import cell_of, panel_of, shown_cell
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.view import View

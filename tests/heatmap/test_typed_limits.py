@@ -9,9 +9,9 @@ import pytest
 
 from tests.heatmap.test_panel_paint import SMALL, TINY, Painted, scale
 from tests.support.hand_made_panels import a_heatmap
-from visualizer.heatmap.colour_table import LARGEST, colour_indices
 from visualizer.heatmap.panel_colour_scale import ColourScale, outside_limits
 from visualizer.heatmap.panel_margins import limit_texts
+from visualizer.heatmap.value_to_colour_mapping import LARGEST, colour_indices
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 

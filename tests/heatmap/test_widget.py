@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.hand_made_panels import a_heatmap, axis
 from tests.support.window_input import words
-from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
-from visualizer.heatmap import panel_paint
+from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import lay_out
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
@@ -238,16 +237,14 @@ def test_a_lit_label_hides_those_it_would_overlap() -> None:
     heatmap = a_heatmap([[0.5] * 40] * 40)
     placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
     assert placed.cell_height < 14
-    shown = {
-        at for at, _ in labels_and_colour_bar_paint.shown_labels(heatmap.rows, placed.cell_height)
-    }
+    shown = {at for at, _ in panel_margins_paint.shown_labels(heatmap.rows, placed.cell_height)}
     row = next(at for at in range(1, 39) if at not in shown)
     image = lit(placed, CellCursor(query=row, key=row), LIGHT)
-    box = labels_and_colour_bar_paint.row_label_box(placed, row)
+    box = panel_margins_paint.row_label_box(placed, row)
     assert LIGHT.accent.upper() in colours(image, box)
-    neighbours = labels_and_colour_bar_paint.row_label_box(
+    neighbours = panel_margins_paint.row_label_box(
         placed, row - 1
-    ) | labels_and_colour_bar_paint.row_label_box(placed, row + 1)
+    ) | panel_margins_paint.row_label_box(placed, row + 1)
     assert LIGHT.ink.upper() not in colours(image, neighbours)
     assert LIGHT.ink.upper() in colours(lit(placed, CellCursor(), LIGHT), neighbours)
 

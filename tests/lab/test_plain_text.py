@@ -11,17 +11,18 @@ from PySide6.QtWidgets import QLabel, QMessageBox
 
 from tests.support.hostile_markup import HOSTILE, hostile_places, is_hostile, rich, tip_at
 from tests.support.probe_results import causal_weights
-from visualizer.lab.attention_view.cell_pointer import LabCellPointer
+from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
 from visualizer.lab.attention_view.presenter import present_attention
-from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
+from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.generation.generation_tree import new_generation_tree
+from visualizer.lab.generation.next_tokens_and_sampling_widget import NextTokensPane
 from visualizer.lab.generation.next_tokens_presenter import present_bars
-from visualizer.lab.generation.next_tokens_widget import NextTokensPane
 from visualizer.lab.generation.presenter import present_generation
 from visualizer.lab.generation.widget import GenerationPane
+from visualizer.lab.runs.confirmation_dialogs import ask_delete, ask_leaving
 from visualizer.lab.runs.run_store import StoredRun
-from visualizer.lab.runs.widget import RunsPane, ask_delete, ask_leaving
+from visualizer.lab.runs.widget import RunsPane
 from visualizer.lab.training.run_state import Failure
 from visualizer.language.sampling import Sampling
 from visualizer.language.training_settings import ModelKind

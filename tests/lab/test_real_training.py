@@ -15,9 +15,9 @@ from tests.architecture.project_graph import ROOT
 from tests.support.lab_input import Student
 from tests.support.window_input import LEFT
 from visualizer import app
-from visualizer.heatmap.hovered_or_pinned_cell import cell_of
+from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.lab.runs.run_store import losses_of
-from visualizer.lab.training import windowless_training_controller as background_training_controller
+from visualizer.lab.training import detached_training_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import CorpusSource, TrainingSettings
@@ -83,12 +83,10 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     QTest.mouseClick(real.window.settings_pane.another, LEFT)
     real.answer("leaving", "&Go on in the background")
     real.until(
-        lambda: (
-            not background_training_controller.is_at_work(folder) or (folder / "orders").exists()
-        )
+        lambda: not detached_training_controller.is_at_work(folder) or (folder / "orders").exists()
     )
     real.until(
-        lambda: (folder / "orders").exists() and background_training_controller.is_at_work(folder)
+        lambda: (folder / "orders").exists() and detached_training_controller.is_at_work(folder)
     )
     real.until(lambda: len(losses_of(folder)) > 0)  # the orders are written before the last losses
     left = losses_of(folder).steps[-1]
@@ -143,7 +141,7 @@ def test_the_program_ends_when_the_checkpoint_is_written(tmp_path: Path) -> None
     assert (run.returncode, run.stdout) == (0, "")
     (folder,) = (tmp_path / "data").glob("*/*/runs/*")
     assert RunFolder(folder).checkpoint.exists()
-    assert not background_training_controller.is_at_work(folder)
+    assert not detached_training_controller.is_at_work(folder)
 
 
 def test_a_run_is_named_on_the_command_line(

@@ -21,11 +21,12 @@ from tests.support.lab_input import NONE, Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, words
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
 from visualizer.lab.runs import run_store
-from visualizer.lab.training import windowless_training_controller as background_training_controller
+from visualizer.lab.training import detached_training_controller
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.training.run_state import Phase
 from visualizer.lab.window import LabWindow
-from visualizer.language.training_settings import PRESETS, ModelKind, TrainingSettings
+from visualizer.language.training_presets import PRESETS
+from visualizer.language.training_settings import ModelKind, TrainingSettings
 from visualizer.session.colour_options import ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Scheme, palette, theme_of
 
@@ -78,7 +79,7 @@ def test_it_pauses_steps_goes_on_and_stops(student: Student) -> None:
     student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
     student.until_said("Stopped")
     assert run.folder.joinpath("losses.csv").exists()
-    assert not background_training_controller.is_at_work(run.folder)
+    assert not detached_training_controller.is_at_work(run.folder)
     student.click("toggle")  # in another process, from where it stood
     student.until(lambda: student.button == "Pause")
     now = student.window.lab.run
@@ -317,7 +318,7 @@ def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     assert not student.window.isVisible()
     end_of_all(student)
     assert (folder / "step.json").exists()
-    assert not background_training_controller.is_at_work(folder)
+    assert not detached_training_controller.is_at_work(folder)
 
 
 def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> None:
@@ -326,7 +327,7 @@ def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> Non
     student.answer("leaving", "&Go on in the background")
     assert student.window.lab.run is None
     end_of_all(student)
-    student.until(lambda: background_training_controller.is_at_work(folder))
+    student.until(lambda: detached_training_controller.is_at_work(folder))
     student.activate()
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     runs = student.window.runs_pane.list
@@ -358,15 +359,15 @@ def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
     student.answer("leaving", "&Go on in the background")
     end_of_all(student)
-    assert background_training_controller.is_at_work(folder)
+    assert detached_training_controller.is_at_work(folder)
     choose_first(student)
     item = student.window.runs_pane.list.topLevelItem(0)
     assert item
     assert (item.text(0), item.text(1)) == (folder.name, "training")
     student.window.run_controller.rename_to(folder.name, "other")
     assert "is training in the background" in student.window.statusBar().currentMessage()
-    background_training_controller.take_back(folder)
-    assert not background_training_controller.is_at_work(folder)
+    detached_training_controller.take_back(folder)
+    assert not detached_training_controller.is_at_work(folder)
     student.until(lambda: not student.window.run_controller.at_work)  # it is looked at again
 
 
@@ -377,7 +378,7 @@ def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     student.answer("leaving", "&Go on in the background")
     student.until(lambda: "could not be left" in student.window.statusBar().currentMessage())
     assert "It stands at its last checkpoint" in student.window.statusBar().currentMessage()
-    assert not background_training_controller.is_at_work(folder)
+    assert not detached_training_controller.is_at_work(folder)
 
 
 def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_path: Path) -> None:

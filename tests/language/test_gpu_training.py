@@ -10,7 +10,7 @@ import torch
 
 from tests.support.small_trainings import begun, finish, rows_of
 from visualizer.attention.spec import Device
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import ModelKind
 

@@ -16,7 +16,7 @@ from tests.support.small_trainings import begun, finish
 from visualizer.attention import device
 from visualizer.errors import InputError
 from visualizer.language.memory_estimate import bytes_needed, check_room
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 

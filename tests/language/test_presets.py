@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from visualizer.language.corpora.corpus import Split, load
-from visualizer.language.training_settings import PRESETS, CorpusKind, ModelKind, Preset, problems
+from visualizer.language.training_presets import PRESETS, Preset
+from visualizer.language.training_settings import CorpusKind, ModelKind, problems
 
 if TYPE_CHECKING:
     from pathlib import Path

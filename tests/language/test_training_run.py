@@ -16,10 +16,10 @@ from safetensors import safe_open
 from tests.support.small_trainings import begun, finish, quick, rows_of
 from visualizer.errors import InputError
 from visualizer.lab.runs.run_store import stored_runs
-from visualizer.language import run_folder, training_run
+from visualizer.language import run_folder, snapshot_retention, training_run
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.loss_log import LossLog, parse
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_run import DivergedError
 from visualizer.language.training_settings import LAYERED, CorpusKind, CorpusSource, ModelKind
@@ -99,11 +99,15 @@ def test_the_same_settings_give_the_same_run(tmp_path: Path) -> None:
 
 
 def test_snapshots_are_even_on_a_log_axis() -> None:
-    kept = [step for step in range(20_000) if run_folder.is_first(step, run_folder.GROWTH)]
+    kept = [
+        step
+        for step in range(20_000)
+        if snapshot_retention.is_first(step, snapshot_retention.GROWTH)
+    ]
     assert kept[:6] == [0, 1, 2, 3, 4, 5]
     assert 90 < len(kept) < 120
     late = np.array(kept[40:])
-    np.testing.assert_allclose(late[1:] / late[:-1], run_folder.GROWTH, rtol=0.02)
+    np.testing.assert_allclose(late[1:] / late[:-1], snapshot_retention.GROWTH, rtol=0.02)
 
 
 def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
@@ -125,7 +129,7 @@ def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_folder, "MOST_SNAPSHOT_BYTES", 100_000)
+    monkeypatch.setattr(snapshot_retention, "MOST_SNAPSHOT_BYTES", 100_000)
     opened = begun(tmp_path / "run", steps=60)
     finish(opened)
     kept = opened.folder.snapshots()
@@ -374,7 +378,7 @@ def test_snapshots_that_cannot_be_removed_are_said(
 
     monkeypatch.setattr(ContainedFile, "unlink", fail)
     with pytest.raises(InputError, match=r"run cannot be written: Permission denied\.$") as refused:
-        run_folder.forget_after(folder, 2)
+        snapshot_retention.forget_after(folder, 2)
     assert refused.value.field == "folder"
 
 
@@ -386,7 +390,7 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("visualizer.language.open_run.FileLock", refuse)
+    monkeypatch.setattr("visualizer.language.opened_training_run.FileLock", refuse)
     with pytest.raises(InputError, match="cannot be written: Permission denied") as refused:
         OpenRun(RunFolder(tmp_path / "run"))
     assert refused.value.field == "folder"

@@ -22,7 +22,7 @@ from visualizer.lab.runs.run_store import (
     renamed,
     stored_runs,
 )
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.storage import link_safe_folder as contained_folder
 

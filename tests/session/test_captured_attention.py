@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from tests.support import small_runs
 from tests.support.examples import examples
 from tests.support.screens import needs, present, warm
-from visualizer.attention.attention_from_another_program import CapturedAttention
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.head_measures import measure
 from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.export.data import npz_writer
 from visualizer.features.cell.presenter import CELL
@@ -31,10 +29,10 @@ from visualizer.features.head_table.presenter import HEADS
 from visualizer.features.line_view.presenter import LINES
 from visualizer.features.setup.presenter import SETUP
 from visualizer.features.token_strip.presenter import TOKENS
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
-from visualizer.session.comparison_request import Comparison, ComparisonKind
+from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.line_options import LineOptions
@@ -361,7 +359,7 @@ def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:
 
 
 def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
-    from visualizer.attention.importers.registry import read_tensor_file
+    from visualizer.attention.importers.tensor_file_reader import read_tensor_file
 
     run = a_run((2, 2, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
     file = io.BytesIO()

@@ -16,16 +16,15 @@ from tests.support.reference_attention import Known, reference
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run
 from visualizer.attention import dropout_mask, masks
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.run import run
 from visualizer.attention.spec import Mask, Mode
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.heatmap.comparison_board_presenter import present_compared
 from visualizer.heatmap.panel_and_board_types import Board
-from visualizer.session.compared_tensors import change_of, mean_tensor, mismatch
-from visualizer.session.comparison_request import Comparison, ComparisonKind
+from visualizer.session.compared_tensors import change_of, mean_tensor
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.comparison_text import mismatch
 from visualizer.session.dropout_samples import SampleTally, mean_of, most_samples, seed_of, why_none
 from visualizer.session.view import View
 

@@ -27,7 +27,7 @@ from visualizer.export.data.json_writer import write_json
 from visualizer.features.head_table.presenter import HEADS
 from visualizer.features.line_view.presenter import LINES
 from visualizer.features.token_strip.presenter import TOKENS
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place, Playhead

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QPushButton
 
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer import app
-from visualizer.attention import copy_computed_weights_into_spec
+from visualizer.attention import run_parameters_as_spec_weights
 from visualizer.attention.spec import OWN_LAYERS, NumberMatrix
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell
@@ -332,7 +332,7 @@ def test_too_many_weights_are_not_kept_and_that_is_said(
     gated: MainWindow, gate: Gate, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand(qtbot, gated)
-    monkeypatch.setattr(copy_computed_weights_into_spec, "MOST", 10)
+    monkeypatch.setattr(run_parameters_as_spec_weights, "MOST", 10)
     hand.press(Qt.Key.Key_K)
     assert hand.problem("own_weights") == "Of 22 weights only 10 could be kept. Use smaller sizes."
     gate.open()

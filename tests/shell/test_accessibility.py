@@ -27,7 +27,7 @@ from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.panel_presenters import STATUS
-from visualizer.widgets import accessible_roles_and_values as accessibility
+from visualizer.widgets import accessible_roles_and_values
 from visualizer.widgets.busy_line import ProgressLine
 from visualizer.widgets.theme import LIGHT
 
@@ -52,7 +52,7 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         assert isinstance(event, QAccessibleAnnouncementEvent)
         said.append(event.message())
 
-    monkeypatch.setattr(accessibility, "QAccessible", _Recorded(update))
+    monkeypatch.setattr(accessible_roles_and_values, "QAccessible", _Recorded(update))
     return said
 
 
@@ -189,7 +189,7 @@ def test_values_of_a_lesson(hand: Hand) -> None:
 
 
 def test_progress_says_that_numbers_are_on_their_way(qtbot: QtBot) -> None:
-    accessibility.install()
+    accessible_roles_and_values.install()
     progress = ProgressLine()
     qtbot.addWidget(progress)
     progress.show_working(True, LIGHT)
@@ -270,7 +270,7 @@ def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> No
 
 
 def test_what_is_told_goes_with_its_widget(qapp: QApplication) -> None:
-    accessibility.install()
+    accessible_roles_and_values.install()
     for _ in range(50):
         board = BoardView()
         told = QAccessible.queryAccessibleInterface(board)

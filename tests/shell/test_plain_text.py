@@ -29,7 +29,7 @@ from tests.support.hostile_markup import (
 )
 from tests.support.window_input import Hand, words
 from visualizer.api.notebook_output import Explained
-from visualizer.attention.attention_from_another_program import CapturedAttention
+from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.documents import recent_files
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export

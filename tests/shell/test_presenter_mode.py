@@ -12,9 +12,9 @@ from tests.support.accessible_text import heard
 from tests.support.colour_vision import contrast
 from tests.support.window_input import CONTROL, Hand, words
 from visualizer.features.playback.playback_bar_widget import TimelineSlider
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.theme import text_scale
+from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QObject, QTimer
 
-from visualizer.shell.window_manager import IncrementalTask
+from visualizer.widgets.incremental_gui_task import IncrementalTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from visualizer.attention.attention_from_another_program import CapturedAttention
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import (
     BIAS,
     OWN_LAYERS,
@@ -30,11 +27,12 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import TABLE
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
-from visualizer.session.comparison_request import Comparison, ComparisonKind
+from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.line_options import LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from visualizer.attention.attention_from_another_program import CapturedAttention
+from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
 from visualizer.documents.document_file import SUFFIX, document_bytes
 from visualizer.documents.schema_migrations import SCHEMA
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.comparison_request import Comparison, ComparisonKind
+from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.view import View

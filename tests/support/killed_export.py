@@ -22,14 +22,15 @@ import torch
 from PIL import Image
 from PySide6.QtGui import QGuiApplication
 
-from visualizer.compute_and_open_documents import ROOMY, compute
 from visualizer.documents.open_document import open_document
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.writers import export
+from visualizer.open_and_restore_documents import ROOMY
 from visualizer.session.document import Document
-from visualizer.session.screen import Snapshot
+from visualizer.session.snapshot import Snapshot
 from visualizer.session.timeline import Grain
+from visualizer.session.worker_jobs import compute
 
 if TYPE_CHECKING:
     from collections.abc import Callable

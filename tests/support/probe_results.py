@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
+from visualizer.lab.attention_view.probe_result import ProbeResult
 
 TEXT = "to be or not to be, that is the question "
 

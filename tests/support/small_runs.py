@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.support.screens import resolved
-from visualizer.attention.attention_from_another_program import CapturedAttention
+from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.run import run
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import AttentionSpec, Device

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from visualizer.language.loss_log import LossRow, parse
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import (
     CorpusKind,

@@ -8,8 +8,8 @@ import pytest
 from PySide6.QtGui import QFont, QFontMetricsF
 
 from tests.support.window_input import words
+from visualizer.widgets.fonts import font, text_scale
 from visualizer.widgets.labels import SIZES, AutoFitLabel
-from visualizer.widgets.theme import font, text_scale
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot

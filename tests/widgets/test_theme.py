@@ -12,18 +12,17 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPalette
 
 from tests.support.colour_vision import EYES, contrast, oklab, rgb
 from visualizer.heatmap.hovered_or_pinned_cell_paint import frame
-from visualizer.widgets import theme as widgets_theme
+from visualizer.widgets import fonts
+from visualizer.widgets.fonts import font, text_scale
 from visualizer.widgets.theme import (
     DARK,
     LIGHT,
     PRINT,
     Scheme,
     Theme,
-    font,
     head_colour,
     palette,
     style_sheet,
-    text_scale,
     theme_of,
 )
 
@@ -179,4 +178,4 @@ def test_fonts_follow_the_systems_size(qapp: QApplication, monkeypatch: pytest.M
         assert text_scale() == 1
     finally:
         qapp.setFont(usual)
-    assert widgets_theme.text_scale() >= 1
+    assert fonts.text_scale() >= 1

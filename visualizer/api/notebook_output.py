@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.export.figure_settings import PIXELS_AN_INCH
-from visualizer.export.offscreen_qt_application import missing_fonts, qt_for_drawing
+from visualizer.export.missing_font_characters import missing_fonts
+from visualizer.export.offscreen_qt_application import qt_for_drawing
 from visualizer.progress_callback import no_progress
 from visualizer.session.computation_caption import caption
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.features.cell.presenter import CellPanel
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
 
 LARGEST_SVG = 2_000_000
 """Size limit of an SVG in a notebook, in bytes; larger figures are shown as PNG."""
@@ -65,7 +66,7 @@ class Figure:
             uint8 [row, column, 4]: red, green, blue and opacity.
         """
         with self._drawing():
-            from visualizer.export.figures.png_writer import pixels
+            from visualizer.export.figures.rasterization import pixels
 
             return pixels(self.shot, self.look)
 

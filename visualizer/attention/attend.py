@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from visualizer.attention import dropout_mask, masks
-from visualizer.attention.parameter_init import as_matrix
+from visualizer.attention.own_weight_matrices import as_matrix
 from visualizer.attention.spec import Arrangement, AttentionSpec, Normalisation, Position, check
 from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor

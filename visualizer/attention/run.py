@@ -14,7 +14,8 @@ import torch
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
-from visualizer.attention.parameter_init import draw, own_tensor
+from visualizer.attention.own_weight_matrices import own_tensor
+from visualizer.attention.parameter_init import draw
 from visualizer.attention.spec import (
     DRAWN_FROM,
     READ_FROM,
@@ -30,8 +31,8 @@ from visualizer.attention.token_and_position_vectors import PADDING, embed
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
-    from visualizer.attention.attention_from_another_program import CapturedAttention
     from visualizer.attention.buffer_pool import BufferPool
+    from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.spec import NumberMatrix
     from visualizer.attention.trace import LeadingIndex, Trace
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from visualizer.attention.attention_from_another_program import (
+from visualizer.attention.captured_attention import (
     CapturedAttention,
     position_labels,
     stage_of,

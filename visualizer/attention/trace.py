@@ -11,17 +11,16 @@ from itertools import product
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-    aggregate_heads,
-    times_value,
-    without_first,
-)
+from visualizer.attention.head_aggregates import HeadAggregate, aggregate_heads
 from visualizer.attention.head_measures import HeadMeasures, measure
 from visualizer.attention.masks import Masking, allowed_in_text
 from visualizer.attention.stages import Operation, Stage, shape
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
+from visualizer.attention.weight_transforms import (
+    WeightTransform,
+    times_value,
+    without_first,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

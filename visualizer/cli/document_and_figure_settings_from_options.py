@@ -9,7 +9,7 @@ from visualizer.attention.spec import Device, Dtype, Mask, Projection
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.option_parsing import figure_settings
-from visualizer.session import document_builder
+from visualizer.session import document_from_texts_and_settings
 from visualizer.session.timeline import Grain
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def document_of(options: argparse.Namespace, base: Document | None = None) -> Do
         "mask": _mask(options.causal),
     }
     settings = {name: value for name, value in given.items() if value is not None}
-    return document_builder.document_of(options.text or (), settings, base)
+    return document_from_texts_and_settings.document_of(options.text or (), settings, base)
 
 
 def _mask(causal: bool | None) -> Mask | None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from visualizer.console_messages_and_progress import say
 from visualizer.errors import InputError
 from visualizer.export.formats import format_of
-from visualizer.export.offscreen_qt_application import missing_fonts, qt_for_drawing
+from visualizer.export.missing_font_characters import missing_fonts
+from visualizer.export.offscreen_qt_application import qt_for_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from visualizer.console_messages_and_progress import ConsoleProgress
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
 
 
 def write_all(

@@ -11,7 +11,7 @@ from visualizer.console_messages_and_progress import printable
 from visualizer.errors import InputError, reason_of
 from visualizer.export.formats import format_of, suffixes
 from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
-from visualizer.session.document_builder import text_of
+from visualizer.session.document_from_texts_and_settings import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

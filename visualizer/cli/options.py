@@ -13,7 +13,7 @@ from visualizer.console_messages_and_progress import printable
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.formats import suffixes
 from visualizer.export.option_parsing import SIZES, span_of, speed_of
-from visualizer.session import document_builder
+from visualizer.session import document_from_texts_and_settings
 from visualizer.session.stage_and_head_parsing import heads_of, stages_of
 from visualizer.session.timeline import Grain
 from visualizer.version import __version__
@@ -79,7 +79,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "file": {"type": Path, "metavar": "FILE", "nargs": "?",
                  "help": "what to open: a document or a picture that holds one, attention or "
                          "weights in .npy, .npz, .safetensors or .pt, or a text in .txt"},
-        "--text": {"type": option_types.as_argument_error(document_builder.text_of),
+        "--text": {"type": option_types.as_argument_error(document_from_texts_and_settings.text_of),
                    "action": "append", "help": "the text; given several times, a batch of texts"},
         "--text-file": {"type": option_types.text_in_file, "action": "append", "dest": "text",
                         "metavar": "FILE",

@@ -16,9 +16,9 @@ from visualizer.console_messages_and_progress import ConsoleProgress, say
 from visualizer.errors import InputError
 from visualizer.interruption_of_windowless_work import STOPPED, InterruptedRunError, stoppable
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import (
     LIMITS,
-    PRESETS,
     CorpusKind,
     CorpusSource,
     LearningRateDecay,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from enum import StrEnum
     from types import FrameType
 
-    from visualizer.language.open_run import OpenRun
+    from visualizer.language.opened_training_run import OpenRun
     from visualizer.language.training_run import TrainingRun
     from visualizer.language.training_speed_and_time_left import TrainingSpeed
 
@@ -194,7 +194,7 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def _opened(options: argparse.Namespace) -> OpenRun:
-    from visualizer.language.open_run import OpenRun
+    from visualizer.language.opened_training_run import OpenRun
     from visualizer.language.run_folder import RunFolder
 
     if not options.resume:

@@ -21,7 +21,7 @@ from visualizer.documents.recorded_run_archive import (
     take_recorded_run,
     trace_members,
 )
-from visualizer.documents.saved_types_and_default_omission import CODING, without_passing_fields
+from visualizer.documents.saved_types_and_transient_fields import CODING, without_passing_fields
 from visualizer.documents.schema_migrations import SCHEMA, migrated
 from visualizer.documents.validation import check_saved
 from visualizer.errors import InputError, reason_of
@@ -34,8 +34,8 @@ from visualizer.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from visualizer.attention.recorded_run import RecordedNumbers
     from visualizer.attention.run import Run
-    from visualizer.attention.saved_run_numbers import RecordedNumbers
 
 __all__ = ["SCHEMA", "SUFFIX", "SavedDocument", "document_bytes", "read_document", "write_document"]
 
@@ -59,7 +59,7 @@ class SavedDocument:
     ----------
     view : View
         The view as `lasting` returns it. A comparison with a kept side A has its document but not
-        its run, which `visualizer.compute_and_open_documents.restore_document` adds.
+        its run, which `visualizer.open_and_restore_documents.restore_document` adds.
     recorded : RecordedNumbers or None
         The document's numbers as computed where it was saved.
     kept : RecordedNumbers or None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import stat
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.documents.document_file import SavedDocument, read_document
@@ -26,22 +25,6 @@ from visualizer.storage.archive import MOST_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from visualizer.session.document import Document
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentChange:
-    """The current document with an opened text, captured attention or weights put into it.
-
-    Parameters
-    ----------
-    notice : str
-        What the user has to be told about the file; may be empty.
-    """
-
-    document: Document
-    notice: str = ""
 
 
 MOST_PICTURE = 2**28

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError, reason_of
-from visualizer.session.document_builder import text_of
+from visualizer.session.document_from_texts_and_settings import text_of
 
 if TYPE_CHECKING:
     from pathlib import Path

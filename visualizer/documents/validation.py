@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.attention_from_another_program import MOST_LAYERS, MOST_TOKENS
+from visualizer.attention.captured_attention import MOST_LAYERS, MOST_TOKENS
 from visualizer.attention.spec import LARGEST
 from visualizer.session.colour_maps import MapKind, maps_of
-from visualizer.session.comparison_request import ComparisonKind
+from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT
 from visualizer.session.line_options import FOLLOWS
 from visualizer.session.stage_toggle_and_cell_pinning import LONGEST as LONGEST_TRAIL
@@ -24,11 +24,11 @@ from visualizer.storage.json_coding import LONGEST, DamagedError, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from visualizer.attention.attention_from_another_program import CapturedAttention
+    from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.spec import BooleanMatrix, NumberMatrix
     from visualizer.session.cell_address import Cell
     from visualizer.session.colour_options import ColourOptions
-    from visualizer.session.comparison_request import Comparison
+    from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
     from visualizer.session.view import View
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor
-from visualizer.explanations.step_facts import trimmed
+from visualizer.explanations.step_values_and_wording import trimmed
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:

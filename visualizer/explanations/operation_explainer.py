@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.cell_terms import ExplainedCell, TermList
     from visualizer.explanations.code_expression_context import ExpressionContext
     from visualizer.explanations.shape_equations import ShapeParameter
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def no_code(context: ExpressionContext) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from visualizer.attention.spec import Arrangement, AttentionSpec, Mask, Normalisation, Scale
-from visualizer.explanations.step_facts import (
+from visualizer.explanations.step_values_and_wording import (
     ALIKE,
     LargestValue,
     StepValues,

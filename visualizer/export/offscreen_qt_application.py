@@ -9,9 +9,7 @@ import os
 import sys
 import threading
 from contextlib import contextmanager
-from itertools import chain
 from typing import TYPE_CHECKING
-from unicodedata import category
 
 from visualizer.console_messages_and_progress import say
 from visualizer.errors import InputError
@@ -23,23 +21,13 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtGui import QGuiApplication
 
-    from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.screen import Snapshot
-
 
 NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
-NO_FONTS = (
-    "There are no fonts on this system, so pictures have boxes for words and numbers. "
-    "Install some, such as those of the package fonts-dejavu-core."
-)
 NOT_HERE = (
     "Nothing can be drawn in this thread while no application of Qt is running. "
     "Draw in the main thread."
 )
 
-MOST_NAMED = 10
-"""Most missing characters that a message lists."""
-_UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
 _DRAWING = threading.RLock()
 
 
@@ -64,7 +52,7 @@ def qt_for_drawing() -> Iterator[None]:
             try:
                 yield
             finally:
-                from visualizer.widgets.theme import forget_fonts
+                from visualizer.widgets.fonts import forget_fonts
 
                 forget_fonts()
                 made.shutdown()
@@ -87,26 +75,6 @@ def _application() -> QGuiApplication | None:
         raise InputError("export", NOT_HERE)
     with exit_if_qt_cannot_start(NO_PICTURE):
         return QGuiApplication([sys.argv[0] or "visualizer", "-platform", "offscreen"])
-
-
-def missing_fonts(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
-    """Describe the characters that no font has; they appear as boxes. Call it within `drawing`.
-
-    Empty where all have a glyph.
-    """
-    from PySide6.QtGui import QFontMetricsF, QGuiApplication
-
-    measures = QFontMetricsF(QGuiApplication.font())
-    if not measures.inFont("0"):
-        return NO_FONTS
-    words = (token for text in (*snapshot.run.texts, snapshot.run.key_tokens) for token in text)
-    letters = dict.fromkeys(chain(figure_settings.title, *words))
-    seen = (letter for letter in letters if category(letter) not in _UNSEEN)
-    lacking = [letter for letter in seen if not measures.inFontUcs4(ord(letter))]
-    if not lacking:
-        return ""
-    named = f"“{''.join(lacking[:MOST_NAMED])}{'…' * (len(lacking) > MOST_NAMED)}”"
-    return f"No font on this system has {named}, so pictures have boxes for that. Install one."
 
 
 def exit_if_qt_cannot_start(sentence: str) -> AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from visualizer.export.data import (
     npz_writer,
     parameters_safetensors_writer,
 )
-from visualizer.export.figure_extent import view_of_figure
+from visualizer.export.figure_view import view_of_figure
 from visualizer.export.figures.document_attachment import attached_document
 from visualizer.export.figures.figure_page import THEMES, figure_within
 from visualizer.export.figures.png_writer import write_png
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
 
     Write = Callable[[Snapshot, FigureSettings, BinaryIO, Progress], object]
 

@@ -28,7 +28,7 @@ from visualizer.heatmap.panel_margins import (
     sums_width,
     widest_label,
 )
-from visualizer.widgets.theme import system_font, text_scale
+from visualizer.widgets.fonts import system_font, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

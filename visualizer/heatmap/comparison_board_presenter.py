@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
 from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
-from visualizer.heatmap.board_presenter import PanelSource, forbidden_by, overview_of
+from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.heatmap.forbidden_cells import forbidden_by
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.panel_colour_scale import SHORT, change_colour
+from visualizer.heatmap.panel_presenter import PanelSource, overview_of
 from visualizer.number_format import format_count
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.colour_options import ColourLimits
@@ -24,21 +25,20 @@ from visualizer.session.compared_tensors import (
     change_of,
     largest_change,
     mean_tensor,
-    mismatch,
-    signed,
     size_of,
 )
-from visualizer.session.comparison_request import ComparisonKind
+from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.comparison_text import mismatch, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
+    from visualizer.attention.head_aggregates import HeadAggregate
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.heatmap.panel_colour_scale import ColourScale
-    from visualizer.session.comparison_request import Comparison
+    from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import Resolved
 
 LETTERS = {ComparedSide.A: "A", ComparedSide.B: "B"}

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
-from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
-from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, is_of
+from visualizer.heatmap import panel_margins_paint
+from visualizer.heatmap.panel_cell_lookup import is_of
 from visualizer.session.token_selection_and_search import runs
 from visualizer.session.zoom_ranges import row_role
-from visualizer.widgets.theme import font, metrics
+from visualizer.widgets.fonts import font, metrics
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
+    from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.heatmap.panel_and_board_types import Axis, Heatmap
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
@@ -110,20 +111,20 @@ def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: s
 
 def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) -> None:
     """Draw a row's label in the accent, over labels that it would touch."""
-    lit = labels_and_colour_bar_paint.row_label_box(slot, row)
+    lit = panel_margins_paint.row_label_box(slot, row)
     line = metrics(12).height()
-    shown = labels_and_colour_bar_paint.shown_labels(slot.heatmap.rows, slot.cell_height)
+    shown = panel_margins_paint.shown_labels(slot.heatmap.rows, slot.cell_height)
     for at in _beside(slot.heatmap.rows, shown, row, slot.cell_height, line):
         # Otherwise it would stick out under the highlighted label.
-        box = labels_and_colour_bar_paint.row_label_box(slot, at)
+        box = panel_margins_paint.row_label_box(slot, at)
         painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
     painter.fillRect(lit.adjusted(0, 0, 4, 0), QColor(theme.paper))
     painter.setFont(font(12, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
     painter.drawText(
         lit,
-        labels_and_colour_bar_paint.RIGHT,
-        labels_and_colour_bar_paint.shortened(slot.heatmap.rows.labels[row]),
+        panel_margins_paint.RIGHT,
+        panel_margins_paint.shortened(slot.heatmap.rows.labels[row]),
     )
 
 
@@ -132,18 +133,16 @@ def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: T
     if not slot.has_column_labels:
         return
     axis = slot.heatmap.columns
-    upright = labels_and_colour_bar_paint.are_upright(slot)
+    upright = panel_margins_paint.are_upright(slot)
     around = metrics(12).height() if axis.is_token else 24
     lit = _column_label_box(slot, column, around)
-    shown = labels_and_colour_bar_paint.shown_columns(slot) if axis.is_token else []
+    shown = panel_margins_paint.shown_columns(slot) if axis.is_token else []
     for at in _beside(axis, shown, column, slot.cell_width, around):
         painter.fillRect(_column_label_box(slot, at, around), QColor(theme.paper))
     painter.fillRect(lit, QColor(theme.paper))
     painter.setFont(font(12, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
-    labels_and_colour_bar_paint.paint_column_label(
-        painter, slot, column, axis.labels[column], upright
-    )
+    panel_margins_paint.paint_column_label(painter, slot, column, axis.labels[column], upright)
 
 
 def _beside(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from visualizer.attention.trace import LeadingIndex
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
+    from visualizer.attention.head_aggregates import HeadAggregate
     from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.cell_address import Cell
     from visualizer.session.zoom_ranges import Zoom
@@ -216,3 +217,9 @@ class PendingCells:
 def target_of(panel: Heatmap | Cell) -> Target:
     """Return the target of a panel or cell, independent of its head."""
     return panel.stage, panel.part
+
+
+@lru_cache(maxsize=32)
+def counted_from_one(count: int) -> tuple[str, ...]:
+    """Give the labels of an axis that counts no tokens."""
+    return tuple(str(number) for number in range(1, count + 1))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.compared_tensors import ROUNDING
 

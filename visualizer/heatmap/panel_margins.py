@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from visualizer.heatmap.colour_table import LOG_SPAN
+from visualizer.heatmap.value_to_colour_mapping import LOG_SPAN
 from visualizer.number_format import format_number
 from visualizer.session.colour_options import ColourCurve, ColourLimits
-from visualizer.widgets.theme import metrics, system_font, text_scale
+from visualizer.widgets.fonts import metrics, system_font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Heatmap

@@ -11,9 +11,9 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
-from visualizer.heatmap import colour_table
 from visualizer.heatmap import (
-    pixel_or_vector_cells_and_hatching_paint as pixel_or_vector_cell_paint,
+    pixel_or_vector_cells_and_hatching_paint,
+    value_to_colour_mapping,
 )
 from visualizer.heatmap.panel_margins import (
     LONGEST_LABEL,
@@ -22,7 +22,8 @@ from visualizer.heatmap.panel_margins import (
     limit_texts_width,
     widest_label,
 )
-from visualizer.widgets.theme import font, head_colour, metrics, system_font, text_scale
+from visualizer.widgets.fonts import font, metrics, system_font, text_scale
+from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,8 +191,10 @@ def paint_bar(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) -> None:
-    ramp = np.arange(colour_table.LARGEST + 1, dtype=np.uint8)[None]
-    pixel_or_vector_cell_paint.paint_colours(painter, bar, ramp, heatmap.colour.map, theme)
+    ramp = np.arange(value_to_colour_mapping.LARGEST + 1, dtype=np.uint8)[None]
+    pixel_or_vector_cells_and_hatching_paint.paint_colours(
+        painter, bar, ramp, heatmap.colour.map, theme
+    )
 
 
 def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:

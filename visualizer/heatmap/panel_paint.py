@@ -20,9 +20,9 @@ from PySide6.QtGui import (
     QPolygonF,
 )
 
-from visualizer.heatmap import colour_table
 from visualizer.heatmap import (
-    pixel_or_vector_cells_and_hatching_paint as pixel_or_vector_cell_paint,
+    pixel_or_vector_cells_and_hatching_paint,
+    value_to_colour_mapping,
 )
 from visualizer.heatmap.panel_colour_scale import outside_limits
 from visualizer.heatmap.panel_margins import SMALLEST_NUMBERS, sums_width
@@ -36,7 +36,7 @@ from visualizer.heatmap.panel_margins_paint import (
 )
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import ComparedSide
-from visualizer.widgets.theme import font, metrics, text_scale
+from visualizer.widgets.fonts import font, metrics, text_scale
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
@@ -64,7 +64,7 @@ def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw the cells with what is said of their numbers."""
-    indices = colour_table.colour_indices(slot.heatmap)
+    indices = value_to_colour_mapping.colour_indices(slot.heatmap)
     _paint_cells(painter, slot, indices, theme)
     _paint_marks(painter, slot, theme)
     _paint_beyond(painter, slot, indices, theme)
@@ -74,7 +74,7 @@ def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
-    pixel_or_vector_cell_paint.paint_colours(
+    pixel_or_vector_cells_and_hatching_paint.paint_colours(
         painter, slot.cells, indices, slot.heatmap.colour.map, theme
     )
     if min(slot.cell_width, slot.cell_height) >= 20:
@@ -85,11 +85,11 @@ def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme:
         down = [cells.left() + column * slot.cell_width for column in range(1, columns)]
         painter.drawLines([QLineF(cells.left(), y, cells.right(), y) for y in across])
         painter.drawLines([QLineF(x, cells.top(), x, cells.bottom()) for x in down])
-    pixel_or_vector_cell_paint.paint_outline(painter, slot.cells, theme.hairline)
+    pixel_or_vector_cells_and_hatching_paint.paint_outline(painter, slot.cells, theme.hairline)
     if slot.heatmap.is_marked:  # two lines in ink, outside of the cells
         for away in (0, 1):
             around = slot.cells.adjusted(-away, -away, away, away)
-            pixel_or_vector_cell_paint.paint_outline(painter, around, theme.ink)
+            pixel_or_vector_cells_and_hatching_paint.paint_outline(painter, around, theme.ink)
 
 
 def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -114,7 +114,9 @@ def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 def paint_hatch(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Theme) -> None:
     """Hatch cells of a panel."""
-    pixel_or_vector_cell_paint.hatch(painter, areas(slot, cells), slot.cells.topLeft(), theme.hatch)
+    pixel_or_vector_cells_and_hatching_paint.hatch(
+        painter, areas(slot, cells), slot.cells.topLeft(), theme.hatch
+    )
 
 
 def areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
@@ -149,14 +151,16 @@ def _areas(
 
 @lru_cache(maxsize=16)
 def _runs(cells: _SameArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return pixel_or_vector_cell_paint.edges(cells.cells)
+    return pixel_or_vector_cells_and_hatching_paint.edges(cells.cells)
 
 
 def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme: Theme) -> None:
     """Hatch what only one side forbids: along the foot, where there is a number to be read."""
     share = 0.25 if slot.cell_height >= LARGE else 1
     feet = [area.adjusted(0, (1 - share) * area.height(), 0, 0) for area in areas(slot, uneven)]
-    pixel_or_vector_cell_paint.hatch(painter, feet, slot.cells.topLeft(), theme.border)
+    pixel_or_vector_cells_and_hatching_paint.hatch(
+        painter, feet, slot.cells.topLeft(), theme.border
+    )
 
 
 def _paint_beyond(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
@@ -166,7 +170,7 @@ def _paint_beyond(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme
     size = min(slot.cell_width, slot.cell_height, 36) / 4
     if found is None or size < SMALLEST_MARK:
         return
-    light = colour_table.light_entries(slot.heatmap.colour.map, theme)
+    light = value_to_colour_mapping.light_entries(slot.heatmap.colour.map, theme)
     painter.setPen(Qt.PenStyle.NoPen)
     for cells, way in zip(found, (-1, 1), strict=True):
         for row, column in np.argwhere(cells).tolist():
@@ -196,17 +200,17 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
     if numbers_font is None:
         return
     painter.setFont(numbers_font)
-    light = colour_table.light_entries(heatmap.colour.map, theme)
+    light = value_to_colour_mapping.light_entries(heatmap.colour.map, theme)
     inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
     highlights: list[bool] = light.tolist()
     present: object = ""
     for row, (written, entries) in enumerate(zip(texts, indices.tolist(), strict=True)):
         for column, (text, index) in enumerate(zip(written, entries, strict=True)):
-            ink = None if index >= colour_table.DROPPED else highlights[index]
+            ink = None if index >= value_to_colour_mapping.DROPPED else highlights[index]
             if ink is not present:
                 painter.setPen(inks[ink])
                 present = ink
-            if index < colour_table.DROPPED or text == "−∞":  # else the mark says it
+            if index < value_to_colour_mapping.DROPPED or text == "−∞":  # else the mark says it
                 cell = QRectF(
                     slot.cells.left() + column * slot.cell_width,
                     slot.cells.top() + row * slot.cell_height,

@@ -12,7 +12,7 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPaintEngine, QPainter, QPainterPath, QPen
 
-from visualizer.heatmap import colour_table
+from visualizer.heatmap import value_to_colour_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,15 +47,15 @@ def paint_colours(
         Each cell's colour as one of 256, uint8 [row, column].
     """
     if not is_drawing(painter):
-        painter.drawImage(area, colour_table.image(indices, map_name, theme))
+        painter.drawImage(area, value_to_colour_mapping.image(indices, map_name, theme))
         return
     rows, columns = indices.shape
     times = [max(1, SHARP // side) if side > 1 else 1 for side in (rows, columns)]
     enlarged = indices.repeat(times[0], axis=0).repeat(times[1], axis=1)
     # Also under shapes, so that no paper shines through where two of them meet.
-    painter.drawImage(area, colour_table.indexed(enlarged, map_name, theme))
+    painter.drawImage(area, value_to_colour_mapping.indexed(enlarged, map_name, theme))
     if indices.size <= MOST_SHAPES:
-        _paint_shapes(painter, area, indices, colour_table.table(map_name, theme))
+        _paint_shapes(painter, area, indices, value_to_colour_mapping.table(map_name, theme))
 
 
 def _paint_shapes(painter: QPainter, area: QRectF, indices: np.ndarray, table: np.ndarray) -> None:

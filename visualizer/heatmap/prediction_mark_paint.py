@@ -11,7 +11,7 @@ from visualizer.heatmap.hovered_or_pinned_cell_paint import frame, is_seen
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_highlights import Highlights
+    from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 

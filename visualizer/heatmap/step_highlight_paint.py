@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
+from visualizer.heatmap import panel_margins_paint
 from visualizer.heatmap.hovered_or_pinned_cell_paint import (
     frame,
     light_column_label,
@@ -15,11 +15,15 @@ from visualizer.heatmap.hovered_or_pinned_cell_paint import (
 )
 from visualizer.heatmap.panel_margins import sums_width
 from visualizer.heatmap.prediction_mark_paint import paint_prediction_marks, visible_cell_box
-from visualizer.widgets.theme import font
+from visualizer.widgets.fonts import font
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.heatmap.step_highlights import ComputedExtent, HighlightBlock, Highlights
+    from visualizer.heatmap.step_cell_and_prediction_highlights import (
+        ComputedExtent,
+        HighlightBlock,
+        Highlights,
+    )
     from visualizer.widgets.theme import Theme
 
 SMALLEST_GRID = 8
@@ -58,7 +62,7 @@ def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     _paint_grid(painter, slot, 0, theme)
     painter.setFont(font(20))
     painter.setPen(QColor(theme.quiet))
-    painter.drawText(slot.cells, labels_and_colour_bar_paint.CENTRE, "?")
+    painter.drawText(slot.cells, panel_margins_paint.CENTRE, "?")
 
 
 def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme) -> None:

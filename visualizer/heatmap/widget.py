@@ -1,147 +1,37 @@
-"""What stands around the cells of panels as pictures that are kept: labels, and the colour bar.
-
-While numbers change and nothing else, as they do while a model learns, writing all labels anew
-would take most of the time. Panels that differ in their numbers alone share a picture.
-
-The heatmaps in the window: laid out, drawn once, kept as pictures, lit by the cursor.
-
-The heatmaps under the hand: pointing, pinning, walking, looking closer, moving on.
-"""
+"""The heatmaps in the window: laid out, kept as pictures, lit by the cursor, pointed at, zoomed."""
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
-from visualizer.heatmap import panel_paint
+from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import BoardLayout, PanelSlot, lay_out, room
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
-from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, cell_of, is_own
+from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.hovered_or_pinned_cell_paint import is_seen, paint_cursor
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.panel_and_board_types import Board, Heatmap, target_of
+from visualizer.heatmap.panel_cell_lookup import cell_of, is_own
+from visualizer.heatmap.panel_frame_image_cache import MOST, PanelFrameImageCache
 from visualizer.heatmap.pending_mask_paint import paint_mask_changes
+from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
 from visualizer.heatmap.step_highlight_paint import paint_highlights
-from visualizer.heatmap.step_highlights import Highlights
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
-from visualizer.widgets.theme import font, system_font
+from visualizer.widgets.fonts import font
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Mapping
 
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
     from visualizer.heatmap.panel_and_board_types import Drawn, PendingCells
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
-
-    FrameKey = tuple[Hashable, Theme, float, str]
-
-MOST = 48
-"""So many are kept: those that were used last."""
-MOST_HEADS = 192
-"""So many names of heads are kept: small parts of panels."""
-
-
-class LabelImageCache:
-    """Pictures of panels without their numbers."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, QPixmap] = OrderedDict()
-        self._heads: OrderedDict[Hashable, tuple[QPointF, QPixmap]] = OrderedDict()
-
-    def paint_on(
-        self,
-        picture: QPixmap | None,
-        slot: PanelSlot,
-        whole: QRectF,
-        theme: Theme,
-        ratio: float,
-    ) -> QPixmap:
-        """Paint a panel's frame and whose panel it is; give the picture, to paint its numbers on.
-
-        Parameters
-        ----------
-        picture : QPixmap or None
-            One that is no longer needed, of any size. To paint on it takes a tenth of the time
-            that a new one takes, as its memory is there.
-        whole : QRectF
-            The place of the panel, from a whole pixel on.
-        ratio : float
-            Device pixels a pixel.
-        """
-        key = (_key(slot, whole), theme, ratio, system_font())
-        frame = self._frame(key, slot, whole)
-        if picture is None or (picture.size(), picture.devicePixelRatio()) != (frame.size(), ratio):
-            picture = QPixmap(frame.size())
-            picture.setDevicePixelRatio(ratio)
-        painter = QPainter(picture)
-        painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Source)
-        painter.drawPixmap(QPointF(), frame)
-        if labels_and_colour_bar_paint.has_head(slot):
-            painter.drawPixmap(*self._head(key, frame, slot, whole))
-        painter.end()
-        return picture
-
-    def _frame(self, key: FrameKey, slot: PanelSlot, whole: QRectF) -> QPixmap:
-        if key not in self._kept:
-            self._kept[key] = _painted(slot, whole, *key[1:3])
-            if len(self._kept) > MOST:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
-
-    def _head(
-        self, key: FrameKey, frame: QPixmap, slot: PanelSlot, whole: QRectF
-    ) -> tuple[QPointF, QPixmap]:
-        """Give the part of a frame in which it is written whose panel it is, and its place."""
-        _, theme, ratio, _ = key
-        box = labels_and_colour_bar_paint.head_box(slot).translated(-whole.topLeft())
-        place = (box.left(), box.top(), box.width(), box.height())
-        key_of_head = (key, slot.heatmap.label, slot.heatmap.head, place)
-        if key_of_head not in self._heads:
-            pixels = QRectF(box.topLeft() * ratio, box.size() * ratio).toAlignedRect()
-            pixels = pixels.adjusted(-1, -1, 1, 1).intersected(frame.rect())
-            part, corner = frame.copy(pixels), QPointF(pixels.topLeft()) / ratio
-            painter = QPainter(part)
-            painter.translate(-whole.topLeft() - corner)
-            labels_and_colour_bar_paint.paint_head(painter, slot, theme)
-            painter.end()
-            self._heads[key_of_head] = corner, part
-            if len(self._heads) > MOST_HEADS:
-                self._heads.popitem(last=False)
-        self._heads.move_to_end(key_of_head)
-        return self._heads[key_of_head]
-
-
-def _key(slot: PanelSlot, whole: QRectF) -> Hashable:
-    """Name all that a frame shows: the heads of a stage share one, but for labels of their own."""
-    heatmap, place = slot.heatmap, slot.cells.translated(-whole.topLeft())
-    return (
-        (whole.width(), whole.height()),
-        (place.left(), place.top(), place.width(), place.height()),
-        (slot.cell_width, slot.cell_height, slot.gutter),
-        heatmap.rows if slot.has_row_labels else None,
-        heatmap.layer is None,
-        (heatmap.columns, heatmap.colour, heatmap.unit) if slot.has_column_labels else None,
-    )
-
-
-def _painted(slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:
-    picture = QPixmap((whole.size() * ratio).toSize())
-    picture.setDevicePixelRatio(ratio)
-    picture.fill(QColor(theme.paper))
-    painter = QPainter(picture)
-    painter.translate(-whole.topLeft())
-    panel_paint.paint_frame(painter, slot, theme)
-    painter.end()
-    return picture
 
 
 class BoardCanvas(CellScrollArea):
@@ -167,7 +57,7 @@ class BoardCanvas(CellScrollArea):
         self._pictures: dict[int, tuple[Heatmap, QPixmap]] = {}
         self._spare: list[QPixmap] = []
         """Pictures of panels that are gone, to paint others on until the next frame."""
-        self._frames = LabelImageCache()
+        self._frames = PanelFrameImageCache()
 
     # ------------------------------------------------------------------ what is shown
 
@@ -331,7 +221,7 @@ class BoardCanvas(CellScrollArea):
         if self._layout.slots:
             head = QRectF(0, 0, max(self._layout.width, self.viewport().width()), self._layout.head)
             painter.fillRect(head, QColor(self._theme.paper))
-            labels_and_colour_bar_paint.paint_titles(painter, self._layout.titles, self._theme)
+            panel_margins_paint.paint_titles(painter, self._layout.titles, self._theme)
 
     def _whole_pixels(self, area: QRectF) -> QRectF:
         """Begin a picture at a pixel of the screen, or its cells would lie across two."""

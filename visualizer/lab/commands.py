@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMainWindow
 
-    from visualizer.lab.attention_probe_and_generation_controller import TrainingViewsController
     from visualizer.lab.collapse_controller import CollapseController
     from visualizer.lab.generation.controller import GenerationController
-    from visualizer.lab.lab_state_controller import LabStateController
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.lab.loss_plot.controller import LossPlotController
     from visualizer.lab.loss_plot.model import PlotOptions
     from visualizer.lab.runs.saved_runs_controller import RunController
     from visualizer.lab.runs.weights_and_film_export_controller import RunExportController
     from visualizer.lab.screen_presenter import LabScreen
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
+    from visualizer.lab.training_views_controller import TrainingViewsController
     from visualizer.session.colour_options import ColourOptions
 
 

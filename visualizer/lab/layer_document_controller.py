@@ -10,7 +10,7 @@ from visualizer.lab.layer_document import saved_of
 from visualizer.widgets.app_settings import NOTICE_MS
 
 if TYPE_CHECKING:
-    from visualizer.lab.lab_state_controller import LabStateController
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.language.wire_format import Message
 
 

@@ -15,31 +15,30 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.lab.attention_probe_and_generation_controller import (
-    TrainingViewsController,
-    WatchedTraining,
-)
 from visualizer.lab.attention_view.probe_controller import ProbeController
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.collapse_controller import CollapseController
 from visualizer.lab.commands import LAB_COMMANDS, LabControllers, LabState
 from visualizer.lab.generation.controller import GenerationController
-from visualizer.lab.generation.next_tokens_widget import NextTokensPane
+from visualizer.lab.generation.next_tokens_and_sampling_widget import NextTokensPane
 from visualizer.lab.generation.widget import GenerationPane
-from visualizer.lab.lab_state_controller import LabStateController
+from visualizer.lab.lab_state_and_training_controller import LabStateController
 from visualizer.lab.layer_document_controller import LayerDocumentController
 from visualizer.lab.loss_plot.controller import LossPlotController
 from visualizer.lab.loss_plot.widget import PlotPane
 from visualizer.lab.runs.saved_runs_controller import RunController
 from visualizer.lab.runs.weights_and_film_export_controller import RunExportController
 from visualizer.lab.runs.widget import RunsPane
-from visualizer.lab.settings.text_sample_controller import TextSampleController
+from visualizer.lab.settings.training_text_preview_controller import TextSampleController
 from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.process_controller import SERVICE
-from visualizer.lab.training.widget import RunNotices, TrainingBar
-from visualizer.widgets import accessible_roles_and_values as accessibility
-from visualizer.widgets import app_settings, dialogs
+from visualizer.lab.training.training_bar_and_notices_widget import RunNotices, TrainingBar
+from visualizer.lab.training_views_controller import (
+    TrainingViewsController,
+    WatchedTraining,
+)
+from visualizer.widgets import accessible_roles_and_values, app_settings, dialogs
 from visualizer.widgets.command_actions_and_menus import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
@@ -78,7 +77,7 @@ class LabWindow(QMainWindow):
         self, command: Sequence[str] = SERVICE, settings_pane: SettingsPane | None = None
     ) -> None:
         super().__init__()
-        accessibility.install()
+        accessible_roles_and_values.install()
         self.scheme = app_settings.load_scheme()
         self.theme = theme_of(self.scheme)
         self.setWindowIcon(icon("app", "#000000"))

@@ -1,14 +1,12 @@
 """The folder of a training run: metadata, losses, checkpoint and snapshots; imports no torch.
 
 All files are written atomically except the losses, whose last line may be truncated. A run may be
-of unknown origin: no file is reached through a link, and each has a size limit. The end of the
-module decides which snapshots are kept.
+of unknown origin: no file is reached through a link, and each has a size limit.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -307,41 +305,3 @@ def _version(file: ContainedFile) -> Version | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-GROWTH = 1.08
-"""Ratio of consecutive snapshots' steps, which are evenly spaced on a log axis."""
-MOST_SNAPSHOT_BYTES = 512 * 2**20
-"""Limit of all snapshots of a run; beyond it every other one is removed."""
-
-
-def is_first(step: int, growth: float) -> bool:
-    """Whether a step is the first in its interval of a log axis with ratio ``growth``."""
-    return step < 2 or int(math.log(step, growth)) > int(math.log(step - 1, growth))
-
-
-def thin(folder: RunFolder) -> None:
-    """Remove every other snapshot if all together exceed `MOST_SNAPSHOT_BYTES`."""
-    kept = folder.snapshots()
-    if not kept:
-        return  # the folder became unreadable: there is nothing to thin
-    size = folder.snapshot(kept[-1]).stat().st_size
-    if size * len(kept) > MOST_SNAPSHOT_BYTES and len(kept) > 2:
-        for step in kept[1:-1:2]:
-            folder.snapshot(step).unlink(missing_ok=True)
-
-
-def forget_after(folder: RunFolder, step: int) -> None:
-    """Remove the snapshots after a step, as these steps are trained again.
-
-    Raises
-    ------
-    InputError
-        Of ``folder``, when one cannot be removed.
-    """
-    try:
-        for kept in folder.snapshots():
-            if kept > step:
-                folder.snapshot(kept).unlink(missing_ok=True)
-    except OSError as error:
-        raise folder.unwritable(error) from error

@@ -24,7 +24,8 @@ from visualizer.language.checkpoints import (
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.language_models import build
 from visualizer.language.loss_log import MISSING, LossLog, LossRow
-from visualizer.language.run_folder import GROWTH, RunMetadata, forget_after, is_first, thin
+from visualizer.language.run_folder import RunMetadata
+from visualizer.language.snapshot_retention import GROWTH, forget_after, is_first, thin
 from visualizer.language.training import Trainer, usual_threads
 from visualizer.language.training_settings import BATCHES_AT_END, CorpusKind, check
 

@@ -12,7 +12,7 @@ from visualizer.errors import InputError
 from visualizer.language import probe as language_probe
 from visualizer.language.checkpoints import write_weights
 from visualizer.language.loss_log import curves
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder, plain_settings, settings_of
 from visualizer.language.training_run import DivergedError
 from visualizer.language.training_settings import check

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
+    from visualizer.attention.head_aggregates import HeadAggregate
 
 
 class ComparedSide(StrEnum):

@@ -12,7 +12,7 @@ from visualizer.attention.spec import AttentionSpec, Mask, problems
 from visualizer.language.tokenizers import Tokenizer, tokenize
 
 if TYPE_CHECKING:
-    from visualizer.attention.attention_from_another_program import CapturedAttention
+    from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.errors import Problem
 
 BOOK_SENTENCE = "Your journey starts with one step"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.session.cell_address import Cell
-from visualizer.session.comparison_request import ComparisonKind
+from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import why_none
 from visualizer.session.timeline import Timeline, described_cell
 from visualizer.session.zoom_ranges import fitted
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import LeadingIndex, Trace
-    from visualizer.session.comparison_request import Comparison
+    from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
     from visualizer.session.timeline import Place
     from visualizer.session.user_prediction import Prediction

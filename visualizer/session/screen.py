@@ -8,26 +8,10 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from visualizer.attention.run import Run
     from visualizer.errors import InputError
     from visualizer.session.document import Document
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """Everything exportable at one moment: a run, its document and its resolved view.
-
-    Parameters
-    ----------
-    document : Document
-        The document that the run was computed from.
-    """
-
-    document: Document
-    view: View
-    run: Run
 
 
 Panel = TypeVar("Panel")

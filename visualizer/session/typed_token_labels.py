@@ -12,7 +12,7 @@ from visualizer.number_format import format_count
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.attention.attention_from_another_program import CapturedAttention
+    from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.session.document import Document
 
 

@@ -6,10 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.colour_options import ColourOptions
 from visualizer.session.line_options import LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
@@ -17,8 +14,9 @@ from visualizer.session.timeline import Playhead
 from visualizer.session.token_selection_and_search import TokenSelection
 
 if TYPE_CHECKING:
+    from visualizer.attention.head_aggregates import HeadAggregate
     from visualizer.session.cell_address import Cell
-    from visualizer.session.comparison_request import Comparison
+    from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
     from visualizer.session.user_prediction import Prediction
     from visualizer.session.zoom_ranges import Zoom

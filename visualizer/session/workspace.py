@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from visualizer.attention.copy_computed_weights_into_spec import are_kept, weights_as_own
 from visualizer.attention.masks import parse_mask
+from visualizer.attention.run_parameters_as_spec_weights import are_kept, weights_as_own
 from visualizer.attention.spec import Mask
 from visualizer.errors import InputError
-from visualizer.session import worker_requests
+from visualizer.session import worker_jobs
 from visualizer.session.document import Document, typed_text
 from visualizer.session.history import History
 from visualizer.session.newest_request_worker import Worker
 from visualizer.session.resolved_view import Resolved, resolve
-from visualizer.session.screen import Moment, Screen, Snapshot
+from visualizer.session.screen import Moment, Screen
+from visualizer.session.snapshot import Snapshot
 from visualizer.session.stage_toggle_and_cell_pinning import toggled
 from visualizer.session.user_prediction import without_marks
 from visualizer.session.view import View
-from visualizer.session.worker_requests import Shown, adapted_to_window, as_far_as_read
+from visualizer.session.worker_jobs import Shown, adapted_to_window, as_far_as_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
     from visualizer.session.screen import Presenter
-    from visualizer.session.worker_requests import ComputeFunction
+    from visualizer.session.worker_jobs import ComputeFunction
 
 
 PATIENCE_MS = 16
@@ -156,7 +157,7 @@ class Workspace(QObject):
         self._wanted = adapted_to_window(view, self._wanted)  # it may be saved before it is shown
         self.view = as_far_as_read(self._wanted, self.view)
         self._worker.ask(
-            partial(worker_requests.open_and_compute, restore, self._presenter, self._now())
+            partial(worker_jobs.open_and_compute, restore, self._presenter, self._now())
         )
         self._show()
 
@@ -285,7 +286,7 @@ class Workspace(QObject):
         if not document.problems():
             self._asked = document
             request = partial(
-                worker_requests.compute_shown, self._compute, self._presenter, self._now()
+                worker_jobs.compute_shown, self._compute, self._presenter, self._now()
             )
             self._worker.ask(request)
             if may_wait:
@@ -306,9 +307,7 @@ class Workspace(QObject):
     def _read(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
         if self.run and self._asked is None:
-            self._worker.ask(
-                partial(worker_requests.read_what_is_shown, self._presenter, self._now())
-            )
+            self._worker.ask(partial(worker_jobs.read_what_is_shown, self._presenter, self._now()))
 
     def _now(self) -> Shown:
         panels = self.screen.panels
@@ -321,7 +320,7 @@ class Workspace(QObject):
         keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
         return next(keys) == next(keys)
 
-    def _take(self, answer: worker_requests.WorkerResult) -> None:
+    def _take(self, answer: worker_jobs.WorkerResult) -> None:
         replaced: list[object] = [self.run]
         if answer.document == self._asked:
             self._asked = None
@@ -360,7 +359,7 @@ class Workspace(QObject):
         if self._late.isActive():
             self._show()
 
-    def _show(self, answer: worker_requests.WorkerResult | None = None) -> None:
+    def _show(self, answer: worker_jobs.WorkerResult | None = None) -> None:
         self._late.stop()
         panels, known = self.screen.panels, self.screen.resolved
         if answer and answer.resolved:

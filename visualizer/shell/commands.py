@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from visualizer.attention.copy_computed_weights_into_spec import are_kept
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.run_parameters_as_spec_weights import are_kept
 from visualizer.attention.spec import Mode
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.lessons.presenter import LESSON
@@ -20,11 +18,11 @@ from visualizer.features.setup.presenter import SETUP
 from visualizer.features.shapes.presenter import SHAPES
 from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.panel_and_board_types import target_of
 from visualizer.session.colour_maps import COLOUR_MAPS, MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits
-from visualizer.session.comparison_request import ComparisonKind
+from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.timeline import Grain
 from visualizer.session.view import CodeDialect
 from visualizer.shell.pane_table import PANES
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
         TokenSelectionController,
     )
     from visualizer.features.view_bar.view_controller import ViewController
-    from visualizer.heatmap.controller import CellSelectionController
+    from visualizer.heatmap.cell_selection_controller import CellSelectionController
     from visualizer.session.colour_maps import ColourMap
     from visualizer.session.document import Document
     from visualizer.session.screen import Screen

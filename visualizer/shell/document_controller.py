@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from visualizer.documents.document_change import DocumentChange
 from visualizer.documents.document_file import SUFFIX, UNTITLED
-from visualizer.documents.open_document import DocumentChange
 from visualizer.errors import InputError
 from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
-from visualizer.shell.document_io_results import (
+from visualizer.shell.document_read_and_write import (
     OPENED,
     ReadResult,
     WriteResult,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from visualizer.documents.document_file import SavedDocument
     from visualizer.documents.recovery_file import RecoveredDocument
-    from visualizer.features.lessons.lesson_state import LessonState
+    from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
     from visualizer.session.document import Document
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from visualizer.features.tensor_editor.widget import NumberTablePane
     from visualizer.features.view_bar.colours_widget import ColoursPane
     from visualizer.features.view_bar.view_controller import ViewController
-    from visualizer.heatmap.controller import CellSelectionController
+    from visualizer.heatmap.cell_selection_controller import CellSelectionController
     from visualizer.session.workspace import Workspace
 
 

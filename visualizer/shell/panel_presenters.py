@@ -13,7 +13,7 @@ from visualizer.features.comparison_bar.presenter import COMPARISON, present_com
 from visualizer.features.head_table import presenter as head_table_presenter
 from visualizer.features.head_table.presenter import HEADS, present_heads
 from visualizer.features.lessons.presenter import LESSON, present_position
-from visualizer.features.line_view import line_selection
+from visualizer.features.line_view import weights_drawn_as_lines
 from visualizer.features.line_view.presenter import LINES, present_lines
 from visualizer.features.mask_editor.presenter import MASK_EDIT, present_mask_edit
 from visualizer.features.playback.presenter import (
@@ -32,8 +32,8 @@ from visualizer.features.view_bar.presenter import (
     ViewControlsPanel,
     present_view_controls,
 )
-from visualizer.heatmap import board_contents
-from visualizer.heatmap.board_contents import BOARD_CONTENTS, BoardContents, present_board_contents
+from visualizer.heatmap import board_presenter
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS, BoardContents, present_board_contents
 from visualizer.session.computation_caption import facts
 from visualizer.session.screen import PanelId, Screen
 
@@ -112,8 +112,8 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         BOARD_CONTENTS,
         lambda resolved, moment, previous: present_board_contents(resolved, previous),
         BoardContents(),
-        prefetch_key=board_contents.needs,
-        prefetch=lambda resolved, made, previous: board_contents.warm(resolved, previous),
+        prefetch_key=board_presenter.needs,
+        prefetch=lambda resolved, made, previous: board_presenter.warm(resolved, previous),
     ),
     PanelPresenter(STAGE_BAR, lambda resolved, moment, previous: present_stage_bar(resolved), ()),
     PanelPresenter(
@@ -177,8 +177,8 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         ),
         None,
         "Lines",
-        prefetch_key=line_selection.needs,
-        prefetch=partial(_warm, line_selection.warm),
+        prefetch_key=weights_drawn_as_lines.needs,
+        prefetch=partial(_warm, weights_drawn_as_lines.warm),
     ),
     PanelPresenter(
         MASK_EDIT,

@@ -21,10 +21,11 @@ from PySide6.QtWidgets import QApplication, QWidget
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.lessons.presenter import LESSON
 from visualizer.features.mask_editor.presenter import MASK_EDIT
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.fonts import larger_font
 from visualizer.widgets.labels import AutoFitLabel
-from visualizer.widgets.theme import LIGHT, Theme, larger_font
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.playback.presenter import PLAYBACK
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.shell.panel_presenters import STATUS
 from visualizer.widgets.accessible_roles_and_values import (
     Politeness,

@@ -30,12 +30,11 @@ from visualizer.features.token_strip.selection_and_search_controller import Toke
 from visualizer.features.token_strip.widget import TokenPane
 from visualizer.features.view_bar.view_controller import ViewController
 from visualizer.features.view_bar.widget import ViewBar
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
-from visualizer.heatmap.controller import CellSelectionController
-from visualizer.heatmap.hovered_or_pinned_cell import cell_of
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.heatmap.cell_selection_controller import CellSelectionController
+from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.heatmap.widget import BoardView
 from visualizer.shell import screen_reader_announcer
-from visualizer.shell.autosave_controller import RecoveryPrompt
 from visualizer.shell.commands import (
     COMMANDS,
     LESSONS,
@@ -53,6 +52,7 @@ from visualizer.shell.pane_table import LEFT
 from visualizer.shell.panel_presenters import STATUS
 from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
+from visualizer.shell.recovery_prompt import RecoveryPrompt
 from visualizer.shell.reduced_motion_controller import ReducedMotionController
 from visualizer.widgets import app_settings, dialogs
 from visualizer.widgets.busy_line import ProgressLine
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.code.widget import CodePane
-    from visualizer.features.lessons.lesson_state import LessonState
+    from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
     from visualizer.features.lessons.widget import LessonPane
     from visualizer.features.line_view.widget import LinePane
     from visualizer.features.setup.widget import SetupPane

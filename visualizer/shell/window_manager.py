@@ -7,15 +7,16 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
-from visualizer.features.lessons.lesson_state import LessonState
+from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
 from visualizer.session.document import Document
 from visualizer.session.workspace import Workspace
 from visualizer.shell.window import MainWindow
 from visualizer.widgets import app_settings
+from visualizer.widgets.incremental_gui_task import IncrementalTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,45 +28,6 @@ if TYPE_CHECKING:
     from visualizer.shell.injected_services import Services
 
 
-class IncrementalTask(QObject):
-    """Runs a long task on the GUI thread in short parts, one per turn of the event loop.
-
-    Parameters
-    ----------
-    work : iterator
-        Performs one short part of the task at each `next`.
-    """
-
-    ended = Signal()
-    """The task has finished, was stopped or raised."""
-
-    def __init__(self, work: Iterator[None], parent: QObject) -> None:
-        super().__init__(parent)
-        self._work = work
-        self.is_working = True
-        self._timer = QTimer(self, singleShot=True, interval=1)
-        self._timer.timeout.connect(self._go_on)
-        self._timer.start()
-
-    def stop(self) -> None:
-        """Stop after the current part."""
-        self.is_working = False
-        self._timer.stop()
-        self.deleteLater()
-        self.ended.emit()
-
-    def _go_on(self) -> None:
-        try:
-            next(self._work)
-        except StopIteration:
-            self.stop()
-        except BaseException:
-            self.stop()  # so that it can be tried again
-            raise
-        else:
-            self._timer.start()  # after all events that came due during this part
-
-
 _ONCE = Qt.ConnectionType(
     Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
 )
@@ -73,12 +35,12 @@ LAB_PARTS = (
     "visualizer.lab.settings.presenter",
     "visualizer.lab.screen_presenter",
     "visualizer.lab.loss_plot.model",
-    "visualizer.lab.generation.next_tokens_widget",
-    "visualizer.lab.lab_state_controller",
+    "visualizer.lab.generation.next_tokens_and_sampling_widget",
+    "visualizer.lab.lab_state_and_training_controller",
     "visualizer.lab.runs.saved_runs_controller",
-    "visualizer.lab.settings.text_sample_controller",
+    "visualizer.lab.settings.training_text_preview_controller",
     "visualizer.lab.training_film.film_controller",
-    "visualizer.lab.attention_probe_and_generation_controller",
+    "visualizer.lab.training_views_controller",
     "visualizer.lab.generation.widget",
     "visualizer.lab.settings.widget",
     "visualizer.lab.attention_view.widget",

@@ -8,8 +8,9 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame
 
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.plain_text_tooltips import show_tooltip
-from visualizer.widgets.theme import LIGHT, Theme, text_scale
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

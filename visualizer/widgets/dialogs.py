@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.version import __version__
-from visualizer.widgets.theme import text_scale
+from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QPushButton, QStyle, QStyleOptionButton, QToolButton
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from PySide6.QtGui import QMouseEvent
     from PySide6.QtWidgets import QAbstractButton
 
 SHORTCUTS = Qt.TextFlag.TextShowMnemonic.value
@@ -52,22 +51,6 @@ class FixedWidthToolButton(QToolButton):
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
-
-
-class SoloToggleButton(QToolButton):
-    """A button of one of several items: a click toggles it, a double click shows it alone."""
-
-    doubled = Signal(object)
-    """Carries the item."""
-
-    def __init__(self, item: Any) -> None:
-        super().__init__()
-        self.item = item
-        self.setCheckable(True)
-        self.setAutoRaise(True)
-
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        self.doubled.emit(self.item)
 
 
 def _width(button: QAbstractButton, words: str) -> int:

@@ -14,8 +14,8 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QTextDocument
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
+from visualizer.widgets.fonts import font, text_scale
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.theme import font, text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent

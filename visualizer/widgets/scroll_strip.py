@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QScrollArea, QSizePolicy
 
-from visualizer.widgets.theme import text_scale
+from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent, QWheelEvent

@@ -1,13 +1,14 @@
-"""Colour schemes and fonts of the program."""
+"""Colour schemes of the program, and its style sheet."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetricsF, QGuiApplication, QPalette
+from PySide6.QtGui import QColor, QGuiApplication, QPalette
+
+from visualizer.widgets.fonts import text_scale
 
 # Okabe and Ito 2008, "Color Universal Design": distinguishable by colour-blind eyes. Their hues in
 # their order, darkened for the light theme and little changed for the dark, until visible.
@@ -17,10 +18,6 @@ ON_LIGHT = (
 ON_DARK = (
     "#0072B2", "#E69F00", "#009E73", "#C577B1", "#56B4E9", "#D55E00", "#F0E442", "#9D9B96",
 )  # fmt: skip
-
-
-USUAL_PX = 13
-"""The font height in pixels at which the program's sizes are unscaled."""
 
 
 class Scheme(StrEnum):
@@ -98,67 +95,6 @@ def mixed(colour: str, paper: str) -> str:
     one, other = QColor(colour), QColor(paper)
     pairs = ((one.red(), other.red()), (one.green(), other.green()), (one.blue(), other.blue()))
     return QColor(*((mine + its) // 2 for mine, its in pairs)).name()
-
-
-def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
-    """Return the interface font, at 12, 14 or 20 px at the usual text size or at a fitted size."""
-    return QFont(_font(size, weight, system_font()))
-
-
-def larger_font(times: float) -> QFont:
-    """Return the system font enlarged; sizes derived from it scale along."""
-    made = QFont(QGuiApplication.font())
-    made.setPixelSize(round(USUAL_PX * text_scale() * times))
-    return made
-
-
-def metrics(size: int) -> QFontMetricsF:
-    """Return the metrics of the interface font at a size."""
-    return _metrics(size, system_font())
-
-
-def text_scale() -> float:
-    """Return the factor of the system's text size on the usual one."""
-    return _text_scale(system_font())
-
-
-# Cached for every label: making a font takes longer than writing with it, and so does naming the
-# system font, which may change while the program runs.
-_named: list[tuple[QFont, str]] = []
-
-
-def system_font() -> str:
-    """Return the system font's name, the key of cached measurements."""
-    present = QGuiApplication.font()
-    if not _named or _named[0][0] != present:
-        _named[:] = [(present, present.key())]
-    return _named[0][1]
-
-
-@lru_cache(maxsize=16)
-def _font(size: int, weight: QFont.Weight, system: str) -> QFont:
-    made = QFont(QGuiApplication.font())
-    made.setPixelSize(max(1, round(size * text_scale())))
-    made.setWeight(weight)
-    made.setFeature(QFont.Tag("tnum"), 1)
-    return made
-
-
-@lru_cache(maxsize=8)
-def _metrics(size: int, system: str) -> QFontMetricsF:
-    return QFontMetricsF(_font(size, QFont.Weight.Normal, system))
-
-
-@lru_cache(maxsize=2)
-def _text_scale(system: str) -> float:
-    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / USUAL_PX)
-
-
-def forget_fonts() -> None:
-    """Clear the font cache, which must not outlive the application."""
-    _named.clear()
-    for kept in (_font, _metrics, _text_scale):
-        kept.cache_clear()
 
 
 def palette(theme: Theme) -> QPalette:

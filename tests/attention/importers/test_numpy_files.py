@@ -15,8 +15,8 @@ from safetensors.torch import save_file as save_tensors
 
 from tests.support.examples import examples
 from tests.support.tensor_files import WRITERS, attention
-from visualizer.attention.attention_from_another_program import CapturedAttention
-from visualizer.attention.importers.registry import read_tensor_file
+from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.importers.tensor_file_reader import read_tensor_file
 from visualizer.attention.spec import AttentionSpec, Dtype
 from visualizer.errors import InputError
 

@@ -11,11 +11,9 @@ import pytest
 from tests.export.data.test_writers import as_csv, as_json, as_markdown, table
 from tests.support.screens import resolved
 from tests.support.small_runs import KEYS, QUERIES, elsewhere, replayed
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
 from visualizer.session.view import View
 

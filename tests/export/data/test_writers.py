@@ -16,10 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run, board
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -30,6 +27,7 @@ from visualizer.attention.spec import (
     Normalisation,
     NumberMatrix,
 )
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.export.data.csv_writer import escape_formula, write_csv
 from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
 from visualizer.export.data.file_size_estimate import (

@@ -28,7 +28,7 @@ from visualizer.export.data.data_preview import LINES, LONGEST_LINE
 from visualizer.export.dialog.film_options_widget import FilmRange
 from visualizer.export.export_settings import ExportSettings, LengthUnit
 from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
-from visualizer.export.figures import png_writer
+from visualizer.export.figures import rasterization
 from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.writers import export
@@ -561,7 +561,7 @@ def test_a_name_is_asked_for_and_takes_the_suffix(hand: Hand, tmp_path: Path) ->
 def test_what_cannot_be_made_is_said_beside_it(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     dialog = opened(hand)
     shown = dialog.pane.shown
-    monkeypatch.setattr(png_writer, "QImage", NoImage)
+    monkeypatch.setattr(rasterization, "QImage", NoImage)
     choose(dialog, dialog.figure.preset, "Poster")
     hand.until(dialog.problem.isVisible)
     assert dialog.problem.text().endswith("or export the numbers.")

@@ -11,7 +11,7 @@ from PIL import Image
 from tests.support.snapshots import shot
 from visualizer.documents.embedded_document import KEYWORD, find_embedded_document
 from visualizer.documents.open_document import open_document
-from visualizer.documents.saved_types_and_default_omission import without_passing_fields
+from visualizer.documents.saved_types_and_transient_fields import without_passing_fields
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.figures.document_attachment import put_into_svg
 from visualizer.export.writers import WRITERS

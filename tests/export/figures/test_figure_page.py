@@ -15,10 +15,10 @@ from PySide6.QtGui import QColor, QImage, QPainter, QPen
 from tests.support.snapshots import cell_colours, shot
 from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettings
 from visualizer.export.figures.figure_page import MOST_CELLS, figure_of, page_of
-from visualizer.export.figures.png_writer import picture
+from visualizer.export.figures.rasterization import picture
 from visualizer.export.writers import WRITERS
 from visualizer.heatmap import (
-    pixel_or_vector_cells_and_hatching_paint as pixel_or_vector_cell_paint,
+    pixel_or_vector_cells_and_hatching_paint,
 )
 from visualizer.progress_callback import no_progress
 
@@ -100,10 +100,10 @@ def test_hatching_runs_on_from_cell_to_cell() -> None:
     apart = [QRectF(3, 5 + row * 5, 10 + 30 * part, 5) for row in range(4) for part in (0,)]
     apart += [QRectF(13, 5 + row * 5, 30, 5) for row in range(4)]
     origin = QPointF(3, 5)
-    assert list(pixel_or_vector_cell_paint._hatching(apart, origin)) == list(
-        pixel_or_vector_cell_paint._hatching(together, origin)
+    assert list(pixel_or_vector_cells_and_hatching_paint._hatching(apart, origin)) == list(
+        pixel_or_vector_cells_and_hatching_paint._hatching(together, origin)
     )
-    assert list(pixel_or_vector_cell_paint._hatching([], origin)) == []
+    assert list(pixel_or_vector_cells_and_hatching_paint._hatching([], origin)) == []
 
 
 def test_an_outline_is_over_none_of_its_area() -> None:
@@ -113,7 +113,9 @@ def test_an_outline_is_over_none_of_its_area() -> None:
         painter = QPainter(image)
         painter.setPen(QPen(QColor("#FF0000")))
         painter.scale(times, times)
-        pixel_or_vector_cell_paint.paint_outline(painter, QRectF(4, 4, 8, 8), "#000000")
+        pixel_or_vector_cells_and_hatching_paint.paint_outline(
+            painter, QRectF(4, 4, 8, 8), "#000000"
+        )
         painter.end()
         inside = {
             image.pixelColor(x, y).name()

@@ -19,23 +19,21 @@ from hypothesis import strategies as st
 from tests.support import headless_browser
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, board
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.documents.embedded_document import find_embedded_document
 from visualizer.errors import InputError
 from visualizer.export.figures import webpage_writer
 from visualizer.export.figures.webpage_writer import room_for, write_webpage
-from visualizer.heatmap import colour_table
+from visualizer.heatmap import value_to_colour_mapping
 from visualizer.heatmap.comparison_board_presenter import present_compared
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.number_format import format_number
 from visualizer.session.colour_options import ColourLimits, ColourOptions
-from visualizer.session.compared_tensors import signed
-from visualizer.session.comparison_request import Comparison, ComparisonKind
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.comparison_text import signed
 from visualizer.session.computation_caption import caption
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import Zoom
@@ -119,7 +117,7 @@ def test_what_is_packed_is_what_is_drawn(dtype: Dtype, room: int) -> None:
     assert len(packed) == len(shown.heatmaps) == 8
     for heatmap, (entries, marks, values) in zip(shown.heatmaps, packed, strict=True):
         np.testing.assert_array_equal(values, heatmap.values)
-        np.testing.assert_array_equal(entries, colour_table.colour_indices(heatmap))
+        np.testing.assert_array_equal(entries, value_to_colour_mapping.colour_indices(heatmap))
         bits = {
             webpage_writer.FORBIDDEN: heatmap.forbidden,
             webpage_writer.DROPPED: heatmap.dropped,
@@ -239,8 +237,8 @@ def test_a_browser_shows_it_in_the_windows_colours_and_complains_of_nothing(
         for heatmap, (width, height, pixels) in zip(shown.heatmaps, seen, strict=True):
             words = np.array(pixels, dtype="<u4").reshape(height, width)
             red, green, blue = (words >> shift & 255 for shift in (0, 8, 16))
-            expected = colour_table.table(heatmap.colour.map, theme)[
-                colour_table.colour_indices(heatmap)
+            expected = value_to_colour_mapping.table(heatmap.colour.map, theme)[
+                value_to_colour_mapping.colour_indices(heatmap)
             ]
             np.testing.assert_array_equal(0xFF000000 | red << 16 | green << 8 | blue, expected)
 

@@ -21,12 +21,12 @@ from visualizer.export.films.frame_difference import patch
 from visualizer.export.films.gif_encoder import MOST, ColourPalette
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.writers import export
-from visualizer.heatmap import colour_table
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.progress_callback import CancelledError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.screen import Snapshot
+from visualizer.session.snapshot import Snapshot
 from visualizer.session.timeline import Grain, Place
 from visualizer.session.view import View
 
@@ -158,10 +158,13 @@ def cells_of(
     step = animation.film.place(frame)
     for slot in page.layout.slots:
         if slot.heatmap.stage == stage == step.stage:
-            indices = colour_table.colour_indices(slot.heatmap)
-            words = colour_table.table(slot.heatmap.colour.map, page.theme)[indices] & 0xFFFFFF
+            indices = value_to_colour_mapping.colour_indices(slot.heatmap)
+            words = (
+                value_to_colour_mapping.table(slot.heatmap.colour.map, page.theme)[indices]
+                & 0xFFFFFF
+            )
             for row, column in np.ndindex(*indices.shape):
-                if indices[row, column] != colour_table.FORBIDDEN or row > step.row:
+                if indices[row, column] != value_to_colour_mapping.FORBIDDEN or row > step.row:
                     paper = np.array(int(page.theme.paper[1:], 16))
                     colour = words[row, column] if row <= step.row else paper
                     found.append((colour, corner(animation, slot, row, column)))

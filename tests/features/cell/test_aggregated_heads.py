@@ -9,11 +9,9 @@ import pytest
 
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import Mask
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.cell.presenter import (
     CELL,
     SHOWN_TERMS,

@@ -16,7 +16,7 @@ from visualizer.attention import dropout_mask, tensor_with_cached_reductions
 from visualizer.attention.spec import Mask
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import ASIDE, COMPARISON
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session import dropout_samples
 from visualizer.session.cell_address import Cell, ComparedSide
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import QStandardPaths, Qt
 from PySide6.QtGui import QDesktopServices, QKeySequence
 
 from tests.support.window_input import words
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.timeline import Place
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from visualizer.attention.spec import Device, Mask, Mode, Normalisation, problem
 from visualizer.features.lessons.book_numbers import BookNumbers
 from visualizer.features.lessons.claim_check import ClaimResult
 from visualizer.features.lessons.lesson_file import load_lessons
-from visualizer.features.lessons.presenter import LessonPanel, as_html, page_view, present_lesson
+from visualizer.features.lessons.lesson_page_view import page_view
+from visualizer.features.lessons.presenter import LessonPanel, as_html, present_lesson
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.cell_address import Cell
 from visualizer.session.colour_options import ColourCurve, ColourOptions

@@ -16,7 +16,8 @@ from visualizer.features.line_view.paint import label_box
 from visualizer.features.line_view.presenter import LINES
 from visualizer.session.cell_address import Cell
 from visualizer.session.line_options import FOLLOWS, LineSide, LineToken
-from visualizer.widgets.theme import DARK, LIGHT, head_colour, metrics
+from visualizer.widgets.fonts import metrics
+from visualizer.widgets.theme import DARK, LIGHT, head_colour
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand

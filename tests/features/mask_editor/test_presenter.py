@@ -12,22 +12,24 @@ from hypothesis import strategies as st
 
 from tests.support.small_runs import a_run, board
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Dtype, Mask, Route
-from visualizer.features.mask_editor.presenter import (
-    NO_FIT,
-    NO_PANEL,
-    MaskEditPanel,
+from visualizer.features.mask_editor.brush_masks import (
     all_allowed,
     between,
     causal,
     is_open,
-    longest,
-    mask_of,
     mask_of_brush,
     padding,
     prefix,
-    present_mask_edit,
     window,
     with_stroke,
+)
+from visualizer.features.mask_editor.presenter import (
+    NO_FIT,
+    NO_PANEL,
+    MaskEditPanel,
+    longest,
+    mask_of,
+    present_mask_edit,
 )
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.document import Document, LineSplit

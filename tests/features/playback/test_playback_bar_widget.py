@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.accessible_text import heard
 from tests.support.playback_viewer import NONE
 from tests.support.window_input import words
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Grain, Place
 

@@ -27,7 +27,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import Operation
-from visualizer.explanations.step_facts import LargestValue, trimmed, vector
+from visualizer.explanations.step_values_and_wording import LargestValue, trimmed, vector
 from visualizer.features.playback.step_captions import step_caption
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share, shorten

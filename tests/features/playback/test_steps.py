@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.screens import present
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.widget import BoardView
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place, Timeline

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.attention.test_attend import assert_agrees, expected
 from tests.support.attention_strategies import cases, numbers, specs
 from tests.support.small_runs import a_run
-from visualizer.attention import copy_computed_weights_into_spec, dropout_mask
-from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
+from visualizer.attention import dropout_mask, run_parameters_as_spec_weights
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     LAYERS,
@@ -28,13 +28,8 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.errors import InputError
-from visualizer.features.tensor_editor.presenter import (
-    NumberTablePanel,
-    as_drawn,
-    edited,
-    present_table,
-    why_not,
-)
+from visualizer.features.tensor_editor.presenter import NumberTablePanel, present_table
+from visualizer.features.tensor_editor.tensor_edit import as_drawn, edited, why_not
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
 from visualizer.session.resolved_view import resolve
@@ -317,7 +312,7 @@ def test_a_double_holds_what_a_single_cannot() -> None:
 def test_more_weights_than_a_document_should_hold_are_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(copy_computed_weights_into_spec, "MOST", 5)
+    monkeypatch.setattr(run_parameters_as_spec_weights, "MOST", 5)
     document = a_document()
     with pytest.raises(InputError, match="Of 6 weights only 5 could be kept"):
         edited(document, computed(document), "W_key", 0, 0, one(1))

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.support.attention_strategies import Case, cases
 from tests.support.screens import needs, present, warm
 from tests.support.small_runs import EVERYTHING, a_run
-from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.features.token_strip.presenter import TOKENS
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Place, Playhead

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QComboBox
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, words
 from tests.support.zoom_gestures import press
-from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.view_bar.colours_widget import (
     CURVES,
     LENSES,

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QComboBox
 
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from tests.support.zoom_gestures import press, roll, seen, turn
-from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS
 from visualizer.features.view_bar.widget import FOLDS, LAYOUTS, MOST_CHIPS, ViewBar
 from visualizer.session.cell_address import Cell

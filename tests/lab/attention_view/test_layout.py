@@ -23,7 +23,8 @@ from visualizer.heatmap.panel_margins_paint import (
 from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers, layer_room
 from visualizer.lab.attention_view.presenter import board_of
 from visualizer.language.training_settings import ModelKind
-from visualizer.widgets.theme import LIGHT, metrics
+from visualizer.widgets.fonts import metrics
+from visualizer.widgets.theme import LIGHT
 
 pytestmark = pytest.mark.usefixtures("application")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.probe_results import a_reading
-from visualizer.lab.attention_view.cell_pointer import (
+from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
     LabCellPointer,
     cell_index_of,
     cell_sentence,
@@ -23,7 +23,7 @@ from visualizer.lab.attention_view.presenter import (
     board_of,
     present_attention,
 )
-from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
+from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.language.training_settings import ModelKind
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.session.cell_address import Cell

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from tests.support.probe_results import a_reading
 from visualizer.heatmap import panel_paint
 from visualizer.lab.attention_view import widget as attention_view_widget
-from visualizer.lab.attention_view.cell_pointer import LabCellPointer
+from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
 from visualizer.lab.attention_view.presenter import LabAttentionPanel, present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.language.training_settings import ModelKind
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.lab.conftest import Show
     from visualizer.heatmap.board_layout import PanelSlot
-    from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
+    from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.widgets.theme import Theme
 
 LEFT = Qt.MouseButton.LeftButton

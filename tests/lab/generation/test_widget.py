@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
-from visualizer.heatmap import colour_table
+from visualizer.heatmap import value_to_colour_mapping
 from visualizer.lab.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
 from visualizer.lab.generation.presenter import present_generation
 from visualizer.lab.generation.widget import GenerationPane
@@ -128,8 +128,8 @@ def test_a_seed_is_typed(told: Told) -> None:
 def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> None:
     told.keep(told.tree.picked(0, "a", 0.0).picked(1, "b", 1.0), theme)
     image = told.pane.strip.viewport().grab().toImage()
-    table = colour_table.table("viridis", theme)
-    for chip, entry in ((4, 0), (5, colour_table.LARGEST)):
+    table = value_to_colour_mapping.table("viridis", theme)
+    for chip, entry in ((4, 0), (5, value_to_colour_mapping.LARGEST)):
         box = told.pane.strip.box(chip)
         found = image.pixelColor(round(box.left()) + 5, round(box.center().y()))
         assert found == QColor.fromRgb(int(table[entry]))

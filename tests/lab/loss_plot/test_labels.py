@@ -20,7 +20,8 @@ from visualizer.lab.loss_plot.model import LossCurve, LossPlot, PlotOptions, Ref
 from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import PlotPane
 from visualizer.lab.training.recorded_losses import Losses
-from visualizer.widgets.theme import LIGHT, metrics
+from visualizer.widgets.fonts import metrics
+from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication

@@ -27,7 +27,7 @@ from visualizer.lab.loss_plot.model import MESSAGE, LossCurve, LossPlot, PlotOpt
 from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import KEYS, LossPlotView
 from visualizer.lab.training.recorded_losses import Losses
-from visualizer.widgets import accessible_roles_and_values as accessibility
+from visualizer.widgets import accessible_roles_and_values
 from visualizer.widgets.theme import DARK, LIGHT, Theme, head_colour
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Reader:
 
 @pytest.fixture
 def reader(application: QApplication, qtbot: QtBot) -> Reader:
-    accessibility.install()
+    accessible_roles_and_values.install()
     return Reader(qtbot, plot_of(losses()))
 
 

@@ -14,7 +14,7 @@ from PySide6.QtCore import Qt
 from tests.support.lab_input import FAKE, NONE, Student
 from tests.support.planted_links import KINDS, make_outside, plant, tree
 from visualizer.errors import InputError
-from visualizer.lab.training import windowless_training_controller as background_training_controller
+from visualizer.lab.training import detached_training_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import TrainingSettings
@@ -60,7 +60,7 @@ def test_a_run_that_is_only_seen_stays_as_it_is(
     application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None],
     folder: Path, monkeypatch: pytest.MonkeyPatch, age: int | None,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(background_training_controller, "LONGEST_S", 1.0)
+    monkeypatch.setattr(detached_training_controller, "LONGEST_S", 1.0)
     if age is not None:
         (folder / "orders").touch()
         when = time.time() - age
@@ -122,9 +122,9 @@ def test_it_does_not_go_on_in_the_background_through_a_link(
     plant(folder / name, kind, outside)
     before = tree(outside)
     with pytest.raises(InputError, match=r"could not be left to go on.*: it is "):
-        background_training_controller.go_on(folder, ("/nowhere/python",))
-    background_training_controller.take_back(folder)
-    background_training_controller.ask_to_stop(folder)
+        detached_training_controller.go_on(folder, ("/nowhere/python",))
+    detached_training_controller.take_back(folder)
+    detached_training_controller.ask_to_stop(folder)
     assert tree(outside) == before
 
 
@@ -132,7 +132,7 @@ def test_it_does_not_go_on_in_the_background_through_a_link(
 def test_nobody_is_asked_to_stop_through_a_link(folder: Path, outside: Path, kind: str) -> None:
     plant(folder / "stop", kind, outside)
     before = tree(outside)
-    background_training_controller.ask_to_stop(folder)
+    detached_training_controller.ask_to_stop(folder)
     assert tree(outside) == before
 
 
@@ -141,7 +141,7 @@ def test_one_in_the_background_reads_its_orders_and_writes_its_log(
 ) -> None:
     (folder / "background.log").write_text("of another time, and much longer")
     copy = "import sys; sys.stderr.buffer.write(sys.stdin.buffer.read())"
-    background_training_controller.go_on(folder, (sys.executable, "-S", "-c", copy))
+    detached_training_controller.go_on(folder, (sys.executable, "-S", "-c", copy))
     orders, log = (folder / name for name in ("orders", "background.log"))
     qtbot.waitUntil(lambda: log.read_bytes() == orders.read_bytes(), timeout=30_000)
     assert str(folder).encode() in log.read_bytes()

@@ -7,14 +7,14 @@ from dataclasses import fields, replace
 import pytest
 
 from visualizer.errors import InputError
-from visualizer.lab.settings.presenter import LAB_SETTINGS, OWN, RANGES, get, present_setup, put
+from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS, OWN, RANGES, get, put
+from visualizer.lab.settings.presenter import present_setup
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_presets import PRESETS, Preset
 from visualizer.language.training_settings import (
-    PRESETS,
     CorpusKind,
     CorpusSource,
     ModelKind,
-    Preset,
     TrainingSettings,
     problems,
 )

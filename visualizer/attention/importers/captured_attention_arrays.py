@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from visualizer.attention import device
-from visualizer.attention.attention_from_another_program import (
+from visualizer.attention.captured_attention import (
     MOST_LAYERS,
     MOST_TOKENS,
     CapturedAttention,
 )
-from visualizer.attention.importers.listed_arrays import (
-    NAMED,
+from visualizer.attention.importers.file_contents import NAMED
+from visualizer.attention.importers.reader_checks_and_errors import (
     natural_order_key,
     unreadable_file_error,
 )
@@ -22,7 +22,7 @@ from visualizer.attention.run import USABLE
 from visualizer.attention.spec import LARGEST, Device
 
 if TYPE_CHECKING:
-    from visualizer.attention.importers.listed_arrays import ArrayEntry, FileContents
+    from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
 
 COPIES = 4
 """Copies of the attention in memory while it is opened and shown."""

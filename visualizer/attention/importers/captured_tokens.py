@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.importers.listed_arrays import (
-    MOST_LETTERS,
+from visualizer.attention.importers.file_contents import MOST_LETTERS
+from visualizer.attention.importers.reader_checks_and_errors import (
     as_input_errors,
     unreadable_file_error,
 )
@@ -15,7 +15,7 @@ from visualizer.attention.importers.listed_arrays import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.attention.attention_from_another_program import CapturedAttention
+    from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.importers.captured_attention_arrays import Texts
 
 BOTH = ("tokens", "words", "labels")

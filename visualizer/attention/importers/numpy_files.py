@@ -10,11 +10,13 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from visualizer.attention.importers.listed_arrays import (
+from visualizer.attention.importers.file_contents import (
     MOST_ENTRIES,
     MOST_LETTERS,
     ArrayEntry,
     FileContents,
+)
+from visualizer.attention.importers.reader_checks_and_errors import (
     as_input_errors,
     check_declared_size,
     in_natural_order,

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.importers.listed_arrays import natural_order_key, unreadable_file_error
+from visualizer.attention.importers.reader_checks_and_errors import (
+    natural_order_key,
+    unreadable_file_error,
+)
 from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spec_of
 from visualizer.attention.spec import (
     BIAS,
@@ -27,7 +30,7 @@ from visualizer.attention.spec import (
 )
 
 if TYPE_CHECKING:
-    from visualizer.attention.importers.listed_arrays import ArrayEntry, FileContents
+    from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
 
 MOST_NUMBERS = 4_000_000
 _NAME = re.compile(

@@ -9,14 +9,14 @@ from visualizer.explanations.cell_equation_writer import sum_equation
 from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.shape_equations import each_head, matrix_product
-from visualizer.explanations.step_facts import LargestValue, all_of, others
+from visualizer.explanations.step_values_and_wording import LargestValue, all_of, others
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

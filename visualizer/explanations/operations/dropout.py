@@ -11,14 +11,14 @@ from visualizer.explanations.cell_equation_writer import EquationTerm, replaced
 from visualizer.explanations.cell_terms import CombineRule, Group, TermList, constant
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import factor_of
-from visualizer.explanations.step_facts import all_of, trimmed
+from visualizer.explanations.step_values_and_wording import all_of, trimmed
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_equation_writer import EquationTermWriter
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

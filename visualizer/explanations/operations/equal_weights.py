@@ -23,7 +23,7 @@ from visualizer.explanations.operation_sentence_parts import (
     reads_nothing,
 )
 from visualizer.explanations.shared_sentences import weights_sentence
-from visualizer.explanations.step_facts import all_of, trimmed
+from visualizer.explanations.step_values_and_wording import all_of, trimmed
 from visualizer.number_format import format_share
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _row(block: StepValues) -> str:

@@ -17,7 +17,7 @@ from visualizer.explanations.shape_equations import (
     matrix_product,
 )
 from visualizer.explanations.shared_sentences import with_bias
-from visualizer.explanations.step_facts import vector
+from visualizer.explanations.step_values_and_wording import vector
 from visualizer.number_format import format_count, format_number
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

@@ -10,12 +10,12 @@ from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import largest_number
 from visualizer.explanations.shared_sentences import vector_column
-from visualizer.explanations.step_facts import vector
+from visualizer.explanations.step_values_and_wording import vector
 from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _row(block: StepValues) -> str:

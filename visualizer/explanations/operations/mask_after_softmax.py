@@ -12,10 +12,10 @@ from visualizer.explanations.cell_terms import choice_of
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import forbidden_cells, may_read
 from visualizer.explanations.shared_sentences import weights_sentence
-from visualizer.explanations.step_facts import trimmed
+from visualizer.explanations.step_values_and_wording import trimmed
 
 if TYPE_CHECKING:
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _row(block: StepValues) -> str:

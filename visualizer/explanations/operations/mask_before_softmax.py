@@ -15,7 +15,7 @@ from visualizer.explanations.operation_sentence_parts import forbidden_cells, ma
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

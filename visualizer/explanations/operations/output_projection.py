@@ -11,7 +11,7 @@ from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import all_heads, largest_number
 from visualizer.explanations.shape_equations import ShapeParameter, matrix_product
 from visualizer.explanations.shared_sentences import with_bias
-from visualizer.explanations.step_facts import vector
+from visualizer.explanations.step_values_and_wording import vector
 from visualizer.number_format import format_count, format_number
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

@@ -13,7 +13,7 @@ from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import largest_number
 from visualizer.explanations.shape_equations import ShapeParameter
 from visualizer.explanations.shared_sentences import vector_column
-from visualizer.explanations.step_facts import vector
+from visualizer.explanations.step_values_and_wording import vector
 from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.cell_equation_writer import EquationTermWriter
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _row(block: StepValues) -> str:

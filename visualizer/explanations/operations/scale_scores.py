@@ -12,13 +12,13 @@ from visualizer.explanations.cell_equation_writer import sum_equation
 from visualizer.explanations.cell_terms import Factor, TermList, sum_of
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import UNFINISHED, changed, divided_by
-from visualizer.explanations.step_facts import LargestValue, trimmed
+from visualizer.explanations.step_values_and_wording import LargestValue, trimmed
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

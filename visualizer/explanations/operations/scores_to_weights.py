@@ -22,13 +22,13 @@ from visualizer.explanations.operation_sentence_parts import (
     softmax,
 )
 from visualizer.explanations.shared_sentences import weights_sentence
-from visualizer.explanations.step_facts import trimmed
+from visualizer.explanations.step_values_and_wording import trimmed
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _row(block: StepValues) -> str:

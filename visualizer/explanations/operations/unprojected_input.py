@@ -11,7 +11,7 @@ from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import KINDS, largest_number, taken_over
 from visualizer.explanations.shape_equations import each_head, heads_apart, sizes
-from visualizer.explanations.step_facts import vector
+from visualizer.explanations.step_values_and_wording import vector
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
-    from visualizer.explanations.step_facts import StepValues
+    from visualizer.explanations.step_values_and_wording import StepValues
 
 
 def _cell(facts: CellFacts) -> str:

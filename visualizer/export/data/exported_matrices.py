@@ -6,11 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
-from visualizer.heatmap.board_presenter import counted_from_one
+from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.heatmap.panel_and_board_types import counted_from_one
 from visualizer.language.tokenizers import all_visible, visible
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.export.data import exported_matrices as export_matrix
+from visualizer.export.data import exported_matrices
 from visualizer.export.data.csv_writer import exact_row
 from visualizer.export.data.json_writer import row_text
 from visualizer.export.data.parameters_safetensors_writer import weights_in
-from visualizer.export.figure_extent import view_of_figure
+from visualizer.export.figure_view import view_of_figure
 from visualizer.number_format import format_number, format_size
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.export.data.exported_matrices import ExportMatrix
     from visualizer.export.export_settings import ExportSettings
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
 
 ROWS = 7
 """How many rows of a matrix are sampled for the estimate."""
@@ -118,7 +118,7 @@ def size_sentence(snapshot: Snapshot, settings: ExportSettings) -> str:
     arrays = size_of_arrays(run, array_names(run, suffix))
     if not settings.format.is_text:
         return f"About {format_size(arrays)}"
-    seen = export_matrix.shown_matrices(view_of_figure(snapshot, settings.figure_settings))
+    seen = exported_matrices.shown_matrices(view_of_figure(snapshot, settings.figure_settings))
     count = TEXT_SIZES[suffix](run, seen)
     if count < LARGE:
         return f"About {format_size(count)}"

@@ -26,8 +26,8 @@ from visualizer.export.dialog.preview_widget import PreviewPane
 from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
 from visualizer.widgets import app_settings
 from visualizer.widgets.focus_ring import FocusRing
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainLabel
-from visualizer.widgets.theme import text_scale
 
 if TYPE_CHECKING:
     from visualizer.export.dialog.preview_controller import ExportPreview, PreviewController
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from visualizer.export.film_settings import FilmSettings
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.export.formats import ExportFormat
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
     from visualizer.widgets.theme import Theme
 
 USUAL = QSize(1040, 700)

@@ -16,7 +16,7 @@ from visualizer.export.data.file_size_estimate import size_sentence
 from visualizer.export.export_settings import size_in_words
 from visualizer.export.figure_settings import PIXELS_AN_INCH
 from visualizer.export.figures.figure_page import figure_of, page_of
-from visualizer.export.figures.png_writer import LARGEST_SIDE, picture
+from visualizer.export.figures.rasterization import LARGEST_SIDE, picture
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FormatKind
 from visualizer.progress_callback import CancelledError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.export.export_settings import ExportSettings
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.progress_callback import Progress
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
 
 FINER = 2
 """Supersampling factor, which keeps thin lines and single cells visible."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QByteArray, QMimeData
 
 from visualizer.export.figures.figure_page import figure_of, page_of
-from visualizer.export.figures.png_writer import picture
+from visualizer.export.figures.rasterization import picture
 from visualizer.export.figures.svg_pdf_writer import svg
 from visualizer.progress_callback import part_of_progress
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.progress_callback import Progress
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
 
 SVG_MIME = "image/svg+xml"
 

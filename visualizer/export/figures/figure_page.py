@@ -13,19 +13,19 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
 from visualizer.attention.spec import Dtype
-from visualizer.export.figure_extent import view_of_figure
 from visualizer.export.figure_settings import PIXELS_AN_INCH, FigurePaper, FigureSettings
+from visualizer.export.figure_view import view_of_figure
 from visualizer.features.comparison_bar.presenter import lead_of
-from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
-from visualizer.heatmap import panel_paint
-from visualizer.heatmap.board_contents import present_board_contents
+from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import MARGIN, lay_out, room, wraps
+from visualizer.heatmap.board_presenter import present_board_contents
 from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
 from visualizer.heatmap.step_highlight_paint import paint_highlights
 from visualizer.progress_callback import Progress, no_progress
 from visualizer.session.computation_caption import caption
 from visualizer.session.resolved_view import Resolved, resolve
-from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme, font, text_scale
+from visualizer.widgets.fonts import font, text_scale
+from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.heatmap.panel_and_board_types import Board
-    from visualizer.heatmap.step_highlights import Highlights
-    from visualizer.session.screen import Snapshot
+    from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
+    from visualizer.session.snapshot import Snapshot
 
 THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
 NARROWEST = 480
@@ -248,7 +248,7 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
         if figure.board.is_current(slot.heatmap):
             paint_highlights(painter, slot, figure.highlights, theme)
             paint_cursor(painter, slot, figure.cursor, theme)
-    labels_and_colour_bar_paint.paint_titles(painter, page.layout.titles, theme)
+    panel_margins_paint.paint_titles(painter, page.layout.titles, theme)
     painter.restore()
 
 

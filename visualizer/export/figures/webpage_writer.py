@@ -23,7 +23,7 @@ import numpy as np
 
 from visualizer.documents.embedded_document import as_script
 from visualizer.errors import InputError
-from visualizer.heatmap import colour_table
+from visualizer.heatmap import value_to_colour_mapping
 from visualizer.heatmap.panel_colour_scale import outside_limits
 from visualizer.heatmap.panel_margins import limit_texts
 from visualizer.heatmap.panel_paint import COARSE
@@ -151,8 +151,8 @@ def _board(board: Board, title: str, caption: str, theme: Theme | None) -> str:
 
 def _table(map_: str, theme: Theme) -> list[str]:
     """Return a table's colours in hexadecimal, and which of them need dark text."""
-    words = colour_table.table(map_, theme) & 0xFFFFFF
-    light = colour_table.light_entries(map_, theme).astype(int)
+    words = value_to_colour_mapping.table(map_, theme) & 0xFFFFFF
+    light = value_to_colour_mapping.light_entries(map_, theme).astype(int)
     return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
 
 
@@ -226,7 +226,7 @@ def _packed(heatmap: Heatmap) -> str:
     values = np.ascontiguousarray(_values(heatmap))
     planes = values.view(np.uint8).reshape(-1, values.itemsize).T
     content = (
-        colour_table.colour_indices(heatmap).tobytes()
+        value_to_colour_mapping.colour_indices(heatmap).tobytes()
         + _marks(heatmap).tobytes()
         + planes.tobytes()
     )

@@ -12,20 +12,15 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QTextDocument
 
 from visualizer.export.figures.figure_page import paint_page, paint_text
-from visualizer.export.figures.png_writer import blank, words_of
+from visualizer.export.figures.rasterization import blank, words_of
 from visualizer.features.playback.presenter import PlaybackBarState, present_playback
-from visualizer.features.playback.timeline_paint import (
-    TimelineSegments,
-    count_of,
-    paint_track,
-    track_height,
-    written,
-)
+from visualizer.features.playback.step_count_and_equation_text import count_of, written
+from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
 from visualizer.heatmap.hovered_or_pinned_cell import present_cursor
-from visualizer.heatmap.step_highlights import present_highlights
+from visualizer.heatmap.step_cell_and_prediction_highlights import present_highlights
 from visualizer.session.resolved_view import resolve
+from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.labels import SIZES, fitting
-from visualizer.widgets.theme import font, metrics, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +30,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.export.film_plan import FilmPlan
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
     from visualizer.session.view import View
     from visualizer.widgets.theme import Theme
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
-from visualizer.export.figure_extent import view_of_figure
 from visualizer.export.figure_settings import PIXELS_AN_INCH, FigureExtent, FigureSettings
+from visualizer.export.figure_view import view_of_figure
 from visualizer.export.figures.figure_page import (
     THEMES,
     FigureContent,
@@ -28,11 +28,11 @@ from visualizer.heatmap.board_layout import LARGEST_CELL, MARGIN, SMALLEST_SIDE,
 from visualizer.progress_callback import Progress, no_progress
 from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import Place, Playhead
-from visualizer.widgets.theme import text_scale
+from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import BoardLayout
-    from visualizer.session.screen import Snapshot
+    from visualizer.session.snapshot import Snapshot
     from visualizer.session.view import View
 
 USUAL_SHAPE = 0.7

@@ -12,27 +12,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.stages import Operation, is_hatched
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.explanations.cell_facts import CellFacts
 from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor, Group
 from visualizer.explanations.explain import explain
 from visualizer.explanations.operation_registry import TEXTS
-from visualizer.heatmap.hovered_or_pinned_cell import panel_of
+from visualizer.heatmap.panel_cell_lookup import panel_of
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share, shorten
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.compared_tensors import mismatch, signed, tensor_of
-from visualizer.session.comparison_request import ComparisonKind
+from visualizer.session.compared_tensors import tensor_of
+from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.comparison_text import mismatch, signed
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.heatmap.panel_and_board_types import Board
-    from visualizer.session.comparison_request import Comparison
+    from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import Resolved
 
 

@@ -11,9 +11,10 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QWidget
 
 from visualizer.features.cell.presenter import CELL
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import WrappingLabel
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.theme import LIGHT, Theme, text_scale
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QAction, QResizeEvent

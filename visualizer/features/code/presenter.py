@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.features.code.code_lines import CodeLine, lines
+from visualizer.features.code.code_line_generator import CodeLine, lines
 from visualizer.session.screen import PanelId
 from visualizer.session.view import CodeDialect
 

@@ -24,10 +24,11 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.code.presenter import CODE, TITLES
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.theme import LIGHT, Theme, text_scale
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent, QResizeEvent

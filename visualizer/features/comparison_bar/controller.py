@@ -9,11 +9,11 @@ from PySide6.QtCore import QObject
 
 from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.session.cell_address import ComparedSide
-from visualizer.session.comparison_request import Comparison, ComparisonKind
+from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.dropout_samples import most_samples
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.controller import CellSelectionController
+    from visualizer.heatmap.cell_selection_controller import CellSelectionController
     from visualizer.session.workspace import Workspace
 
 

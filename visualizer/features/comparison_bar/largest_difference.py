@@ -5,20 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.compared_tensors import (
-    LargestChange,
-    cell_name,
-    change_of,
-    largest_change,
-    mismatch,
-    signed,
-    size_of,
-)
-from visualizer.session.comparison_request import ComparisonKind
+from visualizer.session.compared_tensors import LargestChange, change_of, largest_change, size_of
+from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.comparison_text import cell_name, mismatch, signed
 
 if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
-    from visualizer.session.comparison_request import Comparison
+    from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import Resolved
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.features.comparison_bar.largest_difference import largest_difference
 from visualizer.features.comparison_bar.setting_differences import differences
-from visualizer.session.comparison_request import ComparisonKind
+from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT, most_samples, seed_of
 from visualizer.session.screen import PanelId
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.session.cell_address import Cell
-    from visualizer.session.comparison_request import Comparison
+    from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import Resolved
 
 

@@ -14,12 +14,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.session.comparison_request import ComparisonKind
+from visualizer.session.comparison_state import ComparisonKind
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.theme import text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

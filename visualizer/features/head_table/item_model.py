@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
 
-from visualizer.widgets.theme import font
+from visualizer.widgets.fonts import font
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QPersistentModelIndex

@@ -26,9 +26,10 @@ from PySide6.QtWidgets import (
 from visualizer.features.head_table.item_model import DOT, KEYS, ROWS, HeadTableModel
 from visualizer.features.head_table.presenter import HEADS, as_tsv
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.theme import LIGHT, Theme, head_colour, text_scale
+from visualizer.widgets.theme import LIGHT, Theme, head_colour
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent

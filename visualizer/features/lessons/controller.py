@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
 from visualizer.features.lessons.lesson import ids_of, turned
-from visualizer.features.lessons.presenter import (
+from visualizer.features.lessons.lesson_page_view import (
     page_view,
     with_interaction_options_of,
     without_playback,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.book_numbers import BookNumbers
     from visualizer.features.lessons.lesson import Lesson
     from visualizer.features.lessons.lesson_file import LessonError
-    from visualizer.features.lessons.lesson_state import LessonState
+    from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
     from visualizer.session.workspace import Workspace
 
 MOST_KEYS = 9

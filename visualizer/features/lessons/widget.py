@@ -17,10 +17,11 @@ from PySide6.QtWidgets import (
 from visualizer.features.lessons.claim_check import ClaimResult
 from visualizer.features.lessons.presenter import LESSON
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.theme import LIGHT, Theme, text_scale
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from visualizer.features.lessons.claim_check import ClaimCheck

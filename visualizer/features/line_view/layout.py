@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from visualizer.heatmap.panel_margins import LONGEST_LABEL, widest_label
-from visualizer.widgets.theme import metrics, text_scale
+from visualizer.widgets.fonts import metrics, text_scale
 
 Places = np.ndarray | int
 

@@ -17,14 +17,15 @@ from visualizer.features.line_view.layout import GAP, HEAD, MARGIN
 from visualizer.heatmap.panel_margins_paint import LEFT, RIGHT
 from visualizer.number_format import format_number
 from visualizer.session.line_options import LineSide
-from visualizer.widgets.theme import font, head_colour, metrics, text_scale
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.features.line_view.layout import LineLayout
-    from visualizer.features.line_view.line_selection import SelectedLines
     from visualizer.features.line_view.presenter import LinePanel
+    from visualizer.features.line_view.weights_drawn_as_lines import SelectedLines
     from visualizer.widgets.theme import Theme
 
 LEVELS = 7

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
-from visualizer.features.line_view.line_selection import (
+from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.features.line_view.weights_drawn_as_lines import (
     LineRequest,
     SelectedLines,
     heads_with_room,

@@ -28,17 +28,17 @@ from visualizer.session.line_options import (
     LineSide,
     LineToken,
 )
+from visualizer.widgets.fonts import font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import DecimalSpinBox, show_number
-from visualizer.widgets.theme import font, text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent
 
-    from visualizer.features.line_view.line_selection import SelectedLines
+    from visualizer.features.line_view.weights_drawn_as_lines import SelectedLines
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 

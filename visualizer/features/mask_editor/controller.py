@@ -7,24 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
-from visualizer.features.mask_editor.presenter import (
-    MASK_EDIT,
-    between,
-    is_open,
-    longest,
-    mask_of,
-    mask_of_brush,
-    with_stroke,
-)
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
-from visualizer.heatmap.hovered_or_pinned_cell import moved_cursor, panel_of
+from visualizer.features.mask_editor.brush_masks import between, is_open, mask_of_brush, with_stroke
+from visualizer.features.mask_editor.presenter import MASK_EDIT, longest, mask_of
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
 from visualizer.heatmap.panel_and_board_types import target_of
+from visualizer.heatmap.panel_cell_lookup import panel_of
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import BooleanMatrix
-    from visualizer.features.mask_editor.presenter import Place
-    from visualizer.heatmap.controller import CellSelectionController
+    from visualizer.features.mask_editor.brush_masks import Place
+    from visualizer.heatmap.cell_selection_controller import CellSelectionController
     from visualizer.session.cell_address import Cell
     from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
     from visualizer.session.workspace import Workspace

@@ -1,13 +1,8 @@
-"""The mask editor as values: masks of brushes, strokes, and the panel with cells not yet computed.
-
-Sources of the brushes: Raschka 2024, §3.5.1 (causal); Beltagy et al. 2020, "Longformer", §3.1
-(window); Raffel et al. 2020, "T5", §3.2.1 and figure 3 (prefix).
-"""
+"""The mask editor as a value: the panel, with cells that are not yet computed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +11,8 @@ from visualizer.attention.masks import Masking, allowed
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.attention.stages import is_hatched
 from visualizer.errors import InputError
-from visualizer.heatmap.board_presenter import forbidden_by
+from visualizer.features.mask_editor.brush_masks import mask_of_brush
+from visualizer.heatmap.forbidden_cells import forbidden_by
 from visualizer.heatmap.panel_and_board_types import PendingCells, target_of
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
@@ -24,7 +20,7 @@ from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
@@ -32,76 +28,6 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
     from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
     from visualizer.session.resolved_view import Resolved
-
-Place = tuple[int, int]
-"""A query and a key."""
-
-
-# ------------------------------------------------------------------------------ brushes
-
-
-def all_allowed(tokens: int) -> np.ndarray:
-    """Every query attends to every key."""
-    return np.ones((tokens, tokens), dtype=bool)  # query key
-
-
-def causal(tokens: int) -> np.ndarray:
-    """A query attends to itself and all tokens before."""
-    return np.tri(tokens, dtype=bool)  # query key
-
-
-def window(tokens: int, width: int) -> np.ndarray:
-    """A query attends to `width` tokens: itself and those just before."""
-    mask: np.ndarray = causal(tokens) & ~np.tri(tokens, k=-width, dtype=bool)  # query key
-    return mask
-
-
-def prefix(tokens: int, length: int) -> np.ndarray:
-    """Every query attends to the first `length` tokens; the rest is causal."""
-    mask: np.ndarray = causal(tokens) | padding(tokens, length)  # query key
-    return mask
-
-
-def padding(tokens: int, length: int) -> np.ndarray:
-    """Every query attends to the first `length` tokens and to no other."""
-    return np.broadcast_to(np.arange(tokens) < length, (tokens, tokens))  # query key
-
-
-@lru_cache(maxsize=16)
-def mask_of_brush(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
-    """The mask of a brush for a number of tokens."""
-    masks = {MaskBrush.WINDOW: window, MaskBrush.PREFIX: prefix, MaskBrush.PADDING: padding}
-    if brush in masks:
-        return BooleanMatrix.of(masks[brush](tokens, number))
-    return BooleanMatrix.of((all_allowed if brush is MaskBrush.ALL else causal)(tokens))
-
-
-# ------------------------------------------------------------------------------ strokes
-
-
-def with_stroke(
-    mask: BooleanMatrix, cells: Iterable[Place], allow: bool, blocks: tuple[int, int] = (1, 1)
-) -> BooleanMatrix:
-    """Allow or forbid the cells of a stroke; in a pooled picture, the whole block of each."""
-    painted = mask.array()  # query key
-    for query, key in cells:
-        painted[query : query + blocks[0], key : key + blocks[1]] = allow
-    return BooleanMatrix.of(painted)
-
-
-def is_open(mask: BooleanMatrix, cell: Place, blocks: tuple[int, int] = (1, 1)) -> bool:
-    """Whether a cell is drawn as allowed; for a block, whether any of its cells is."""
-    query, key = cell
-    return bool(mask.array()[query : query + blocks[0], key : key + blocks[1]].any())
-
-
-def between(start: Place, end: Place, blocks: tuple[int, int] = (1, 1)) -> list[Place]:
-    """The drawn cells on a line between two cells, both included, without a gap."""
-    down, right = ((to - at) // block for at, to, block in zip(start, end, blocks, strict=True))
-    steps = max(abs(down), abs(right))
-    shares = [step / max(steps, 1) for step in range(steps + 1)]
-    places = [(round(down * share), round(right * share)) for share in shares]
-    return [(start[0] + row * blocks[0], start[1] + column * blocks[1]) for row, column in places]
 
 
 HINT = "Painting the mask: click or drag, or press X; Esc ends"

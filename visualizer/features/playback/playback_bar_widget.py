@@ -9,28 +9,25 @@ from PySide6.QtGui import QAccessible, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from visualizer.features.playback.presenter import PlaybackBarState
-from visualizer.features.playback.timeline_paint import (
-    TimelineSegments,
-    count_of,
-    paint_track,
-    track_height,
-    written,
-)
+from visualizer.features.playback.step_count_and_equation_text import count_of, written
+from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
 from visualizer.session.timeline import SPEEDS, Grain
 from visualizer.session.user_prediction import PredictionQuestion
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import AutoFitLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import combo_box
-from visualizer.widgets.theme import Theme, text_scale
 from visualizer.widgets.track_slider import TrackSlider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from PySide6.QtGui import QAction, QKeyEvent, QPaintEvent, QWheelEvent
+
+    from visualizer.widgets.theme import Theme
 
 BEFORE = ("player.to_start", "player.step -1", "player.toggle", "player.step 1", "player.to_end")
 AFTER = ("player.toggle_loop", "player.predict")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from visualizer.explanations.step_calculation_line import Equation, equation
+from visualizer.explanations.leading_cell_equation import Equation, equation
 from visualizer.explanations.user_prediction_instruction_and_verdict import instruction
 from visualizer.features.playback.step_captions import step_caption
 from visualizer.session.screen import PanelId
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.run import Run
-    from visualizer.heatmap.step_highlights import Highlights
+    from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.user_prediction import PredictionQuestion
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.explanations.cell_facts import CellFacts
 from visualizer.explanations.explain import explain
 from visualizer.explanations.operation_registry import TEXTS
-from visualizer.explanations.step_facts import EMPTY, StepValues
+from visualizer.explanations.step_values_and_wording import EMPTY, StepValues
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:

@@ -1,42 +1,19 @@
-"""Painting of the timeline, and the text of a step, in the playback bar and under a film."""
+"""Painting of the timeline, in the playback bar and under a film."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
-from visualizer.widgets.theme import font, metrics, text_scale
+from visualizer.widgets.fonts import font, metrics, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.explanations.step_calculation_line import Equation
     from visualizer.features.playback.presenter import PlaybackBarState, TimelineSegment
     from visualizer.widgets.theme import Theme
-
-
-def count_of(bar: PlaybackBarState) -> str:
-    """The index of the step out of all, as text."""
-    if bar.position >= bar.count:
-        return f"{bar.count:,} steps"
-    return f"{bar.position + 1:,} of {bar.count:,}"
-
-
-def written(equation: Equation | None, theme: Theme) -> str:
-    """An equation as HTML, the numbers it reads in the accent colour."""
-    if equation is None:
-        return ""
-    parts = "".join(
-        f"<span style='color:{theme.accent}'>{escape(part.text)}</span>"
-        if part.is_lit
-        else escape(part.text)
-        for part in equation.parts
-    )
-    left = f"<span style='color:{theme.quiet}'>{escape(equation.left)} = </span>{parts}"
-    return f"{left} = <b>{escape(equation.result)}</b>" if equation.result else left
 
 
 GAP = 3

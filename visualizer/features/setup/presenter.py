@@ -10,7 +10,7 @@ from visualizer.session.screen import PanelId
 from visualizer.session.setting_definitions import SETTINGS, SettingState, remedy_in_words
 
 if TYPE_CHECKING:
-    from visualizer.attention.attention_from_another_program import CapturedAttention
+    from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.session.document import Document
 
 

@@ -10,7 +10,8 @@ from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.widgets.app_settings import is_reduced
-from visualizer.widgets.theme import LIGHT, Theme, font, head_colour, metrics, text_scale
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.theme import LIGHT, Theme, head_colour
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent

@@ -16,9 +16,10 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.shapes.head_split_widget import HeadSplitView
 from visualizer.features.shapes.presenter import SHAPES, ShapesPanel
+from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent

@@ -10,11 +10,11 @@ from PySide6.QtWidgets import QToolButton, QWidget
 
 from visualizer.attention.stages import TABLE
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
-from visualizer.widgets.fixed_width_buttons import SoloToggleButton
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.scroll_strip import ScrollStrip
+from visualizer.widgets.solo_toggle_button import SoloToggleButton
 
 if TYPE_CHECKING:
     from visualizer.features.stage_bar.presenter import StageBarItem

@@ -10,12 +10,13 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from visualizer.errors import InputError
-from visualizer.features.tensor_editor.presenter import TABLE, as_drawn, edited
+from visualizer.features.tensor_editor.presenter import TABLE
 from visualizer.features.tensor_editor.spreadsheet_clipboard import (
     format_block,
     parse_block,
     parse_number,
 )
+from visualizer.features.tensor_editor.tensor_edit import as_drawn, edited
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import TableSelection
 

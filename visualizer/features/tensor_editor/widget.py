@@ -31,11 +31,12 @@ from PySide6.QtWidgets import (
 from visualizer.features.tensor_editor.presenter import TABLE
 from visualizer.number_format import format_count, format_number
 from visualizer.session.cell_address import Cell
+from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPen
 
-from visualizer.heatmap import colour_table
+from visualizer.heatmap import value_to_colour_mapping
 from visualizer.number_format import format_number
-from visualizer.widgets.theme import Theme, font, metrics, text_scale
+from visualizer.widgets.fonts import font, metrics, text_scale
 
 if TYPE_CHECKING:
     from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
+    from visualizer.widgets.theme import Theme
 
 ROUND = 4
 NUMBER_SIZE = 11
@@ -76,12 +77,12 @@ def _frame(painter: QPainter, box: QRectF, width: float, theme: Theme) -> None:
 
 def _colour(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
     """The colour of a token's weight, and a readable ink on it."""
-    value, entry = weights.values[token], colour_table.NOT_A_NUMBER
+    value, entry = weights.values[token], value_to_colour_mapping.NOT_A_NUMBER
     if not math.isnan(value):
         position = (value - weights.low) / (weights.high - weights.low)
-        entry = round(min(max(position, 0), 1) * colour_table.LARGEST)
-    fill = QColor(int(colour_table.table(weights.map, theme)[entry])).name()
-    is_light = colour_table.light_entries(weights.map, theme)[entry]
+        entry = round(min(max(position, 0), 1) * value_to_colour_mapping.LARGEST)
+    fill = QColor(int(value_to_colour_mapping.table(weights.map, theme)[entry])).name()
+    is_light = value_to_colour_mapping.light_entries(weights.map, theme)[entry]
     return fill, "#000000" if is_light else "#FFFFFF"
 
 

@@ -9,9 +9,10 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QAccessible, QColor, QPainter
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from visualizer.heatmap import colour_table
+from visualizer.heatmap import value_to_colour_mapping
 from visualizer.number_format import format_number
-from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
@@ -56,7 +57,7 @@ class TokenColourBar(QWidget):
         painter.setPen(QColor(self._theme.quiet))
         painter.drawText(self.rect(), LEFT, low)
         bar = QRectF(left, self.height() / 2 - 3 * text_scale(), width, 6 * text_scale())
-        ramp = np.arange(colour_table.LARGEST + 1, dtype=np.uint8)[None]
-        painter.drawImage(bar, colour_table.image(ramp, weights.map, self._theme))
+        ramp = np.arange(value_to_colour_mapping.LARGEST + 1, dtype=np.uint8)[None]
+        painter.drawImage(bar, value_to_colour_mapping.image(ramp, weights.map, self._theme))
         painter.drawText(self.rect(), RIGHT, high)
         painter.end()

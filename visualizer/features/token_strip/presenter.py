@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.stages import is_hatched
 from visualizer.heatmap.hovered_or_pinned_cell import cursor_on
 from visualizer.heatmap.panel_colour_scale import SHORT

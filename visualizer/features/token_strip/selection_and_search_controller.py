@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.features.token_strip.presenter import TOKENS
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
-from visualizer.heatmap.hovered_or_pinned_cell import cell_of
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.session.token_selection_and_search import TokenRole, with_match, with_search
 
 if TYPE_CHECKING:

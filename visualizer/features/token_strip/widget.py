@@ -24,13 +24,15 @@ from visualizer.number_format import format_count, format_number
 from visualizer.session.token_selection_and_search import TokenRole, span
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.chip_scroll_area import GAP, ChipScrollArea
+from visualizer.widgets.fonts import metrics, text_scale
 from visualizer.widgets.input_filters import install_input_filters, is_command
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.theme import Theme, metrics, text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
+
+    from visualizer.widgets.theme import Theme
 
 HINT = "Point at a cell or choose tokens to see what is read."
 WORDS = {TokenRole.QUERY: "reads", TokenRole.KEY: "is read by"}

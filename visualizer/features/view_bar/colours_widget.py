@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.attention.displayed_weights_and_head_aggregates import WeightTransform
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS, ViewControlsPanel
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits

@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.colour_options import ColourOptions
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
+    from visualizer.attention.head_aggregates import HeadAggregate
     from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.session.resolved_view import Resolved
 

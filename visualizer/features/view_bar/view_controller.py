@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
-from visualizer.attention.displayed_weights_and_head_aggregates import (
-    HeadAggregate,
-    WeightTransform,
-)
+from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.view_bar.presenter import BoardArrangement
-from visualizer.heatmap.board_contents import BOARD_CONTENTS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.view import CodeDialect, View
 from visualizer.session.zoom_ranges import Zoom, row_role, zoomed

@@ -8,18 +8,19 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
-from visualizer.attention.displayed_weights_and_head_aggregates import HeadAggregate
+from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.features.view_bar.presenter import (
     VIEW_CONTROLS,
     BoardArrangement,
     ViewControlsPanel,
 )
-from visualizer.widgets.fixed_width_buttons import SoloToggleButton
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import ElidedLabel
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.scroll_strip import ScrollStrip
-from visualizer.widgets.theme import LIGHT, Theme, head_colour, text_scale
+from visualizer.widgets.solo_toggle_button import SoloToggleButton
+from visualizer.widgets.theme import LIGHT, Theme, head_colour
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -28,7 +28,7 @@ from visualizer.heatmap.panel_margins import (
     notes_height,
     widest_label,
 )
-from visualizer.widgets.theme import text_scale
+from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Board

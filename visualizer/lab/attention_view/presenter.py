@@ -12,7 +12,10 @@ import numpy as np
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
 from visualizer.heatmap.panel_colour_scale import ColourScale
-from visualizer.lab.attention_view.cell_pointer import cell_cursor_of, cell_sentence
+from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
+    cell_cursor_of,
+    cell_sentence,
+)
 from visualizer.language.tokenizers import all_visible
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.colour_options import ColourLimits, ColourOptions
@@ -20,8 +23,8 @@ from visualizer.session.colour_options import ColourLimits, ColourOptions
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from visualizer.lab.attention_view.cell_pointer import LabCellPointer
-    from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
+    from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
+    from visualizer.lab.attention_view.probe_result import ProbeResult
 
 UNIT, SCORED = "weights", "weights;  %: on the right token"
 """The text after the colour bar; the second where the right token is known."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
+from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.runs.run_store import keep_probe
 from visualizer.lab.training.run_state import Phase
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.lab.lab_state_controller import LabStateController
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.language.wire_format import Message
 
 REST_MS = 150

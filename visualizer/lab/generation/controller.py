@@ -13,9 +13,9 @@ from visualizer.language.tokenizers import Vocabulary, tokenize
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
     from visualizer.lab.attention_view.probe_controller import ProbeController
-    from visualizer.lab.lab_state_controller import LabStateController
+    from visualizer.lab.attention_view.probe_result import ProbeResult
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
 
 
 class GenerationController(QObject):

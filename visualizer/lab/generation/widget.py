@@ -15,23 +15,25 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.token_strip.chip_paint import CENTRE, NUMBER_SIZE, ROUND, chip_height
-from visualizer.heatmap import colour_table
+from visualizer.heatmap import value_to_colour_mapping
 from visualizer.lab.generation.presenter import GeneratedToken, GenerationPanel
 from visualizer.number_format import format_share
 from visualizer.session.colour_maps import USUAL
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.chip_scroll_area import GAP, ChipScrollArea
 from visualizer.widgets.fixed_width_buttons import FixedWidthButton
+from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters, is_command
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import show_number
-from visualizer.widgets.theme import Theme, font, metrics, text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QIcon, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
+
+    from visualizer.widgets.theme import Theme
 
 LARGEST_SEED, NARROW_SEED = 2**31 - 1, 56
 RUN, STOP = "Write on", "Stop"
@@ -294,6 +296,8 @@ def _colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
         return theme.paper, theme.quiet
     if chip.probability is None:
         return theme.raised, theme.ink
-    entry = round(min(max(chip.probability, 0.0), 1.0) * colour_table.LARGEST)
-    fill = QColor(int(colour_table.table(USUAL, theme)[entry])).name()
-    return fill, "#000000" if colour_table.light_entries(USUAL, theme)[entry] else "#FFFFFF"
+    entry = round(min(max(chip.probability, 0.0), 1.0) * value_to_colour_mapping.LARGEST)
+    fill = QColor(int(value_to_colour_mapping.table(USUAL, theme)[entry])).name()
+    return fill, "#000000" if value_to_colour_mapping.light_entries(USUAL, theme)[
+        entry
+    ] else "#FFFFFF"

@@ -13,7 +13,7 @@ from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import smoother
 
 if TYPE_CHECKING:
-    from visualizer.lab.lab_state_controller import LabStateController
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.lab.loss_plot.widget import PlotPane
     from visualizer.lab.runs.saved_runs_controller import RunController
     from visualizer.widgets.theme import Theme

@@ -9,7 +9,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF
 
 from visualizer.number_format import format_number
-from visualizer.widgets.theme import metrics
+from visualizer.widgets.fonts import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 
 from visualizer.lab.loss_plot.model import LossLineRole
-from visualizer.widgets.theme import head_colour, metrics, mixed
+from visualizer.widgets.fonts import metrics
+from visualizer.widgets.theme import head_colour, mixed
 
 if TYPE_CHECKING:
     from visualizer.lab.loss_plot.model import LegendKey, LossPlot

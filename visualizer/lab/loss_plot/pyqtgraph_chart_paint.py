@@ -16,7 +16,8 @@ from visualizer.lab.loss_plot.model import LossLineRole, LossPlot
 from visualizer.lab.loss_plot.presenter import nearest, read_at
 from visualizer.lab.loss_plot.readout_html import AWAY, readout_html
 from visualizer.lab.loss_plot.smoothing_and_thinning import distinct, thinned
-from visualizer.widgets.theme import LIGHT, font, head_colour, metrics, mixed, text_scale
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.theme import LIGHT, head_colour, mixed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

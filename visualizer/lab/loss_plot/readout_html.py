@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 
-from visualizer.widgets.theme import head_colour, metrics
+from visualizer.widgets.fonts import metrics
+from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

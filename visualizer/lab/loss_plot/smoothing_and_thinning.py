@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.lab.training.recorded_losses import GrowingArray
+from visualizer.lab.training.growing_array import GrowingArray
 
 if TYPE_CHECKING:
     from visualizer.lab.training.recorded_losses import Losses

@@ -16,17 +16,18 @@ from visualizer.lab.loss_plot.model import LossPlot, PlotOptions
 from visualizer.lab.loss_plot.presenter import nearest, read_at
 from visualizer.lab.loss_plot.pyqtgraph_chart_paint import LossChart
 from visualizer.lab.loss_plot.smoothing_and_thinning import distinct
-from visualizer.lab.training.widget import text_button
+from visualizer.lab.training.training_bar_and_notices_widget import text_button
 from visualizer.widgets.accessible_roles_and_values import (
     Politeness,
     announce,
     set_accessible_value,
 )
+from visualizer.widgets.fonts import font
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import TypedSlider
-from visualizer.widgets.theme import LIGHT, Theme, font
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,8 +12,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.errors import InputError
 from visualizer.lab.runs import run_store
-from visualizer.lab.runs.widget import ask_delete, ask_leaving
-from visualizer.lab.training import windowless_training_controller as background_training_controller
+from visualizer.lab.runs.confirmation_dialogs import ask_delete, ask_leaving
+from visualizer.lab.training import detached_training_controller
 from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets import app_settings
 from visualizer.widgets.dialogs import ask_for_folder
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from visualizer.lab.lab_state_controller import LabStateController
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.lab.runs.widget import RunsPane
     from visualizer.lab.training.recorded_losses import Losses
 
@@ -80,7 +80,7 @@ class RunController(QObject):
         own = self._lab.run.folder if self._lab.run else None
         others = (run for run in self.runs if run.folder != own)
         self.at_work = frozenset(
-            run.name for run in others if background_training_controller.is_at_work(run.folder)
+            run.name for run in others if detached_training_controller.is_at_work(run.folder)
         )
         if bool(self.at_work) != self._watching.isActive():
             (self._watching.start if self.at_work else self._watching.stop)()
@@ -220,7 +220,7 @@ class RunController(QObject):
         if run and run.folder == folder:
             sentence = f"“{folder.name}” is open. Begin or open another run, then it can be {done}."
             raise InputError("folder", sentence)
-        if background_training_controller.is_at_work(folder):
+        if detached_training_controller.is_at_work(folder):
             sentence = f"“{folder.name}” is training in the background. Open it and stop it first."
             raise InputError("folder", sentence)
 

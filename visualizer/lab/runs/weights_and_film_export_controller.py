@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from visualizer.lab.lab_state_controller import LabStateController
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.language.wire_format import Message
 
 

@@ -1,7 +1,4 @@
-"""The list of stored runs, to open, overlay, rename and delete them.
-
-Also the questions that are asked before a training is interrupted or a run is deleted.
-"""
+"""The list of stored runs, to open, overlay, rename and delete them."""
 
 from __future__ import annotations
 
@@ -13,28 +10,28 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
-    QMessageBox,
     QTreeWidget,
     QTreeWidgetItem,
     QWidget,
 )
 
-from visualizer.lab.training.widget import text_button
-from visualizer.widgets.dialogs import message_box
+from visualizer.lab.training.training_bar_and_notices_widget import text_button
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from PySide6.QtGui import QAction
 
     from visualizer.lab.runs.run_store import StoredRun
 
+
 BUTTONS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}
 EMPTY = "Runs are kept here once they are started."
 OVERLAY = "Tick a run to lay its losses over the plot; press Enter to open it."
+
 
 AT_WORK = "It trains in the background. Open it to watch it here."
 
@@ -158,38 +155,3 @@ def _item(run: StoredRun, is_overlaid: bool, is_present: bool) -> QTreeWidgetIte
         item.setCheckState(0, Qt.CheckState.Checked if is_overlaid else Qt.CheckState.Unchecked)
     item.setFlags(flags)
     return item
-
-
-def ask_leaving(
-    window: QWidget, name: str, stop: Callable[[], object], go_on: Callable[[], object]
-) -> None:
-    """Ask whether a training stops or continues in the background; one question at a time."""
-    if window.findChild(QMessageBox, "leaving"):
-        return
-    said = f"“{name}” is training."
-    box = message_box(window, "leaving", QMessageBox.Icon.Question, said)
-    box.setInformativeText(
-        "It can stop here, with a checkpoint to go on from, or go on without a window until it is "
-        "done. Opened again, it is shown wherever it is by then."
-    )
-    stopping = box.addButton("&Stop here", QMessageBox.ButtonRole.AcceptRole)
-    going = box.addButton("&Go on in the background", QMessageBox.ButtonRole.DestructiveRole)
-    box.addButton(QMessageBox.StandardButton.Cancel)
-    box.setDefaultButton(stopping)
-    stopping.clicked.connect(stop)
-    going.clicked.connect(go_on)
-    box.open()
-
-
-def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None:
-    """Ask whether to delete a run permanently."""
-    if window.findChild(QMessageBox, "delete"):
-        return
-    said = f"Delete “{name}”, its losses and all weights that were kept?"
-    box = message_box(window, "delete", QMessageBox.Icon.Question, said)
-    box.setInformativeText("This cannot be undone.")
-    deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)
-    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
-    box.setDefaultButton(cancel)
-    deleting.clicked.connect(delete)
-    box.open()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
-from visualizer.widgets.theme import font, metrics, text_scale
+from visualizer.widgets.fonts import font, metrics, text_scale
 
 if TYPE_CHECKING:
     from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline

@@ -11,13 +11,14 @@ from PySide6.QtWidgets import QToolButton, QWidget
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
 from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import combo_box
-from visualizer.widgets.theme import LIGHT, Theme, text_scale
+from visualizer.widgets.theme import LIGHT, Theme
 from visualizer.widgets.track_slider import TrackSlider
 
 if TYPE_CHECKING:

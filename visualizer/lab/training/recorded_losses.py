@@ -1,7 +1,4 @@
-"""The losses of a run, and the append-only arrays that hold them.
-
-An extended array shares its buffer with the one before: appending costs what is added.
-"""
+"""The losses of a run, appended to as they arrive."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from visualizer.lab.training.growing_array import GrowingArray
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -140,57 +139,3 @@ def _is_last(steps: np.ndarray) -> np.ndarray:
     """Mark the rows whose step is below that of every later row, bool [row]."""
     lowest_after = np.minimum.accumulate(steps[::-1])[::-1]
     return np.append(steps[:-1] < lowest_after[1:], True)
-
-
-class GrowingBuffer:
-    """A buffer with spare capacity, shared by several `GrowingArray`.
-
-    The part that any of them shows is never written again.
-    """
-
-    __slots__ = ("array", "used")
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array, self.used = array, len(array)
-
-
-class GrowingArray:
-    """An immutable array whose extension costs time only for what is added.
-
-    Parameters
-    ----------
-    values : ndarray
-        All numbers, [number], read-only.
-    """
-
-    __slots__ = ("_room", "values")
-
-    def __init__(self, room: GrowingBuffer, length: int) -> None:
-        self._room = room
-        self.values = room.array[:length]
-        self.values.flags.writeable = False
-
-    @classmethod
-    def of(cls, values: ArrayLike, dtype: type = np.float64) -> GrowingArray:
-        """Copy numbers into a new array."""
-        array: np.ndarray = np.array(values, dtype=dtype).reshape(-1)
-        return cls(GrowingBuffer(array), len(array))
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def extended(self, more: ArrayLike) -> GrowingArray:
-        """Return an array with more numbers appended; this one is unchanged."""
-        added, begin = np.asarray(more, dtype=self.values.dtype).reshape(-1), len(self)
-        end, room = begin + len(added), self._room
-        if room.used != begin or end > len(room.array):  # another one grew there, or it is full
-            array = np.empty(max(end, 2 * begin), dtype=self.values.dtype)
-            array[:begin] = self.values
-            room = GrowingBuffer(array)
-        room.array[begin:end] = added
-        room.used = end
-        return GrowingArray(room, end)
-
-    def until(self, length: int) -> GrowingArray:
-        """Return the first `length` numbers."""
-        return GrowingArray(self._room, length)

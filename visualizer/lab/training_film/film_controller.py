@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.export.export_controller import SAID_MS, ExportRunner
-from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
+from visualizer.export.export_runner import SAID_MS, ExportRunner
+from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.training.run_state import Phase
 from visualizer.lab.training_film.film_frames import TrainingFilmSettings, training_film
 from visualizer.lab.training_film.film_writer import film_format, write_training_film
@@ -19,7 +19,7 @@ from visualizer.language.run_folder import RunFolder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.lab.lab_state_controller import LabStateController
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.lab.training.run_state import RunState
     from visualizer.language.wire_format import Message
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from visualizer.heatmap.panel_and_board_types import Board
-    from visualizer.lab.attention_view.probe_attention_and_logits import ProbeResult
+    from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.lab.training.recorded_losses import Measured
     from visualizer.language.training_settings import ModelKind
 

@@ -11,7 +11,7 @@ from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers
 from visualizer.lab.snapshot_bar.paint import axis_height
 from visualizer.lab.training_film.film_frames import TrainingFilmSettings
 from visualizer.lab.training_film.frame_paint import SPACE, TrainingFilmFrames
-from visualizer.widgets.theme import metrics
+from visualizer.widgets.fonts import metrics
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import BoardLayout

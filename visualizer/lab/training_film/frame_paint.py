@@ -9,12 +9,11 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from visualizer.export.figures.figure_page import THEMES, paint_text
-from visualizer.export.figures.png_writer import blank, words_of
-from visualizer.heatmap import panel_margins_paint as labels_and_colour_bar_paint
-from visualizer.heatmap import panel_paint
+from visualizer.export.figures.rasterization import blank, words_of
+from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import MARGIN
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis
-from visualizer.widgets.theme import font, metrics
+from visualizer.widgets.fonts import font, metrics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,7 +88,7 @@ class TrainingFilmFrames:
         for slot in self.layout.slots:
             panel = panels[slot.heatmap.layer, slot.heatmap.head]
             panel_paint.paint_slot(painter, replace(slot, heatmap=panel), theme)
-        labels_and_colour_bar_paint.paint_titles(painter, self.layout.titles, theme)
+        panel_margins_paint.paint_titles(painter, self.layout.titles, theme)
         painter.restore()
 
     @property

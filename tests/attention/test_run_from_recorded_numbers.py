@@ -1,0 +1,192 @@
+"""Recorded and captured numbers are shown as stored, and checked against their document."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
+from tests.support.golden_documents import CAPTURED, CAPTURED_A, CAPTURED_VIEW
+from tests.support.screens import warm
+from visualizer.attention.recorded_run import RecordedNumbers
+from visualizer.attention.run import run
+from visualizer.attention.run_from_recorded_numbers import recorded_run
+from visualizer.attention.spec import AttentionSpec, Device, Mask, Normalisation
+from visualizer.documents.document_file import document_bytes, read_document
+from visualizer.documents.recorded_run_archive import parameter_sizes, unpadded
+from visualizer.errors import InputError
+from visualizer.open_and_restore_documents import restore_document
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.document import Document, LineSplit
+from visualizer.session.view import View
+from visualizer.session.worker_jobs import compute
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.documents.document_file import SavedDocument
+
+SPEC = AttentionSpec(device=Device.CPU)
+DOCUMENT = Document(text="some words\nand more of them", lines=LineSplit.APART, spec=SPEC)
+
+
+def recorded(made: Run) -> RecordedNumbers:
+    """Take down a run, every number turned around so that none could have been computed."""
+    trace = made.trace
+    return RecordedNumbers(
+        unpadded(made),
+        {name: -trace.read(name) for name in trace.names},
+        {name: trace.read(name).copy() for name in trace.parameters},
+        made.device,
+        made.notices,
+    )
+
+
+def through_a_file(document: Document, view: View, made: Run | None) -> SavedDocument:
+    return read_document(io.BytesIO(document_bytes(document, view, made)))
+
+
+@examples(0.6)
+@given(cases())
+def test_exactly_the_recorded_numbers_are_shown(case: Case) -> None:
+    made = case.run()
+    down = recorded(made)
+    again = recorded_run(case.spec, down)
+    assert again.texts == made.texts
+    assert again.trace.spec == made.trace.spec
+    assert again.trace.names == made.trace.names
+    for name in made.trace.names:
+        np.testing.assert_array_equal(again.trace.read(name), -made.trace.read(name))
+    for name in made.trace.parameters:
+        np.testing.assert_array_equal(again.trace.read(name), made.trace.read(name))
+
+
+@examples(0.6)
+@given(cases())
+def test_the_sizes_of_all_weights_are_known(case: Case) -> None:
+    trace = case.run().trace
+    sizes = {name: tuple(tensor.shape) for name, tensor in trace.parameters.items()}
+    assert parameter_sizes(trace.spec, trace.tokens) == sizes
+
+
+def test_what_did_not_change_is_taken_over() -> None:
+    first = recorded_run(SPEC, recorded(run(DOCUMENT.tokens(), SPEC)))
+    # What is given is compared, number by number, so it has to be what it would be.
+    first.trace.tensor("input").neg_()
+    changed = run(DOCUMENT.tokens(), replace(SPEC, mask=Mask.NONE), first)
+    for name in ("input", "queries", "keys", "values", "scores", "scaled"):
+        assert changed.trace.tensor(name) is first.trace.tensor(name)
+    assert "weights" in changed.trace.recomputed
+    expected = torch.softmax(changed.trace.tensor("masked"), -1)
+    torch.testing.assert_close(changed.trace.tensor("weights"), expected)
+    assert changed.trace.parameters["W_query.weight"] is first.trace.parameters["W_query.weight"]
+
+
+def test_it_says_that_it_was_recorded_and_says_it_once() -> None:
+    made = run(DOCUMENT.tokens(), SPEC)
+    again = recorded_run(SPEC, recorded(made))
+    assert again.device == "recorded on CPU"
+    assert recorded_run(SPEC, recorded(again)).device == "recorded on CPU"
+
+
+def test_what_had_to_be_known_is_still_said() -> None:
+    document = Document(text="one two", spec=replace(SPEC, normalisation=Normalisation.SUM))
+    document = document.set("mask", Mask.NONE)
+    made = run(document.tokens(), document.spec)
+    saved = through_a_file(document, View(), made)
+    assert saved.recorded
+    assert recorded_run(document.spec, saved.recorded).notices == made.notices
+
+
+def test_numbers_that_are_not_of_the_settings_are_refused() -> None:
+    down = recorded(run(DOCUMENT.tokens(), SPEC))
+    with pytest.raises(InputError, match="not those of these settings"):
+        recorded_run(replace(SPEC, mask=Mask.NONE, dropout=0.5), down)
+    stages = {**down.stages, "weights": down.stages["weights"][:, :, :1]}
+    with pytest.raises(InputError, match="weights has shape"):
+        recorded_run(SPEC, replace(down, stages=stages))
+
+
+# --------------------------------------------------------------------------------- as the worker
+
+
+def never(document: Document, previous: Run | None) -> Run:
+    raise AssertionError("nothing is to be computed")
+
+
+def test_a_file_with_numbers_opens_without_computing() -> None:
+    made = compute(DOCUMENT, None)
+    a = Document(spec=SPEC)
+    view = View(comparison=Comparison(ComparisonKind.KEPT, kept=compute(a, None), document=a))
+    saved = through_a_file(DOCUMENT, view, made)
+    again, seen = restore_document(saved, never)
+    warm(again, seen)
+    assert seen.comparison
+    assert seen.comparison.kept
+    assert seen.comparison.kept.texts == a.tokens()
+    np.testing.assert_array_equal(again.trace.read("output"), made.trace.read("output"))
+
+
+def test_a_file_without_numbers_is_computed_and_a_before() -> None:
+    a = Document(spec=SPEC)
+    view = View(comparison=Comparison(ComparisonKind.KEPT, kept=compute(a, None), document=a))
+    again, seen = restore_document(through_a_file(DOCUMENT, view, None), compute)
+    assert again.device == "CPU"
+    assert seen.comparison
+    assert seen.comparison.kept
+    assert seen.comparison.kept.texts == a.tokens()
+    assert again.texts[0] == ("some", "words", "⟨pad⟩", "⟨pad⟩")
+
+
+def test_an_a_that_cannot_be_computed_is_let_go() -> None:
+    comparison = Comparison(ComparisonKind.KEPT, document=Document(text=""))
+    again, seen = restore_document(
+        through_a_file(DOCUMENT, View(comparison=comparison), None), compute
+    )
+    assert seen.comparison is None
+    assert again.trace.names
+
+
+def test_another_comparison_needs_no_run() -> None:
+    comparison = Comparison(ComparisonKind.HEAD, heads=(1, 0))
+    _, seen = restore_document(through_a_file(DOCUMENT, View(comparison=comparison), None), compute)
+    assert seen.comparison == comparison
+
+
+def test_captured_attention_is_shown_as_it_was_and_so_is_that_of_a() -> None:
+    saved = through_a_file(CAPTURED, CAPTURED_VIEW, compute(CAPTURED, None))
+    again, seen = restore_document(saved, compute)
+    warm(again, seen)
+    assert CAPTURED.captured
+    assert CAPTURED_A.captured
+    assert (again.captured, again.device) == (CAPTURED.captured, "Not computed here")
+    assert again.texts == (("Un", "chat"),)
+    assert again.key_tokens == ("The", "cat", "sat")
+    np.testing.assert_array_equal(again.trace.read("weights"), CAPTURED.captured.array())
+    assert seen.comparison
+    assert seen.comparison.kept
+    shown = seen.comparison.kept.trace.read("scores")
+    np.testing.assert_array_equal(shown, CAPTURED_A.captured.array()[0])
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_captured_attention_and_a_module_are_compared_again(is_recorded: bool) -> None:
+    module, elsewhere = Document(spec=SPEC), CAPTURED
+    for live, a in ((module, elsewhere), (elsewhere, module)):
+        made, kept = (compute(one, None) for one in (live, a))
+        view = View(comparison=Comparison(ComparisonKind.KEPT, kept=kept, document=a))
+        saved = through_a_file(live, view, made if is_recorded else None)
+        assert (saved.recorded is not None) == (is_recorded and live is module)
+        again, seen = restore_document(saved, compute)
+        np.testing.assert_array_equal(again.trace.read("weights"), made.trace.read("weights"))
+        assert seen.comparison
+        assert seen.comparison.kept
+        np.testing.assert_array_equal(
+            seen.comparison.kept.trace.read("weights"), kept.trace.read("weights")
+        )

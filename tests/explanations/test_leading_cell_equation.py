@@ -1,0 +1,219 @@
+"""The equation of a step's leading cell adds up to the number in the trace."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.features.playback.test_step_captions import cell, every, row, whole
+from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
+from tests.support.small_runs import a_run
+from visualizer.attention.spec import (
+    BooleanMatrix,
+    Mask,
+    Mode,
+    Normalisation,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
+from visualizer.explanations.cell_equation_writer import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
+from visualizer.explanations.explain import explain
+from visualizer.explanations.leading_cell_equation import Equation, equation
+from visualizer.explanations.step_values_and_wording import trimmed
+from visualizer.number_format import format_number
+from visualizer.session.timeline import described_cell
+
+if TYPE_CHECKING:
+    from tests.features.playback.test_step_captions import Said
+    from visualizer.explanations.cell_terms import Explanation
+
+
+def line(said: Said) -> Equation:
+    return equation(said.run, said.leading, said.step, said.head)
+
+
+def explained(said: Said) -> Explanation:
+    trace = said.run.trace
+    place = described_cell(said.run, said.leading, said.step, said.head)
+    return explain(trace, said.step.stage, (*said.leading, *place))
+
+
+def reckoned(told: str) -> float:
+    """Work a line out with Python's own arithmetic."""
+    code = told.replace("−", "-").replace("×", "*").replace("÷", "/").replace(",", "")
+    code = code.replace("^", "**").replace("∞", "inf").replace("NaN", "nan")
+    names = {"exp": math.exp, "sin": math.sin, "cos": math.cos, "inf": math.inf, "nan": math.nan}
+    return float(eval(code, {"__builtins__": {}}, names))
+
+
+@examples(0.8)
+@given(cases(most_tokens=4))
+def test_every_line_adds_up(case: Case) -> None:
+    run = case.run()
+    for grain in ("stage", "row", "cell"):
+        for said in every(run, grain):
+            shown, made = line(said), explained(said)
+            told = "".join(part.text for part in shown.parts)
+            assert shown == line(said)
+            assert shown.plain.startswith(f"{shown.left} = {told}")
+            if not shown.result:
+                assert "more" not in told
+                assert format_number(made.value) in told or (
+                    made.value == 0 and told.startswith("0")
+                )
+                continue
+            assert shown.result == format_number(made.value)
+            if "more" in told or "NaN" in told or not np.isfinite(made.value):
+                continue
+            if abs(made.value) < 100 and "÷ (" not in told:
+                assert reckoned(told) == pytest.approx(made.value, rel=2e-2, abs=5e-3)
+
+
+@examples(0.6)
+@given(cases(most_tokens=5))
+def test_what_is_lit_was_read_and_is_one_of_the_cells(case: Case) -> None:
+    run = case.run()
+    for said in every(run, "row"):
+        shown, made = line(said), explained(said)
+        read = {
+            format_number(float(value))
+            for group in made.groups
+            for factor in group.factors
+            if factor.name in run.trace and factor.name != said.step.stage
+            for value in factor.read
+        }
+        lit = [part.text for part in shown.parts if part.is_lit]
+        assert set(lit) <= read
+        assert bool(lit) <= bool(run.trace.stage(said.step.stage).reads)
+        if made.stage.reads and not made.is_empty and made.stage.name not in ("unmasked",):
+            assert lit
+
+
+@examples(0.6)
+@given(cases(most_tokens=6))
+def test_of_many_terms_the_largest_are_kept_in_their_order(case: Case) -> None:
+    run = case.run()
+    for said in every(run, "row"):
+        told = "".join(part.text for part in line(said).parts)
+        more = re.search(r"… (\d+) more", told)
+        made = explained(said)
+        sums = said.step.stage in ("queries", "scores", "output") and len(made.terms) > 1
+        if sums:
+            assert int(more[1] if more else 0) == max(0, len(made.terms) - SHOWN_TERMS)
+        if more:
+            is_shifted = "exp(" in told and " − " in told
+            assert told.count(" + ") == (SHOWN_SHIFTED if is_shifted else SHOWN_TERMS)
+
+
+# -------------------------------------------------------------------------- the very lines
+
+
+WAVES = {"position": Position.SINUSOIDAL}
+BARE = {"projection": Projection.NONE, "heads": 1}
+
+
+@pytest.mark.parametrize(
+    ("stage", "column", "fields", "plain"),
+    [
+        ("input", 0, {}, "input = 0.5500, given"),
+        (
+            "queries",
+            0,
+            {},
+            "query = 0.5500 × (−0.2354) + 0.8700 × 0.0191 + 0.6600 × (−0.2867) = −0.3021",
+        ),
+        (
+            "scores",
+            0,
+            {"d_out": 4},
+            "score = −0.3021 × (−0.4519) + (−0.0289) × 0.2216 = 0.1301",
+        ),
+        ("scaled", 0, {}, "scaled score = 0.1734 ÷ 1 = 0.1734"),
+        ("masked", 0, {}, "masked score = 0.1734, allowed, so it stays"),
+        ("masked", 3, {}, "masked score = −∞ in place of 0.1447, as it is forbidden"),
+        ("weights", 0, {}, "weight = exp(0.1734) ÷ (exp(0.1734) + exp(0.2631)) = 0.4776"),
+        ("context", 0, {}, "context = 0.4776 × (−0.4519) + 0.5224 × (−0.7142) = −0.5889"),
+        ("concat", 1, {}, "concat = 0.0122, taken from head 2"),
+        ("output", 0, {}, "output = −0.5889 × (−0.1668) + 0.0122 × 0.2270 + 0.1934 = 0.2943"),
+        ("position", 0, WAVES, "position = sin(1 / 10000^(0/3)) = 0.8415"),
+        ("input", 0, WAVES, "input = 0.5500 + 0.8415 = 1.3915"),
+        ("weights", 0, {"normalisation": Normalisation.UNIFORM}, "weight = 1 ÷ 2 = 0.5000"),
+        ("values", 0, BARE, "value = 0.5500, taken from the input"),
+    ],
+)  # fmt: skip
+def test_a_cell_is_one_line(stage: str, column: int, fields: dict[str, Any], plain: str) -> None:
+    assert equation(a_run(**fields), (), cell(stage, 1, column), 0).plain == plain
+
+
+def test_what_is_dropped_and_what_is_kept() -> None:
+    kept = BooleanMatrix.of(np.tri(6)[::-1])
+    run = a_run(dropout=0.5, own_kept=kept)
+    lines = [equation(run, (), cell("dropped", 5, key), 0).plain for key in (0, 1)]
+    assert lines == [
+        "weight after dropout = 0.1649 × 2 = 0.3298",
+        "weight after dropout = 0 in place of 0.1726, as it is dropped",
+    ]
+    assert (
+        equation(run, (), cell("dropped", 0, 5), 0).plain
+        == "weight after dropout = 0.0000 × 2 = 0.0000"
+    )
+
+
+def test_numbers_that_were_read_are_lit_and_the_rest_is_not() -> None:
+    assert equation(a_run(), (), row(a_run(), "weights", 1), 0).parts == (
+        EquationPart("exp("),
+        EquationPart("0.2631", True),
+        EquationPart(") ÷ (exp("),
+        EquationPart("0.1734", True),
+        EquationPart(") + exp("),
+        EquationPart("0.2631", True),
+        EquationPart("))"),
+    )
+    queries = equation(a_run(), (), cell("queries", 1, 0), 0)
+    assert [part.text for part in queries.parts if part.is_lit] == ["0.5500", "0.8700", "0.6600"]
+
+
+def test_of_a_long_row_four_terms_are_written_and_the_chosen_is_among_them() -> None:
+    run = a_run(" ".join(f"w{at}" for at in range(70)), mask=Mask.NONE)
+    for key in range(70):
+        shown = equation(run, (), cell("weights", 3, key), 0)
+        assert shown.plain.count("exp(") == 1 + SHOWN_TERMS
+        over, below = shown.plain.split(" ÷ ")
+        assert over.removeprefix("weight = ") in below
+        assert f"… {70 - SHOWN_TERMS} more)" in below
+    assert "… 60 more" in equation(a_run(d_in=64), (), whole(a_run(d_in=64), "queries"), 0).plain
+
+
+@pytest.mark.parametrize("route", [Route.BEFORE, Route.AFTER_RENORMALISED])
+def test_a_row_that_may_read_nothing_shares_nothing_out(route: Route) -> None:
+    nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
+    run = a_run("a b", mask=Mask.OWN, own_mask=nothing, route=route, mode=Mode.EVAL)
+    told = equation(run, (), row(run, "weights", 0), 0).plain
+    assert told == "weight = 0, as there is nothing to share out"
+    assert equation(run, (), row(run, "context", 0), 0).result == "0.0000"
+
+
+def test_what_softmax_subtracts_is_written_where_it_must() -> None:
+    fields: dict[str, Any] = {"heads": 1, "mask": Mask.NONE, "scale": Scale.NONE}
+    hot = equation(a_run("a b", temperature=0.001, **fields), (), cell("weights", 0, 0), 0)
+    largest = hot.parts[1].text
+    assert float(largest) > 88
+    assert hot.plain.startswith(f"weight = exp({largest} − {trimmed(float(largest))}) ÷ exp(")
+    warm = equation(a_run("a b", **fields), (), cell("weights", 0, 0), 0)
+    assert re.match(r"weight = exp\([−\d.]+\) ÷ \(exp\([−\d.]+\) \+ exp", warm.plain)
+    naive = a_run("a b", normalisation=Normalisation.NAIVE_SOFTMAX, temperature=0.001, **fields)
+    assert " − " not in equation(naive, (), cell("weights", 0, 0), 0).plain
+
+
+def test_numbers_that_overflow_are_written_as_what_they_are() -> None:
+    run = a_run(normalisation=Normalisation.NAIVE_SOFTMAX, temperature=1e-4, mask=Mask.NONE)
+    row_ = int(np.isnan(run.trace.read("weights", (0,))).any(axis=1).argmax())
+    assert equation(run, (), cell("weights", row_, 1), 0).plain.endswith("= NaN")

@@ -1,0 +1,262 @@
+"""Hovering explains a cell, a click pins it, arrow keys move from cell to cell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication, QCheckBox
+
+from tests.support.window_input import CONTROL, SHIFT, words
+from visualizer.features.cell.presenter import CELL
+from visualizer.session.cell_address import Cell
+from visualizer.widgets.solo_toggle_button import SoloToggleButton
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+    from visualizer.shell.window import MainWindow
+
+JOURNEY = Cell("weights", (0, 1, 0))
+SENTENCE = "journey (query 2) reads 48 % from Your (key 1)."
+
+
+def pinned(window: MainWindow) -> Cell | None:
+    return window.workspace.view.pinned
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        JOURNEY,
+        Cell("weights", (1, 5, 5)),
+        Cell("scores", (0, 0, 0)),
+        Cell("scores", (1, 2, 4)),
+        Cell("context", (1, 3, 0)),
+    ],
+)
+def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Cell) -> None:
+    hand.hover(cell)
+    assert hand.window.workspace.view.hovered == cell
+    readout = hand.window.workspace.screen.panel(CELL)
+    assert readout
+    assert hand.said == hand.status == readout.plain
+    row, column = cell.place[-2:]
+    shown = hand.panel(cell.stage, cell.place[0]).values[row, column]
+    assert readout.value == words(hand.window.cell_pane.value)
+    assert float(readout.value.replace("−", "-")) == pytest.approx(shown, abs=5.1e-5)
+
+
+def test_pointing_lights_the_tokens_and_leaving_lets_go(hand: Hand) -> None:
+    hand.hover(JOURNEY)
+    assert (hand.said, hand.status) == (SENTENCE, SENTENCE)
+    tokens = hand.window.token_pane.strip._tokens
+    assert (tokens.query, tokens.key) == (1, 0)
+    hand.leave()
+    assert "Point at a cell" in hand.said
+    assert hand.status.startswith("CPU")
+    assert hand.window.token_pane.strip._tokens.query is None
+
+
+def test_the_cursor_is_painted_in_every_panel(hand: Hand) -> None:
+    accent = hand.window.theme.accent
+    view = hand.board.viewport()
+    assert not has_colour(hand, accent, "scores")
+    hand.hover(JOURNEY)
+    for stage in ("scores", "weights", "context"):
+        assert has_colour(hand, accent, stage), stage
+    hand.leave()
+    assert not has_colour(hand, accent, "weights")
+    assert view.isVisible()
+
+
+def has_colour(hand: Hand, colour: str, stage: str) -> bool:
+    area = hand.board.area_of(Cell(stage, (1, 1, 0)))  # the cursor's row in the other head
+    assert area
+    image = hand.board.viewport().grab(area.adjusted(-2, -2, 2, 2)).toImage()
+    return any(
+        image.pixelColor(x, y).name().upper() == colour.upper()
+        for x in range(image.width())
+        for y in range(image.height())
+    )
+
+
+def test_a_click_keeps_a_cell(hand: Hand) -> None:
+    hand.click_cell(JOURNEY)
+    hand.leave()
+    assert (hand.said, hand.status) == (SENTENCE, SENTENCE)
+    assert words(hand.window.cell_pane.heading).endswith("pinned")
+    hand.hover(Cell("weights", (0, 0, 0)))
+    assert hand.said == "Your (query 1) reads 100 % from Your (key 1)."
+    assert "pinned" not in words(hand.window.cell_pane.heading)
+    hand.leave()
+    assert hand.said == SENTENCE
+
+
+def test_a_second_click_lets_go(hand: Hand) -> None:
+    hand.click_cell(JOURNEY)
+    hand.click_cell(JOURNEY)
+    hand.leave()
+    assert pinned(hand.window) is None
+    assert "Point at a cell" in hand.said
+
+
+def test_escape_lets_go(hand: Hand) -> None:
+    hand.click_cell(JOURNEY)
+    hand.leave()
+    assert hand.board.hasFocus()
+    hand.key(Qt.Key.Key_Escape)
+    assert pinned(hand.window) is None
+    assert "Point at a cell" in hand.said
+
+
+def test_so_does_its_action_wherever_the_focus_is(hand: Hand) -> None:
+    hand.click_cell(JOURNEY)
+    hand.leave()
+    hand.sentence.setFocus()
+    hand.press(Qt.Key.Key_P, CONTROL | SHIFT)
+    assert pinned(hand.window) is None
+
+
+def test_arrow_keys_walk_from_cell_to_cell_and_over_edges(hand: Hand) -> None:
+    hand.board.setFocus()
+    hand.key(Qt.Key.Key_Down)
+    assert pinned(hand.window) == Cell("scores", (0, 0, 0))
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Left):
+        hand.key(key)
+    assert pinned(hand.window) == Cell("scores", (0, 1, 1))
+    for _ in range(4):
+        hand.key(Qt.Key.Key_Right)
+    assert pinned(hand.window) == Cell("scores", (0, 1, 5))
+    for _ in range(3):
+        hand.key(Qt.Key.Key_Up)
+    assert pinned(hand.window) == Cell("scores", (0, 0, 5))
+    assert "(query 1)" in hand.said
+    assert "step (key 6)" in hand.said
+    hand.key(Qt.Key.Key_Right)
+    assert pinned(hand.window) == Cell("weights", (0, 0, 0))
+    for _ in range(6):
+        hand.key(Qt.Key.Key_Down)
+    assert pinned(hand.window) == Cell("weights", (1, 0, 0))
+    hand.key(Qt.Key.Key_Left)
+    assert pinned(hand.window) == Cell("scores", (1, 0, 5))
+
+
+def test_walking_scrolls_to_the_cell(hand: Hand) -> None:
+    hand.type_number("d_out", "6")
+    hand.type_number("heads", "6")
+    hand.settle()
+    last = Cell("weights", (5, 0, 0))
+    area = hand.board.area_of(last)
+    assert area
+    assert not hand.board.viewport().rect().contains(area)
+    hand.window.cell_selection_controller.pin(last)
+    hand.board.setFocus()
+    hand.key(Qt.Key.Key_Right)
+    area = hand.board.area_of(Cell("weights", (5, 0, 1)))
+    assert area
+    assert hand.board.viewport().rect().contains(area)
+    hand.hover(Cell("weights", (5, 1, 0)))
+    assert hand.window.workspace.view.hovered == Cell("weights", (5, 1, 0))
+
+
+def test_beside_the_cells_there_is_nothing_to_tell(hand: Hand) -> None:
+    hand.click_cell(JOURNEY)
+    corner = hand.board.viewport().rect().bottomRight() - QPoint(3, 3)
+    hand.click(hand.board.viewport(), corner)
+    assert pinned(hand.window) is None
+
+
+def test_a_pinned_cell_that_a_shorter_text_has_not_comes_back(hand: Hand) -> None:
+    hand.click_cell(Cell("weights", (0, 5, 5)))
+    hand.leave()
+    hand.type_sentence("a b")
+    hand.settle()
+    assert "Point at a cell" in hand.said
+    hand.type_sentence("a b c d e f")
+    hand.settle()
+    assert hand.said.startswith("f (query 6) reads ")
+
+
+def test_a_very_long_word_leaves_room_for_its_number(hand: Hand) -> None:
+    width = hand.window.width()
+    hand.sentence.selectAll()
+    hand.compose("x" * 4000 + " y")
+    hand.settle()
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.until(lambda: hand.window.cell_pane.terms.height() > 40)
+    pane = hand.window.cell_pane
+    beyond = pane.terms.width() - pane.viewport().width()
+    assert beyond <= min(60, pane.horizontalScrollBar().maximum())  # wide fonts need a little
+    assert hand.window.width() == width
+
+
+def test_what_is_told_of_usual_cells_fits_the_pane(hand: Hand) -> None:
+    hand.type_number("dropout", "0.5")
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    for stage in run.trace.stages:
+        place = (1,) * len(stage.dims)
+        hand.window.cell_selection_controller.hover(
+            Cell(stage.name, place if stage.dims[-1] == "key" else (0,) * len(place))
+        )
+        QApplication.processEvents()
+        assert hand.window.cell_pane.horizontalScrollBar().maximum() == 0, stage.name
+
+
+def test_a_forbidden_cell_says_so(hand: Hand) -> None:
+    hand.hover(Cell("weights", (0, 0, 3)))
+    assert hand.said == "Your (query 1) may not read with (key 4): the mask forbids it."
+
+
+def test_a_cell_can_be_copied(hand: Hand) -> None:
+    hand.click_cell(JOURNEY)
+    hand.press(Qt.Key.Key_C, CONTROL | SHIFT)
+    copied = QApplication.clipboard().text().splitlines()
+    assert copied[:2] == ["Weights · head 1, query 2, key 1", SENTENCE]
+    assert copied[2].endswith("= 0.4776")
+    assert [line.split("\t")[0] for line in copied[3:9]] == [
+        *("Your", "journey", "starts", "with", "one", "step")
+    ]
+
+
+# ------------------------------------------------------------------------------------ the rail
+
+
+def test_the_rail_shows_and_hides_stages(hand: Hand) -> None:
+    weights = hand.panel("weights")
+    hand.click(hand.window.stage_bar.button("scaled"))
+    hand.settle()
+    assert hand.stages == ["scores", "scaled", "weights", "context"]
+    assert hand.panel("weights") is weights
+    hand.click(hand.window.stage_bar.button("scores"))
+    hand.click(hand.window.stage_bar.button("context"))
+    hand.settle()
+    assert hand.stages == ["scaled", "weights"]
+    checked = [
+        button.item
+        for button in hand.window.stage_bar.findChildren(SoloToggleButton)
+        if button.isChecked()
+    ]
+    assert checked == ["scaled", "weights"]
+
+
+def test_the_last_stage_stays(hand: Hand) -> None:
+    for stage in ("scores", "context", "weights", "weights"):
+        hand.click(hand.window.stage_bar.button(stage))
+    hand.settle()
+    assert hand.stages == ["weights"]
+    assert hand.window.stage_bar.button("weights").isChecked()
+
+
+def test_the_last_stage_stays_when_a_mask_takes_others_away(hand: Hand) -> None:
+    hand.click(hand.window.stage_bar.button("masked"))
+    for stage in ("scores", "context", "weights"):
+        hand.click(hand.window.stage_bar.button(stage))
+    hand.settle()
+    assert hand.stages == ["masked"]
+    hand.click(hand.find(QCheckBox, "causal QCheckBox"), QPoint(8, 8))
+    hand.settle()
+    assert hand.stages != []
+    assert [button for button in hand.window.stage_bar._buttons.values() if button.isChecked()]

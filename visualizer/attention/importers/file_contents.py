@@ -1,0 +1,76 @@
+"""The arrays and fields listed in a tensor file, before any is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+
+MOST_ENTRIES = 2_000
+
+
+MOST_LETTERS = 2**24
+
+
+NAMED = 4
+"""Most entries that a sentence names; of the others it states the number."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayEntry:
+    """An array of numbers in a file.
+
+    Parameters
+    ----------
+    is_double : bool
+        Whether its numbers need float64.
+    read : callable
+        Returns the array, float32 or float64, of this shape.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    is_double: bool
+    read: Callable[[], np.ndarray]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the array once it is read."""
+        return math.prod(self.shape) * (8 if self.is_double else 4)
+
+    @property
+    def said(self) -> str:
+        """Its name and shape, for messages."""
+        return f"{self.name or 'an array'} ({' × '.join(map(str, self.shape)) or 'one number'})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileContents:
+    """The listed contents of a tensor file.
+
+    Parameters
+    ----------
+    entries : tuple of ArrayEntry
+        In natural order of their names.
+    texts : dict of str to tuple of str
+        Lists of tokens by name.
+    left_out : tuple of str
+        Descriptions of contents that cannot be used.
+    """
+
+    entries: tuple[ArrayEntry, ...]
+    texts: dict[str, tuple[str, ...]]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """A sentence that lists the contents."""
+        all_ = [*(entry.said for entry in self.entries), *self.left_out]
+        more = f" and {len(all_) - NAMED:,} more" if len(all_) > NAMED else ""
+        return f"Found: {', '.join(all_[:NAMED])}{more}." if all_ else "There is nothing in it."

@@ -1,0 +1,43 @@
+"""Transforms of attention weights for display; imports no torch.
+
+Uses only methods of the given tensors, so it needs no torch and runs on their device.
+
+Sources: Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norm of the
+vectors they weight, there measured after the output projection, where heads are not separate);
+Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks" (the reason to hide
+the first token).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class WeightTransform(StrEnum):
+    """How weights are transformed for display."""
+
+    PLAIN = "plain"
+    WITHOUT_FIRST = "without-first"
+    TIMES_VALUE = "times-value"
+
+
+def without_first(weights: Tensor) -> Tensor:
+    """Set the first key's weights to 0 and renormalise each row, [..., head, query, key].
+
+    A row without other weights becomes zeros.
+    """
+    left = weights.clone()
+    left[..., 0] = 0
+    sums = left.sum(-1, keepdim=True)
+    left /= sums.masked_fill(sums == 0, 1)
+    return left
+
+
+def times_value(weights: Tensor, values: Tensor) -> Tensor:
+    """Multiply each weight by the norm of its key's value vector, [..., query, key]."""
+    lengths: Tensor = values.norm(dim=-1)  # head key
+    return weights * lengths.unsqueeze(-2)

@@ -1,0 +1,82 @@
+"""The schema of saved documents: coded types and fields left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.spec import AttentionSpec
+from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.document import Document
+from visualizer.session.dropout_samples import SampleTally
+from visualizer.session.timeline import Playhead
+from visualizer.session.token_selection_and_search import TokenSelection
+from visualizer.session.user_prediction import Prediction
+from visualizer.session.view import TableSelection, View
+from visualizer.session.zoom_ranges import Zoom
+from visualizer.storage.json_coding import JsonCoding
+
+# Types in hints whose modules import them for type checking only; the types of fields that are
+# left out do not matter.
+_NAMES: dict[str, Any] = {
+    **{
+        kind.__name__: kind
+        for kind in (
+            CapturedAttention,
+            Cell,
+            Comparison,
+            Document,
+            HeadAggregate,
+            Prediction,
+            TokenSelection,
+            Zoom,
+        )
+    },
+    **dict.fromkeys(("Run", "CachedTensor"), object),
+}
+
+LEFT_OUT: dict[type, frozenset[str]] = {
+    View: frozenset({"hovered", "lesson", "panes", "room"}),
+    Playhead: frozenset({"is_playing"}),
+    TableSelection: frozenset({"document", "problem"}),
+    Comparison: frozenset({"kept", "made", "tally"}),
+    AttentionSpec: frozenset({"lengths"}),  # belongs to a run: a document has its texts
+}
+"""Fields that are not saved, by class."""
+
+CODING = JsonCoding(_NAMES, LEFT_OUT)
+
+
+def without_passing_fields(view: View) -> View:
+    """Return the saved part of a view, equal to the view read back from a file.
+
+    The hovered cell, the window's layout and the lesson are reset, and playback is stopped. A
+    comparison loses its kept run, and is dropped if the document of that run is unknown.
+    """
+    comparison = _lasting(view.comparison)
+    pinned = view.pinned
+    if pinned and view.comparison and not comparison:
+        pinned = replace(pinned, part=ComparedSide.PLAIN)
+    usual = View()
+    return replace(
+        view,
+        hovered=usual.hovered,
+        lesson=usual.lesson,
+        panes=usual.panes,
+        room=usual.room,
+        pinned=pinned,
+        playhead=replace(view.playhead, is_playing=False),
+        table=replace(view.table, problem="", document=None),
+        comparison=comparison,
+    )
+
+
+def _lasting(comparison: Comparison | None) -> Comparison | None:
+    if comparison is None or (
+        comparison.against is ComparisonKind.KEPT and not comparison.document
+    ):
+        return None
+    return replace(comparison, kept=None, tally=SampleTally())

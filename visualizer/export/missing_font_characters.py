@@ -1,0 +1,44 @@
+"""Names the characters of a picture that no installed font has."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+from unicodedata import category
+
+if TYPE_CHECKING:
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.session.snapshot import Snapshot
+
+
+NO_FONTS = (
+    "There are no fonts on this system, so pictures have boxes for words and numbers. "
+    "Install some, such as those of the package fonts-dejavu-core."
+)
+
+
+MOST_NAMED = 10
+"""Most missing characters that a message lists."""
+
+
+_UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
+
+
+def missing_fonts(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
+    """Describe the characters that no font has; they appear as boxes. Call within `qt_for_drawing`.
+
+    Empty where all have a glyph.
+    """
+    from PySide6.QtGui import QFontMetricsF, QGuiApplication
+
+    measures = QFontMetricsF(QGuiApplication.font())
+    if not measures.inFont("0"):
+        return NO_FONTS
+    words = (token for text in (*snapshot.run.texts, snapshot.run.key_tokens) for token in text)
+    letters = dict.fromkeys(chain(figure_settings.title, *words))
+    seen = (letter for letter in letters if category(letter) not in _UNSEEN)
+    lacking = [letter for letter in seen if not measures.inFontUcs4(ord(letter))]
+    if not lacking:
+        return ""
+    named = f"“{''.join(lacking[:MOST_NAMED])}{'…' * (len(lacking) > MOST_NAMED)}”"
+    return f"No font on this system has {named}, so pictures have boxes for that. Install one."

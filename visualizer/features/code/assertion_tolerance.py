@@ -1,0 +1,187 @@
+"""The assert lines of an exported script, and the deviation that they allow.
+
+The order of operations is that of the run, so on the same machine the results are bit-identical.
+Another processor or another order of summation rounds differently: the tolerance derives from the
+unit of rounding and from what magnifies it, and mostly is too small for a fourth digit to change.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.spec import (
+    Dtype,
+    Normalisation,
+    Projection,
+)
+from visualizer.explanations.dialect_identifiers import VOCABULARIES
+from visualizer.features.code.array_literals import tensor
+from visualizer.features.code.code_line_generator import lines
+from visualizer.session.view import CodeDialect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec
+
+
+MOST_WRITTEN = 4_096
+
+
+SINGLE_UNIT = 2.0**-23  # the unit of rounding of float32
+
+
+DOUBLE_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
+
+
+USUAL_UNITS = 84  # 1e-5 in float32
+
+
+MOST_UNITS = 335  # 4e-5: less than any change of a fourth digit
+
+
+OTHER_DEVICE = 4  # factor on the tolerance: a GPU sums in another order
+
+
+NO_SIZE = 1e-30
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """The allowed deviation from an expected number: a relative and an absolute part."""
+
+    relative: float
+    absolute: float
+
+    @property
+    def written(self) -> str:
+        return f"rtol={self.relative:.2g}, atol={self.absolute:.2g}"
+
+
+def checks(run: Run, dialect: CodeDialect) -> Iterator[str]:
+    """The assert lines: on the weights, where the dialect has them, and on the last stage."""
+    names = VOCABULARIES[dialect].names
+    for stage in _checked(run, dialect):
+        yield _check(names[stage], run.trace.read(stage), tolerance(run, dialect, stage))
+    told = " and ".join(names[stage] for stage in _checked(run, dialect))
+    yield f'print("All numbers agree: {told}.")'
+
+
+def is_odd(run: Run, dialect: CodeDialect) -> bool:
+    """Whether an asserted number is not finite."""
+    return not all(np.isfinite(run.trace.read(stage)).all() for stage in _checked(run, dialect))
+
+
+def note(run: Run, dialect: CodeDialect) -> Iterator[str]:
+    """The lines of the heading that state the tolerance, and what may exceed it."""
+    spec = run.trace.spec
+    found = tolerance(run, dialect, run.trace.last)
+    yield (
+        f"The expected numbers come from: {run.device}, {spec.dtype}. They may differ by "
+        f"{found.relative:.2g} of their size (rtol) and,"
+    )
+    yield f"near 0, by what rounding leaves there ({found.absolute:.2g} in the last stage, atol)."
+    if not _is_alike(run):
+        yield "A GPU adds up in another order than the CPU: the last digits may be others."
+    if found.relative > MOST_UNITS * unit(spec):
+        yield (
+            f"Scores are as large as {_largest_score(run):,.0f} here: {spec.dtype} then holds "
+            "fewer digits of a weight, and one call rounds them otherwise."
+        )
+    if spec.normalisation is Normalisation.SUM:
+        yield (
+            "Where the scores of a row nearly cancel, dividing by their sum magnifies rounding: "
+            "there another machine may differ by more."
+        )
+
+
+def _checked(run: Run, dialect: CodeDialect) -> tuple[str, ...]:
+    made = {line.stages[-1] for line in lines(run.trace.spec, dialect) if line.stages}
+    return tuple(dict.fromkeys(stage for stage in ("weights", run.trace.last) if stage in made))
+
+
+def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
+    """The tolerance of a stage.
+
+    A score's error is its magnitude times the unit of rounding, and the exponential turns it into a
+    relative error of the weight. Sums may cancel: their error then depends on the largest term.
+    """
+    spec = run.trace.spec
+    sharpness = 2 * _largest_score(run)
+    is_one_call = dialect is CodeDialect.SDPA and "weights" not in _checked(run, dialect)
+    units = USUAL_UNITS + sharpness if is_one_call else min(USUAL_UNITS + sharpness, MOST_UNITS)
+    units = MOST_UNITS if spec.normalisation is Normalisation.SUM else units
+    if stage == "weights" and spec.normalisation is not Normalisation.SUM:
+        return Tolerance(units * unit(spec), NO_SIZE)
+    summed = math.sqrt(max(spec.d_in, spec.width, run.trace.tokens)) / 4
+    summed = max(summed, sharpness) if is_one_call else summed
+    summed *= 1 if _is_alike(run) else OTHER_DEVICE
+    return Tolerance(units * unit(spec), max(summed * unit(spec) * _largest_term(run), NO_SIZE))
+
+
+def _largest_term(run: Run) -> float:
+    """The largest term of any sum after the weights, as sums may cancel."""
+    limits = (run.trace.limits(stage) for stage in ("values", "context", run.trace.last))
+    largest = max(max(-low, high) for low, high in limits)
+    dropped = max(1.0, run.trace.limits("dropped")[1]) if "dropped" in run.trace else 1.0
+    return largest * dropped
+
+
+def unit(spec: AttentionSpec) -> float:
+    """The unit of rounding of a spec's numbers.
+
+    Weights are drawn in float32 whatever the dtype, and processors may round them differently.
+    """
+    is_drawn = spec.output_projection or spec.projection is not Projection.NONE
+    return DOUBLE_UNIT if spec.dtype is Dtype.FLOAT64 and not is_drawn else SINGLE_UNIT
+
+
+def _is_alike(run: Run) -> bool:
+    return run.device == "CPU"
+
+
+def _largest_score(run: Run) -> float:
+    """The largest magnitude of a score before the exponential; 0 where there is none."""
+    if run.trace.spec.normalisation in {Normalisation.UNIFORM, Normalisation.SUM}:
+        return 0.0
+    low, high = run.trace.limits("scaled" if "scaled" in run.trace else "scores")
+    return max(-low, high)
+
+
+def _check(name: str, numbers: np.ndarray, found: Tolerance) -> str:
+    expected = f"expected_{name}"
+    if numbers.size <= MOST_WRITTEN:
+        return f"{tensor(expected, numbers)}\n{_assert(name, expected, found)}"
+    step = _step(numbers)
+    sampled, total = f"{name}.flatten()[::{step}]", f"{name}.double().nan_to_num(0, 0, 0).sum()"
+    flat = numbers.reshape(-1)
+    finite = np.where(np.isfinite(flat), flat, 0).astype(np.float64)
+    added = Tolerance(found.relative, found.relative * float(np.abs(finite).sum()))
+    comment = f"# {numbers.size:,} numbers: one in {step} of them, and the sum of all finite ones."
+    return "\n".join(
+        (
+            comment,
+            tensor(expected, flat[::step]),
+            _assert(sampled, expected, found),
+            f"sum_of_{name} = torch.tensor({float(finite.sum())!r}, dtype=torch.float64)",
+            _assert(total, f"sum_of_{name}", added),
+        )
+    )
+
+
+def _assert(actual: str, expected: str, found: Tolerance) -> str:
+    arguments = f"{actual}, {expected}, {found.written}, equal_nan=True"
+    return f"torch.testing.assert_close({arguments})"
+
+
+def _step(numbers: np.ndarray) -> int:
+    """The sampling step: coprime to the length of a row, so that every column is sampled."""
+    step = -(-numbers.size // MOST_WRITTEN)
+    while math.gcd(step, numbers.shape[-1]) > 1:
+        step += 1
+    return step

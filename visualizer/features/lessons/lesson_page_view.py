@@ -1,0 +1,48 @@
+"""The view that a page of a lesson opens, with what the user chose kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from visualizer.attention.weight_transforms import WeightTransform
+
+if TYPE_CHECKING:
+    from visualizer.features.lessons.lesson import Lesson
+    from visualizer.session.view import View
+
+
+def page_view(lesson: Lesson, page: int, view: View) -> View:
+    """The view of a page, with the reader's colours and playback speed."""
+    shown = lesson.pages[page]
+    grain = shown.grain or view.playhead.grain
+    playhead = replace(
+        without_playback(view).playhead, place=shown.place, grain=grain, span=shown.span
+    )
+    return replace(
+        view,
+        stages=shown.stages,
+        heads=None,
+        folds=frozenset(),
+        lens=WeightTransform.PLAIN,
+        zoom=None,
+        text=0,
+        hovered=None,
+        pinned=shown.cell,
+        playhead=playhead,
+        guess=None,
+        past=(),
+        future=(),
+    )
+
+
+def without_playback(view: View) -> View:
+    """The same view with playback paused."""
+    return replace(view, playhead=replace(view.playhead, is_playing=False))
+
+
+def with_interaction_options_of(view: View, other: View) -> View:
+    """A view with another's colours, layout of panes, code dialect and playback speed."""
+    playhead = replace(view.playhead, speed=other.playhead.speed, loops=other.playhead.loops)
+    manners = {name: getattr(other, name) for name in ("colouring", "room", "dialect", "panes")}
+    return replace(view, playhead=playhead, **manners)

@@ -1,0 +1,303 @@
+"""Selection of the weights that are drawn as lines: the largest of each query and head.
+
+Captured attention may have no lines at all; `why_none` says why. What is read of a large tensor is
+named by a `LineRequest`, and the worker reads it before it is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.masks import Masking, allowed_in_text
+from visualizer.heatmap.panel_colour_scale import SHORT
+from visualizer.session.colour_options import ColourLimits
+from visualizer.session.line_options import FOLLOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+    from visualizer.attention.trace import LeadingIndex
+    from visualizer.attention.weight_transforms import WeightTransform
+    from visualizer.session.resolved_view import Resolved
+
+
+def why_none(run: Run) -> str:
+    """The reason why a run has no lines; empty where it has some."""
+    if "weights" not in run.trace:
+        return "These are scores, and lines are drawn of weights."
+    if not run.has_same_keys:
+        return "Lines lead from a text to itself, and here queries and keys are other tokens."
+    return ""
+
+
+MOST_LINES = 3000
+MOST_LIT = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectedLines:
+    """Lines in order of weight, smallest first, so that the largest are drawn on top.
+
+    Parameters
+    ----------
+    heads, queries, keys : numpy.ndarray
+        Indices of each line.
+    weights : numpy.ndarray
+        The weight of each line; below 0 where the spec allows it.
+    strengths : numpy.ndarray
+        The drawn strength of each line, from 0 to 1.
+    is_thinned : bool
+        Whether lines were left out because there are too many.
+    """
+
+    heads: np.ndarray
+    queries: np.ndarray
+    keys: np.ndarray
+    weights: np.ndarray
+    strengths: np.ndarray
+    is_thinned: bool = False
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+
+@dataclass(frozen=True, slots=True)
+class LineRequest:
+    """The part of a run that lines are read from, and which of its weights have a line.
+
+    Parameters
+    ----------
+    stage : str
+        The stage whose numbers are drawn.
+    leading : tuple of int
+        The layer and text, as an index of the run's leading axes.
+    lens : WeightTransform
+        The transform of the weights.
+    heads : tuple of int
+        The drawn heads.
+    drawn : int
+        The most lines drawn per query and head.
+    top : int
+        The most lines requested per query and head; 0 for all.
+    by_query : bool
+        Whether strength is relative to the query's largest weight, and not to 1.
+    """
+
+    stage: str
+    lens: WeightTransform
+    leading: LeadingIndex
+    heads: tuple[int, ...]
+    drawn: int
+    top: int
+    threshold: float
+    masking: Masking
+    by_query: bool
+
+    @property
+    def count(self) -> int:
+        """The numbers to read per row: one more than drawn, to know whether any are left out."""
+        return max(self.drawn, self.top) + 1
+
+
+def request_of(resolved: Resolved) -> LineRequest:
+    """The request for the lines of a view."""
+    view, trace = resolved.view, resolved.run.trace
+    options, colouring, stage, solo = (
+        view.lines,
+        view.colouring,
+        resolved.read_stage,
+        _solo(resolved),
+    )
+    heads = resolved.drawn_heads if solo is None else (solo,)
+    top = options.top if options.top < trace.tokens else 0
+    room = max(1, MOST_LINES // (len(heads) * trace.tokens))
+    is_long = colouring.limits is ColourLimits.AUTO and trace.tokens > SHORT
+    return LineRequest(
+        stage=stage,
+        lens=trace.possible(view.lens),
+        leading=resolved.leading,
+        heads=heads,
+        drawn=min(room, top or trace.tokens),
+        top=top,
+        threshold=options.threshold,
+        masking=Masking.of(trace.spec, stage),
+        by_query=is_long or colouring.limits is ColourLimits.ROW,
+    )
+
+
+def needs(resolved: Resolved) -> Hashable:
+    """The key of what must be read ahead of `present_lines`; None where there are no lines."""
+    if why_none(resolved.run):
+        return None
+    request = request_of(resolved)
+    return request.stage, request.lens, request.count
+
+
+def warm(resolved: Resolved) -> None:
+    """Read the largest weights ahead of `present_lines`; called on the worker."""
+    if not why_none(resolved.run):
+        _largest(resolved.run, request_of(resolved))
+
+
+def tensor_of_lines(run: Run, request: LineRequest) -> CachedTensor:
+    """The cached tensor that lines are read from."""
+    return run.trace.seen(request.stage, request.lens)
+
+
+def _solo(resolved: Resolved) -> int | None:
+    solo, last = resolved.view.lines.solo, resolved.run.trace.spec.heads - 1
+    if solo == FOLLOWS:
+        pinned = resolved.pinned
+        return (pinned.head or 0) if pinned else 0
+    return None if solo is None else min(solo, last)
+
+
+def _largest(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarray]:
+    """The largest numbers of each row, and their keys: [head, query, nth]."""
+    count = min(request.count, run.trace.tokens)
+    numbers, keys = tensor_of_lines(run, request).read_largest(count, request.leading)
+    return numbers[list(request.heads)], keys[list(request.heads)]
+
+
+def the_largest(run: Run, request: LineRequest) -> SelectedLines:
+    """Select the lines of the whole picture.
+
+    Where one line per query and head is too many, each query keeps only the lines of as many heads
+    as `heads_with_room` gives, the strongest first.
+    """
+    weights, keys = _largest(run, request)
+    queries = np.arange(run.trace.tokens)[:, None]
+    passing = _pass(weights, request) & _allowed(run, request)[queries, keys]
+    is_thinned = bool(passing[..., request.drawn : request.top or None].any())
+    passing = passing[..., : request.drawn]
+    if heads := heads_with_room(run, request):
+        sizes = np.where(passing[..., 0], np.abs(weights[..., 0]), -1)  # head query
+        rank = np.argsort(np.argsort(-sizes, axis=0, kind="stable"), axis=0, kind="stable")
+        is_thinned |= bool(passing[rank >= heads].any())
+        passing = passing & (rank < heads)[..., None]
+    at = np.nonzero(passing)
+    return _lines(run, request, (at[0], at[1], keys[at]), weights[at], is_thinned)
+
+
+def heads_with_room(run: Run, request: LineRequest) -> int:
+    """The number of heads per query that can have a line; 0 where all can."""
+    most = max(1, MOST_LINES // run.trace.tokens)
+    return most if most < len(request.heads) else 0
+
+
+def of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
+    """Select the lines of one query, over all drawn heads."""
+    weights = _read(run, request, query, slice(None))  # head key
+    passing = _pass(weights, request) & _allowed(run, request)[query]
+    if request.top:
+        keys = _largest(run, request)[1][:, query, : request.top]  # head nth
+        among = np.zeros_like(passing)
+        np.put_along_axis(among, keys, True, axis=-1)
+        passing = passing & among
+    at, keys = np.nonzero(passing)
+    place = (at, np.full(len(at), query), keys)
+    return _most(_lines(run, request, place, weights[at, keys]))
+
+
+def of_key(run: Run, request: LineRequest, key: int) -> SelectedLines:
+    """Select the lines to one key, over all drawn heads."""
+    weights = _read(run, request, slice(None), key)  # head query
+    passing = _pass(weights, request) & _allowed(run, request)[:, key]
+    if request.top:
+        keys = _largest(run, request)[1][..., : request.top]  # head query nth
+        passing = passing & (keys == key).any(axis=-1)
+    at, queries = np.nonzero(passing)
+    place = (at, queries, np.full(len(at), key))
+    return _most(_lines(run, request, place, weights[at, queries]))
+
+
+def weight_of(run: Run, request: LineRequest, place: tuple[int, ...]) -> float | None:
+    """The weight of a head, query and key; None where it has no line."""
+    head, query, key = place
+    if head not in request.heads or not _allowed(run, request)[query, key]:
+        return None
+    weight = float(tensor_of_lines(run, request).read((*request.leading, *place)))
+    return weight if weight and np.isfinite(weight) else None
+
+
+def _read(run: Run, request: LineRequest, query: int | slice, key: int | slice) -> np.ndarray:
+    """Read a row or a column of all drawn heads."""
+    numbers = tensor_of_lines(run, request).read((*request.leading, slice(None), query, key))
+    return numbers[list(request.heads)]
+
+
+def pairs(run: Run, request: LineRequest) -> int:
+    """The number of allowed query-key pairs, over all drawn heads."""
+    text = run.trace.at("text", request.leading)
+    return len(request.heads) * _allowed_count(request.masking, run.trace.tokens, text)
+
+
+def reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
+    """Keep the lines of cells that playback has reached: whole rows, then columns of the next."""
+    there = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
+    return _at(lines, there, lines.is_thinned)
+
+
+def _pass(weights: np.ndarray, request: LineRequest) -> np.ndarray:
+    """Whether weights have a line: finite, not 0, and at or above the threshold."""
+    sizes = np.abs(weights)
+    passing: np.ndarray = np.isfinite(weights) & (sizes > 0) & (sizes >= request.threshold)
+    return passing
+
+
+def _allowed(run: Run, request: LineRequest) -> np.ndarray:
+    text = run.trace.at("text", request.leading)
+    return allowed_in_text(request.masking, run.trace.tokens, text)
+
+
+@lru_cache(maxsize=4)
+def _allowed_count(masking: Masking, tokens: int, text: int) -> int:
+    return int(allowed_in_text(masking, tokens, text).sum())
+
+
+def _lines(
+    run: Run,
+    request: LineRequest,
+    place: tuple[np.ndarray, np.ndarray, np.ndarray],
+    weights: np.ndarray,
+    is_thinned: bool = False,
+) -> SelectedLines:
+    """Build the selection sorted by weight; `place` counts heads among the drawn ones."""
+    heads, queries, keys = place
+    sizes = np.abs(weights)
+    full = _full(run, request)[queries]
+    order = np.argsort(sizes, kind="stable")
+    found = (np.array(request.heads)[heads], queries, keys, weights, (sizes / full).clip(0, 1))
+    heads, queries, keys, weights, strengths = (array[order] for array in found)
+    return SelectedLines(heads, queries, keys, weights, strengths, is_thinned)
+
+
+def _full(run: Run, request: LineRequest) -> np.ndarray:
+    """For each query, the weight that is drawn at full strength."""
+    sizes = np.nan_to_num(np.abs(_largest(run, request)[0][..., 0]), posinf=0)
+    largest: np.ndarray = sizes.max(axis=0)  # query
+    if not request.by_query:
+        largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))
+    return np.where(largest > 0, largest, 1)
+
+
+def _most(lines: SelectedLines) -> SelectedLines:
+    return _at(lines, slice(-MOST_LIT, None), len(lines) > MOST_LIT)
+
+
+def _at(lines: SelectedLines, which: np.ndarray | slice, is_thinned: bool) -> SelectedLines:
+    held = (lines.heads, lines.queries, lines.keys, lines.weights, lines.strengths)
+    heads, queries, keys, weights, strengths = (array[which] for array in held)
+    return SelectedLines(heads, queries, keys, weights, strengths, is_thinned)
+
+
+def no_lines() -> SelectedLines:
+    """An empty selection."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return SelectedLines(nothing, nothing, nothing, np.zeros(0), np.zeros(0))

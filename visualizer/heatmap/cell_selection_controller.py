@@ -1,0 +1,91 @@
+"""Controls the cell selection: hovering, pinning, marking and walking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
+from visualizer.heatmap.panel_cell_lookup import shown_cell
+from visualizer.session.resolved_view import existing
+from visualizer.session.stage_toggle_and_cell_pinning import go_back, go_forward, pin_cell
+from visualizer.session.user_prediction import marked
+from visualizer.session.zoom_ranges import zoom_including
+
+if TYPE_CHECKING:
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.view import View
+    from visualizer.session.workspace import Workspace
+
+
+class CellSelectionController(QObject):
+    """Selects cells of a workspace; one method an intent."""
+
+    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+
+    def hover(self, cell: Cell | None) -> None:
+        """Hover a cell."""
+        self._workspace.look(hovered=self._drawn(cell))
+
+    def pin(self, cell: Cell | None) -> None:
+        """Pin a cell, or unpin it if it is pinned; in a covered stage, mark it."""
+        wanted = self._workspace.wanted
+        if cell and self._is_covered(cell):
+            self.mark(cell)
+        else:
+            cell = self._drawn(cell)
+            self._workspace.want(pin_cell(wanted, None if cell == wanted.pinned else cell))
+
+    def let_go(self) -> None:
+        """Unpin the cell."""
+        self.pin(None)
+
+    def follow(self, cell: Cell) -> None:
+        """Pin the target of a link, and add the present cell to the history."""
+        self._workspace.want(
+            self._seeing(replace(pin_cell(self._workspace.wanted, cell), hovered=None))
+        )
+
+    def go(self, steps: int) -> None:
+        """Go back or forward in the history of followed cells."""
+        run, wanted = self._workspace.run, self._workspace.wanted
+        if run:
+            self._workspace.want(self._seeing((go_back if steps < 0 else go_forward)(run, wanted)))
+
+    def mark(self, cell: Cell | None = None) -> None:
+        """Mark a cell, or the pinned one, as a prediction; unmark it if it is marked."""
+        wanted = self._workspace.wanted
+        guess, cell = wanted.guess, cell or wanted.pinned
+        if guess and cell and not cell.fold:
+            self._workspace.look(guess=marked(guess, cell))
+
+    def walk(self, down: int, right: int) -> None:
+        """Move the pinned cell by drawn cells, or pin the first one."""
+        screen, wanted = self._workspace.screen, self._workspace.wanted
+        picture = screen.panel(BOARD_CONTENTS)
+        asked = screen.resolved.covered if screen.resolved else frozenset()
+        cell = self._drawn(moved_cursor(picture.board, picture.cursor.pinned, down, right, asked))
+        self._workspace.want(self._seeing(replace(wanted, hovered=None, pinned=cell)))
+
+    def _seeing(self, view: View) -> View:
+        """Move the zoom so that the pinned cell is visible."""
+        run, cell = self._workspace.run, view.pinned
+        if run is None or cell is None or existing(run, cell) is None:
+            return view
+        stage = run.trace.stage(cell.stage)
+        return replace(view, zoom=zoom_including(view.zoom, run.trace.sides, stage, cell))
+
+    def _is_covered(self, cell: Cell) -> bool:
+        resolved = self._workspace.screen.resolved
+        return resolved is not None and cell.stage in resolved.covered
+
+    def _drawn(self, cell: Cell | None) -> Cell | None:
+        screen = self._workspace.screen
+        if cell is None or screen.resolved is None or self._is_covered(cell):
+            return cell
+        return shown_cell(screen.resolved, screen.panel(BOARD_CONTENTS).board, cell)

@@ -1,0 +1,30 @@
+"""Which drawn cells of a panel hold forbidden pairs only."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.masks import Masking, allowed_in_text
+
+if TYPE_CHECKING:
+    from visualizer.session.resolved_view import PoolingExtent
+
+
+@lru_cache(maxsize=8)
+def forbidden_by(masking: Masking, tokens: int, text: int, rows: int, columns: int) -> np.ndarray:
+    """Say which drawn cells, of so many rows and columns, hold only forbidden ones."""
+    cells = allowed_in_text(masking, tokens, text)
+    if (rows, columns) != (1, 1):
+        cells = np.maximum.reduceat(cells, np.arange(0, tokens, rows), axis=0)
+        cells = np.maximum.reduceat(cells, np.arange(0, tokens, columns), axis=1)
+    return ~cells
+
+
+@lru_cache(maxsize=8)
+def forbidden_in(masking: Masking, tokens: int, text: int, extent: PoolingExtent) -> np.ndarray:
+    """Give the same of the part that is drawn: one array for all panels, to be drawn once."""
+    whole = forbidden_by(masking, tokens, text, *extent.blocks)
+    return np.ascontiguousarray(whole[extent.cells])

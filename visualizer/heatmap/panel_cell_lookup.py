@@ -1,0 +1,72 @@
+"""Which panel shows a cell, and which cell a place of a panel stands for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.session.cell_address import Cell
+from visualizer.session.compared_tensors import tensor_of
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
+    from visualizer.session.resolved_view import Resolved
+
+
+def panel_of(board: Board, cell: Cell) -> Heatmap | None:
+    """Find the panel in which a cell is drawn, if any; its own one first."""
+    shown = filter(board.is_current, board.heatmaps)
+    found = [heatmap for heatmap in shown if is_of(heatmap, cell)]
+    own = [heatmap for heatmap in found if is_own(heatmap, cell)]
+    return next(iter((*own, *found)), None)
+
+
+def is_of(heatmap: Heatmap, cell: Cell) -> bool:
+    """Whether a panel shows a cell: its own, or one that it is compared with."""
+    whose = (cell.stage, cell.head, cell.fold)
+    own = (heatmap.stage, heatmap.head, heatmap.fold)
+    return not heatmap.is_alone and (whose == own or whose in heatmap.kin)
+
+
+def is_own(heatmap: Heatmap, cell: Cell) -> bool:
+    """Whether a cell belongs to a panel."""
+    return not heatmap.is_alone and cell_of(heatmap, *cell.place[-2:]) == cell
+
+
+def cell_of(heatmap: Heatmap, row: int, column: int) -> Cell:
+    """Return the cell of a panel at a row and column of its stage."""
+    head = () if heatmap.head is None else (heatmap.head,)
+    return Cell(heatmap.stage, (*head, row, column), heatmap.fold, heatmap.part)
+
+
+def shown_cell(resolved: Resolved, board: Board, cell: Cell) -> Cell:
+    """Return the cell whose number a pooled cell shows: the farthest from 0 in its block."""
+    heatmap = panel_of(board, cell)
+    if heatmap is None or not heatmap.is_pooled:
+        return cell
+    return largest_near(resolved, cell, (heatmap.rows.block, heatmap.columns.block))
+
+
+def largest_near(resolved: Resolved, cell: Cell, blocks: tuple[int, int]) -> Cell:
+    """Return the cell farthest from 0 in the block around a cell."""
+    top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
+    block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
+    held, index = tensor_of(resolved, cell)
+    numbers = held.read((*index, *block))
+    down, right = divmod(farthest(numbers), numbers.shape[1])
+    return replace(cell, place=(*cell.place[:-2], top + down, left + right))
+
+
+def farthest(numbers: np.ndarray) -> int:
+    """Return the flat index of the number that a pooled cell shows.
+
+    NaN counts as the farthest from 0; −∞ counts only where nothing else is there.
+    """
+    sizes = np.where(numbers == -np.inf, -1, np.abs(numbers))
+    if np.isnan(sizes).any():
+        return int(np.isnan(sizes).argmax())
+    at_end = np.flatnonzero(sizes == sizes.max())
+    positive = at_end[numbers.ravel()[at_end] >= 0]
+    return int(positive[0] if len(positive) else at_end[0])

@@ -1,0 +1,286 @@
+"""One heatmap of a stage: numbers, labels, colours and marks, and what must be said of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.masks import Masking
+from visualizer.attention.stages import is_hatched
+from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.heatmap.forbidden_cells import forbidden_in
+from visualizer.heatmap.panel_and_board_types import Axis, Heatmap, counted_from_one
+from visualizer.heatmap.panel_colour_scale import ColourScale, colour_of, outside_limits
+from visualizer.language.tokenizers import all_visible
+from visualizer.session.cell_address import ComparedSide
+from visualizer.session.colour_options import ColourCurve, ColourLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+    from visualizer.attention.trace import LeadingIndex, Trace
+    from visualizer.session.resolved_view import PoolingExtent, Resolved
+
+
+UNEVEN = 1.1e-4
+"""So far from 1 a row's sum may be by rounding."""
+
+
+FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Largest"}
+
+
+@dataclass(frozen=True, slots=True)
+class SideLabels:
+    """The labels of a text's queries and keys."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def __hash__(self) -> int:
+        # To hash thousands of labels takes long, and every panel is looked up by them.
+        return hash((len(self.rows), len(self.columns)))
+
+
+class PanelSource:
+    """One heatmap on its way; what is compared with something else is made by its children.
+
+    Parameters
+    ----------
+    leading : tuple of int, optional
+        Which layer and text it is of; what is looked at, where it is not given.
+    extent : PoolingExtent, optional
+        What of it is drawn; what is seen of every panel, where it is not given.
+    lens : Lens, optional
+        What weights are looked at as; what was chosen, where it is not given.
+    """
+
+    part = ComparedSide.PLAIN
+    kin: frozenset[tuple[str, int | None, HeadAggregate | None]] = frozenset()
+    is_alone = False
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        stage: Stage,
+        head: int | None,
+        by: HeadAggregate | None,
+        *,
+        leading: LeadingIndex | None = None,
+        extent: PoolingExtent | None = None,
+        lens: WeightTransform | None = None,
+    ) -> None:
+        run = resolved.run
+        self.resolved, self.run, self.stage, self.head, self.by = resolved, run, stage, head, by
+        self.trace, self.spec, self.title = run.trace, run.trace.spec, stage.title
+        self.chosen = resolved.view.colouring
+        self.leading = resolved.leading if leading is None else leading
+        self.wanted_lens = resolved.view.lens if lens is None else lens
+        self.lens = (
+            run.trace.possible(self.wanted_lens) if stage.is_weights else WeightTransform.PLAIN
+        )
+        self.held: CachedTensor = self.trace.seen(stage.name, self.wanted_lens, by)
+        self.beside: tuple[CachedTensor, ...] = ()
+        self.extent = extent or resolved.extent(stage)
+        self.index = (*self.leading, *(() if head is None else (head,)))
+        self.whole = (*self.index, *self.extent.cells)
+
+    def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
+        """Make the panel, or give the one that was made of the same before."""
+        stage, hatch = self.stage, self._hatch()
+        before = self._before()
+        colour = self._colour()
+        labels = self._labels()
+        key = (self.held, before, self.leading, self.head, self.by, self.lens, self.extent, colour,
+               hatch, labels, stage.symbol, self.beside, self.part, self.title, self.kin,
+               self._label(), self.wanted_lens,
+               )  # fmt: skip
+        if key in known:
+            return known[key]
+        forbidden = self._forbidden(hatch) if hatch else None
+        dropped = self._dropped(before, forbidden) if before else None
+        hidden = self._hidden()
+        rows, columns = self._axes(labels.rows, labels.columns)
+        values = self.held.read_pooled(*self.extent.blocks, self.whole)
+        return Heatmap(
+            key, stage.name, self.title, stage.symbol, self.head, self.by, self.leading,
+            self._label(), values, rows, columns,
+            colour, forbidden, dropped, self._sums(),
+            self._notes(colour, values, (forbidden, dropped, hidden)), self._unit(),
+            self.extent.side,
+            self._row_ends() if colour.limits is ColourLimits.ROW else None, hidden,
+            self._uneven(), self.part, self.kin, self.is_alone,
+        )  # fmt: skip
+
+    @property
+    def text(self) -> int:
+        """The text that it is of."""
+        return self.trace.at("text", self.leading)
+
+    def _labels(self) -> SideLabels:
+        key = ("labels", self.run, self.text)
+        labels = self.resolved.made.get(key)
+        if not isinstance(labels, SideLabels):
+            words = self.run.words(self.leading), self.run.words(self.leading, "key")
+            labels = self.resolved.made[key] = SideLabels(*map(all_visible, words))
+        return labels
+
+    def _hatch(self) -> Masking | None:
+        name = self.stage.name
+        return Masking.of(self.spec, name) if is_hatched(self.spec, name) else None
+
+    def _before(self) -> CachedTensor | None:
+        """Give what dropout was drawn over, where dropped cells are to be marked."""
+        before = self.trace.before_dropout(self.stage.name)
+        return self.trace.holding(before) if before else None
+
+    def _colour(self) -> ColourScale:
+        return self._colour_beside(self.trace)
+
+    def _colour_beside(self, trace: Trace) -> ColourScale:
+        """Choose the colours, the same for all panels that share them.
+
+        Parameters
+        ----------
+        trace : Trace
+            Whose lengths and rates decide the ends.
+        """
+        shown = (self.stage, self.held, self.lens, self.chosen)
+        if self.chosen.limits is ColourLimits.PANEL:
+            return colour_of(trace, *shown, self._largest(), self.beside)
+        key = (trace, self.held, self.lens, self.beside)
+        colour = self.resolved.made.get(key)
+        if not isinstance(colour, ColourScale):
+            colour = self.resolved.made[key] = colour_of(trace, *shown, None, self.beside)
+        return colour
+
+    def _uneven(self) -> np.ndarray | None:
+        return None
+
+    def _label(self) -> str:
+        if self.by:
+            return FOLDS[self.by]
+        return "" if self.head is None else f"Head {self.head + 1}"
+
+    def _largest(self) -> float:
+        return float(self._ends().max())
+
+    def _ends(self) -> np.ndarray:
+        """Give the largest of each row, of what shares its colours."""
+        shown = (self.held, *self.beside)
+        ends: np.ndarray = np.maximum.reduce([held.row_ends(self.index) for held in shown])
+        return ends
+
+    def _row_ends(self) -> np.ndarray:
+        ends = self._ends()
+        blocks = np.maximum.reduceat(ends, np.arange(0, len(ends), self.extent.blocks[0]))
+        return np.asarray(blocks[self.extent.cells[0]])
+
+    def _forbidden(self, hatch: Masking) -> np.ndarray:
+        return forbidden_in(hatch, self.trace.tokens, self.text, self.extent)
+
+    def _hidden(self) -> np.ndarray | None:
+        if self.lens is not WeightTransform.WITHOUT_FIRST or self.extent.blocks[1] > 1:
+            return None  # in a block, others stand beside the first token
+        queries, keys = (range(count) for count in self.trace.sides)
+        rows, keys = (
+            queries[:: self.extent.blocks[0]][self.extent.cells[0]],
+            keys[self.extent.cells[1]],
+        )
+        return np.broadcast_to(np.array(keys) == 0, (len(rows), len(keys)))
+
+    def _dropped(self, source: CachedTensor, forbidden: np.ndarray | None) -> np.ndarray | None:
+        if self.by or self.lens is not WeightTransform.PLAIN:
+            return None
+        before = source.read_pooled(*self.extent.blocks, self.whole)
+        left = self.held.read_pooled(*self.extent.blocks, self.whole)
+        dropped: np.ndarray = (left == 0) & (before != 0)
+        return dropped if forbidden is None else dropped & ~forbidden
+
+    def _axes(self, words: tuple[str, ...], keys: tuple[str, ...]) -> tuple[Axis, Axis]:
+        row, column = self.stage.dims[-2:]
+        count = self.trace.tensor(self.stage.name).shape[-1]
+        labels = keys if column == "key" else counted_from_one(count)
+        return (
+            Axis(row, words, self.extent.blocks[0], self.extent.rows),
+            Axis(column, labels, self.extent.blocks[1], self.extent.columns),
+        )
+
+    def _sums(self) -> np.ndarray | None:
+        is_share = (
+            self.stage.is_weights
+            and self.lens is WeightTransform.PLAIN
+            and self.by is not HeadAggregate.MAX
+        )
+        if not is_share or self.extent.blocks != (1, 1):
+            return None
+        rows = self.held.read((*self.index, self.extent.cells[0]))
+        sums: np.ndarray = rows.sum(axis=-1, dtype=np.float64)
+        return None if (np.abs(sums - 1) <= UNEVEN).all() else sums
+
+    def _notes(
+        self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
+    ) -> tuple[str, ...]:
+        notes = []
+        if self._before():
+            notes.append(f"kept ×{1 / (1 - self.spec.dropout):.4g}")
+        if self.stage.is_weights and self.lens is not self.wanted_lens:
+            notes.append("as they are: there are no values")
+        if self.lens is WeightTransform.WITHOUT_FIRST:
+            notes.append("first token hidden, ÷ the rest")
+        if self.extent.blocks != (1, 1):
+            which = "farthest from 0" if self.held.limits()[0] < 0 else "largest"
+            blocks = " × ".join(map(str, self.extent.blocks))
+            notes.append(f"each cell: {which} of {blocks}")
+        if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
+            notes.append("ranked among those seen")
+        found = outside_limits(values, marks, colour)
+        if found:
+            below, above = (int(cells.sum()) for cells in found)
+            notes.append(f"▲ {above:,} above, ▼ {below:,} below")
+        return tuple(notes)
+
+    def _unit(self) -> str:
+        times = " × ‖value‖" if self.lens is WeightTransform.TIMES_VALUE else ""
+        return self.stage.title.lower() + times if len(self.stage.title) > 1 else self.stage.name
+
+
+class SpreadPanelSource(PanelSource):
+    """A panel among those of other texts, or of other layers."""
+
+    def _label(self) -> str:
+        return f"{self.trace.axes[-1].capitalize()} {self.leading[-1] + 1}"
+
+    def _notes(
+        self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
+    ) -> tuple[str, ...]:
+        notes = super()._notes(colour, values, marks)
+        if self.head is None or self.spec.heads == 1:
+            return notes
+        return (f"head {self.head + 1}", *notes)
+
+
+OVERVIEW = 96
+
+
+def overview_of(resolved: Resolved, known: dict[Hashable, Heatmap]) -> Heatmap | None:
+    """Show all of a panel of queries and keys, where only a part is seen of the others.
+
+    It is of the pinned cell's head, or else of the first.
+    """
+    if resolved.overview is None:
+        return None
+    return overview_of_head(resolved, resolved.overview, resolved.overview_head, known)
+
+
+def overview_of_head(
+    resolved: Resolved, name: str, head: int, known: dict[Hashable, Heatmap]
+) -> Heatmap:
+    """Show all of a head's panel of a stage, pooled."""
+    stage = resolved.run.trace.stage(name)
+    extent = resolved.whole_extent(stage, OVERVIEW)
+    return PanelSource(resolved, stage, head, None, extent=extent).heatmap(known)

@@ -1,0 +1,170 @@
+"""What is highlighted or covered at a playback step: cells computed, cells read, and predictions.
+
+What a step reads is what the explanations of its cells name; nothing here draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from visualizer.explanations.explain import explain
+from visualizer.explanations.user_prediction_instruction_and_verdict import judge
+from visualizer.heatmap.panel_cell_lookup import largest_near
+from visualizer.session.timeline import Step
+
+if TYPE_CHECKING:
+    from visualizer.attention.trace import Trace
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.timeline import Place, Timeline
+    from visualizer.session.user_prediction import Prediction, PredictionVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedExtent:
+    """How much of a stage is computed: whole rows, and some columns of the next."""
+
+    stage: str
+    rows: int
+    columns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HighlightBlock:
+    """A block of cells that is computed now, or read for it.
+
+    Parameters
+    ----------
+    head : int or None
+        None for a stage without heads.
+    """
+
+    stage: str
+    head: int | None
+    rows: range
+    columns: range
+    is_made: bool
+
+
+def computed_extents(timeline: Timeline, place: Place) -> tuple[ComputedExtent, ...]:
+    """Return how far each stage is computed, including this step."""
+    return tuple(
+        ComputedExtent(stage, *timeline.reach(place, stage)) for stage, _, _ in timeline.sizes
+    )
+
+
+def step_highlights(resolved: Resolved, step: Step) -> tuple[HighlightBlock, ...]:
+    """Highlight the cells of a step and all that they read, by their explanations.
+
+    A block of cells reads a block: from what its first cell reads to what its last cell reads.
+    """
+    trace = resolved.run.trace
+    has_heads = "head" in trace.stage(step.stage).dims
+    heads = range(trace.spec.heads) if has_heads else (None,)
+    made = [HighlightBlock(step.stage, head, step.rows, step.columns, True) for head in heads]
+    read: dict[HighlightBlock, None] = {}
+    for head in heads:
+        before = resolved.leading if head is None else (*resolved.leading, head)
+        for found in _read_by(trace, step, before):
+            read[found] = None
+    return (*made, *read)
+
+
+def cell_highlights(resolved: Resolved, cell: Cell) -> tuple[HighlightBlock, ...]:
+    """Highlight what one cell reads."""
+    row, column = cell.place[-2:]
+    step = Step(cell.stage, range(row, row + 1), range(column, column + 1))
+    trace = resolved.run.trace
+    if cell.fold:
+        heads = range(trace.spec.heads)
+        return tuple(
+            HighlightBlock(cell.stage, head, step.rows, step.columns, False) for head in heads
+        )
+    return tuple(_read_by(trace, step, (*resolved.leading, *cell.place[:-2])))
+
+
+def _read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[HighlightBlock]:
+    first = explain(trace, step.stage, (*before, step.rows[0], step.columns[0]))
+    last = explain(trace, step.stage, (*before, step.rows[-1], step.columns[-1]))
+    found = []
+    for one, other in zip(first.groups, last.groups, strict=True):
+        for low, high in zip(one.factors, other.factors, strict=True):
+            if low.name in trace and low.name != step.stage:
+                found += _between(trace, low.name, low.index, high.index)
+    return found
+
+
+def _between(
+    trace: Trace, stage: str, low: tuple[int | None, ...], high: tuple[int | None, ...]
+) -> list[HighlightBlock]:
+    sizes = trace.tensor(stage).shape
+    spans = [
+        range(size) if start is None or end is None else range(start, end + 1)
+        for start, end, size in zip(low, high, sizes, strict=True)
+    ]
+    rows, columns = spans[-2:]
+    heads = spans[-3] if "head" in trace.stage(stage).dims else (None,)
+    return [HighlightBlock(stage, head, rows, columns, False) for head in heads]
+
+
+@dataclass(frozen=True, slots=True)
+class Highlights:
+    """The highlights, covers and prediction marks over the panels.
+
+    Parameters
+    ----------
+    reaches : tuple of ComputedExtent
+        How far each stage is computed; empty where all is.
+    leading : Cell or None
+        The cell that the step's sentence is about.
+    covered : frozenset of str
+        Stages whose numbers are to be predicted, or would reveal them.
+    marks : tuple of Cell
+        Cells marked as a prediction.
+    verdict : Verdict or None
+        The verdict on the marks.
+    """
+
+    reaches: tuple[ComputedExtent, ...] = ()
+    blocks: tuple[HighlightBlock, ...] = ()
+    leading: Cell | None = None
+    covered: frozenset[str] = frozenset()
+    marks: tuple[Cell, ...] = ()
+    verdict: PredictionVerdict | None = None
+
+
+def present_highlights(resolved: Resolved) -> Highlights:
+    """Highlight what the present step computes and reads, or cover what is predicted."""
+    if resolved.prediction:
+        return _predicting(resolved, resolved.prediction)
+    if resolved.place is None:
+        return Highlights()
+    step = resolved.timeline.step(resolved.place)
+    reached = computed_extents(resolved.timeline, resolved.place)
+    return Highlights(reached, step_highlights(resolved, step), resolved.step_cell)
+
+
+def with_pointed(resolved: Resolved, highlights: Highlights) -> Highlights:
+    """Highlight what the hovered or pinned cell reads, if no step is highlighted."""
+    cell = resolved.pointed
+    if cell is None or highlights.blocks or cell.stage in highlights.covered:
+        return highlights
+    return replace(highlights, blocks=cell_highlights(resolved, cell))
+
+
+def _predicting(resolved: Resolved, guess: Prediction) -> Highlights:
+    if not guess.is_revealed:
+        return Highlights(covered=resolved.covered, marks=guess.marks)
+    guess = _as_drawn(resolved, guess)
+    verdict = judge(resolved, guess)
+    return Highlights(covered=resolved.covered, marks=guess.marks, verdict=verdict)
+
+
+def _as_drawn(resolved: Resolved, guess: Prediction) -> Prediction:
+    """Replace each marked cell by the one that is drawn: the largest of its block."""
+    blocks = resolved.extent(resolved.run.trace.stage(guess.stage)).blocks
+    if blocks == (1, 1):
+        return guess
+    marks = (largest_near(resolved, mark, blocks) for mark in guess.marks)
+    return replace(guess, marks=tuple(dict.fromkeys(marks)))

@@ -1,0 +1,104 @@
+"""The cell pointed at in the attention of a language model, and its sentence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
+from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
+from visualizer.heatmap.panel_cell_lookup import is_of
+from visualizer.language.tokenizers import visible
+from visualizer.number_format import format_share, shorten
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
+    from visualizer.lab.attention_view.probe_result import ProbeResult
+    from visualizer.session.cell_address import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class LabCellPointer:
+    """The hovered cell and the pinned one."""
+
+    hovered: Cell | None = None
+    pinned: Cell | None = None
+
+    def hover(self, cell: Cell | None) -> LabCellPointer:
+        return replace(self, hovered=cell)
+
+    def pin(self, cell: Cell | None) -> LabCellPointer:
+        """Pin a cell, or unpin it if it is pinned."""
+        return replace(self, pinned=None if cell == self.pinned else cell)
+
+    def walk(self, board: Board, down: int, right: int) -> LabCellPointer:
+        """Move the pinned cell, across edges into the next layer or head, or pin the first."""
+        return LabCellPointer(pinned=moved_cursor(board, self.pinned, down, right))
+
+
+def cell_cursor_of(result: ProbeResult, board: Board, pointing: LabCellPointer) -> CellCursor:
+    """Return the cursor in all panels; a cell that this text does not have is left out."""
+    hovered, pinned = (
+        strongest_cell(result, board, cell) if cell and _panel_of(board, cell) else None
+        for cell in (pointing.hovered, pointing.pinned)
+    )
+    cell = hovered or pinned
+    return CellCursor(hovered, pinned, cell.place[-2], cell.place[-1]) if cell else CellCursor()
+
+
+def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
+    """Find the panel of a cell, if it has that cell."""
+    row, column = cell.place[-2:]
+    return next(
+        (
+            panel
+            for panel in board.heatmaps
+            if is_of(panel, cell) and row in panel.rows.seen and column in panel.columns.seen
+        ),
+        None,
+    )
+
+
+def cell_index_of(board: Board, cell: Cell) -> tuple[int, int] | None:
+    """Return a cell's layer and head, counted from 0."""
+    panel = _panel_of(board, cell)
+    if panel is None or panel.layer is None or panel.head is None:
+        return None
+    return panel.layer, panel.head
+
+
+def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
+    """Return the cell whose weight a drawn one shows: if pooled, the maximum of its block."""
+    panel, weights = _panel_of(board, cell), result.weights
+    if panel is None or weights is None or not panel.is_pooled:
+        return cell
+    row, column = cell.place[-2:]
+    rows, columns = (axis.block for axis in (panel.rows, panel.columns))
+    top, left = row // rows * rows, column // columns * columns
+    block = weights[panel.layer, panel.head, top : top + rows, left : left + columns]
+    down, right = divmod(int(np.argmax(block)), block.shape[1])
+    return replace(cell, place=(*cell.place[:-2], top + down, left + right))
+
+
+def cell_sentence(result: ProbeResult, board: Board, cell: Cell) -> str:
+    """Describe how much a query attends to a key; empty where there is no such cell."""
+    panel = _panel_of(board, cell)
+    if panel is None or result.weights is None:
+        return ""
+    query, key = cell.place[-2:]
+    one, other = (f"“{_word(result, at)}” ({at + 1})" for at in (query, key))
+    where = f"layer {(panel.layer or 0) + 1} head {(panel.head or 0) + 1}"
+    drawn = panel.rows.cell(query), panel.columns.cell(key)
+    if panel.forbidden is not None and panel.forbidden[drawn]:
+        return f"query {one} may not read {other}: it comes later, {where}"
+    weight = float(result.weights[panel.layer or 0, panel.head or 0, query, key])
+    if not math.isfinite(weight):
+        return f"query {one} has no weights: they are no numbers any more, {where}"
+    return f"query {one} reads {format_share(weight)} from {other}, {where}"
+
+
+def _word(result: ProbeResult, at: int) -> str:
+    return shorten(visible(result.tokens[at]))

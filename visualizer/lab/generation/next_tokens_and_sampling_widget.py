@@ -1,0 +1,323 @@
+"""The next-token pane: sampling controls, and bars that are picked from by mouse and keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QBrush, QColor, QFont, QHelpEvent, QPainter, QPen
+from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
+
+from visualizer.errors import InputError
+from visualizer.lab.generation.next_tokens_presenter import MOST, NextTokenBar, NextTokensPanel
+from visualizer.language.sampling import Sampling, check
+from visualizer.number_format import format_share
+from visualizer.session.setting_definitions import Setting, SettingKind
+from visualizer.widgets.accessible_roles_and_values import (
+    Politeness,
+    announce,
+    set_accessible_value,
+)
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip, show_tooltip
+from visualizer.widgets.setting_controls import CONTROLS, CountControl
+from visualizer.widgets.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent
+
+NOTE_LINES = 4
+"""Lines reserved for the legend or a problem."""
+HOT = 2.0
+"""The temperature slider's maximum; larger values can be typed."""
+SETTINGS = (
+    Setting("temperature", "Temperature", SettingKind.RATE, True,
+            "Below 1 the likeliest tokens become likelier; at 0 only the largest is left", top=HOT),
+    Setting("top_k", "Top-k", SettingKind.COUNT, True, "How many tokens may be chosen", top=1),
+    Setting("top_p", "Top-p", SettingKind.RATE, True,
+            "Only as many tokens as reach this share of the probability", top=1.0),
+)  # fmt: skip
+
+
+class NextTokensPane(QWidget):
+    """The sampling controls over the next-token bars.
+
+    `tokenPicked` carries a token's number, `samplingChosen` a `Sampling`.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    tokenPicked = Signal(int)
+    samplingChosen = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sampling, self._vocabulary = Sampling(), 0
+        self.heading, self.legend, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
+        self.heading.setProperty("role", "pane")
+        self.legend.setProperty("role", "quiet")
+        self.problem.setProperty("role", "warning")
+        self.problem.hide()
+        self.bars = NextTokenBarView()
+        self.bars.tokenPicked.connect(self.tokenPicked)
+        self.controls = {setting.name: CONTROLS[setting.kind](setting) for setting in SETTINGS}
+        column = column_layout(self, (0, 0, 0, 8), spacing=6)
+        column.addWidget(self.heading)
+        column.addWidget(self.bars)
+        column.addLayout(self._form())
+        column.addWidget(self._notes())
+        column.addStretch(1)
+
+    def _notes(self) -> QWidget:
+        """Make the place of legend and problems, of fixed height so that nothing moves."""
+        place = QWidget()
+        column = column_layout(place, (12, 0, 12, 0))
+        for label in (self.problem, self.legend):
+            label.setWordWrap(True)
+            column.addWidget(label)
+        column.addStretch(1)
+        place.setMinimumHeight(round(NOTE_LINES * metrics(12).lineSpacing()))
+        return place
+
+    def _form(self) -> QFormLayout:
+        form = QFormLayout()
+        form.setContentsMargins(12, 0, 12, 0)
+        for control in self.controls.values():
+            label = PlainLabel(control.setting.label)
+            label.setToolTip(plain_tooltip(control.setting.help))
+            label.setBuddy(control)
+            form.addRow(label, control)
+            control.chosen.connect(self.take)
+        return form
+
+    def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
+        self._sampling, self._vocabulary = bars.sampling, bars.vocabulary
+        self.heading.setText(bars.heading)
+        self.legend.setText(bars.legend)
+        self.bars.show_bars(bars, theme)
+        top_k = self.controls["top_k"]
+        if isinstance(top_k, CountControl):
+            top_k.slider.setRange(1, max(1, bars.vocabulary))
+        if self.problem.isHidden():  # a rejected input stays
+            self._show_values()
+
+    def forget(self) -> None:
+        """Discard a rejected input."""
+        self._show_problem("")
+
+    def _show_problem(self, sentence: str) -> None:
+        """Show a problem in place of the legend."""
+        self.problem.setText(sentence)
+        self.problem.setVisible(bool(sentence))
+        self.legend.setVisible(not sentence)
+
+    def _show_values(self) -> None:
+        sampling = self._sampling
+        shown = {
+            "temperature": sampling.temperature,
+            "top_k": self._vocabulary if sampling.top_k is None else sampling.top_k,
+            "top_p": sampling.top_p,
+        }
+        for name, value in shown.items():
+            self.controls[name].show_value(value)
+
+    def take(self, name: str, value: float, _: bool = False) -> None:
+        """Apply an input; show why it is rejected if no token can be sampled with it."""
+        is_all = name == "top_k" and value >= self._vocabulary > 0
+        changed: dict[str, Any] = {name: None if is_all else value}
+        wanted = replace(self._sampling, **changed)
+        try:
+            check(wanted)
+        except InputError as error:
+            self._show_problem(error.sentence)
+            return
+        self._show_problem("")
+        self.samplingChosen.emit(wanted)
+
+
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+PICKS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+LONGEST_NAME = 96
+MARGIN = 12
+SPACE = 8
+WIDEST, ALONE = "< 0.1 % (model < 0.1 %)", "less than 0.1 %"
+"""The longest labels beside a bar, with two shares and with one."""
+
+
+class NextTokenBarView(QWidget):
+    """A row a token: name, bar and share. `tokenPicked` carries the token's number."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.List
+    tokenPicked = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setMouseTracking(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("What may come next")
+        self.setAccessibleDescription("Up and down walk; Enter picks a token.")
+        self._bars, self._theme = NextTokensPanel(), LIGHT
+        self._at: int | None = None
+        self._pointed: int | None = None
+
+    def sizeHint(self) -> QSize:
+        rows = min(self._bars.vocabulary or MOST + 1, MOST + 1)
+        return QSize(280, round((rows + 1) * self._pitch))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(180, self.sizeHint().height())
+
+    @property
+    def _pitch(self) -> float:
+        return metrics(12).height() + 6 * text_scale()
+
+    def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
+        if bars == self._bars and theme is self._theme:
+            return
+        if bars.vocabulary != self._bars.vocabulary:
+            self.updateGeometry()
+        self._bars, self._theme = bars, theme
+        if self._at is not None and self._at >= len(bars.bars):
+            self._at = None
+        set_accessible_value(self, bars.words)
+        self.update()
+
+    # ------------------------------------------------------------------ places
+
+    def row(self, at: int) -> QRectF:
+        return QRectF(0, at * self._pitch, self.width(), self._pitch)
+
+    def _columns(self) -> tuple[float, float, float]:
+        """Return where bars begin and end, and where their shares begin."""
+        measures = metrics(12)
+        names = (measures.horizontalAdvance(bar.label) for bar in self._bars.bars)
+        name = min(max(names, default=0.0), LONGEST_NAME * text_scale())
+        shares = measures.horizontalAdvance(WIDEST if self._bars.legend else ALONE)
+        right = self.width() - MARGIN - shares
+        left = MARGIN + name + SPACE
+        return left, max(left + 1, right - SPACE), right
+
+    # ------------------------------------------------------------------ drawing
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        columns = self._columns()
+        for at, bar in enumerate(self._bars.bars):
+            self._paint_row(painter, at, bar, columns)
+        if self._bars.bars:
+            self._paint_axis(painter, columns)
+        painter.end()
+
+    def _paint_row(
+        self, painter: QPainter, at: int, bar: NextTokenBar, columns: tuple[float, float, float]
+    ) -> None:
+        theme, row = self._theme, self.row(at)
+        left, right, shares = columns
+        is_lit = bar.token is not None and at == self._pointed
+        if is_lit:
+            painter.fillRect(row, QColor(theme.raised))
+        painter.setFont(font(12, QFont.Weight.DemiBold if is_lit else QFont.Weight.Normal))
+        painter.setPen(QColor(theme.quiet if bar.is_left_out or bar.token is None else theme.ink))
+        name = QRectF(MARGIN, row.top(), left - SPACE - MARGIN, row.height())
+        words = metrics(12).elidedText(bar.label, Qt.TextElideMode.ElideRight, name.width() + 1)
+        painter.drawText(name, RIGHT, words)
+        self._paint_bar(painter, row, bar, left, right)
+        painter.setFont(font(12))
+        place = QRectF(shares, row.top(), self.width() - MARGIN - shares, row.height())
+        painter.drawText(
+            place, LEFT, bar.shares if self._bars.legend else format_share(bar.expected)
+        )
+        if at == self._at and self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(QColor(theme.accent), 1))
+            painter.drawRect(row.adjusted(0.5, 0.5, -1.5, -0.5))
+
+    def _paint_bar(
+        self, painter: QPainter, row: QRectF, bar: NextTokenBar, left: float, right: float
+    ) -> None:
+        """Fill the sampling probability, outline the model's; hatch an excluded token."""
+        theme, width = self._theme, (right - left) / self._bars.end
+        inner = row.adjusted(0, 3 * text_scale(), 0, -3 * text_scale())
+        filled = QRectF(left, inner.top(), width * bar.chosen, inner.height())
+        painter.fillRect(filled, QColor(theme.quiet if bar.token is not None else theme.border))
+        outline = QRectF(left, inner.top(), width * bar.expected, inner.height())
+        painter.setPen(QPen(QColor(theme.ink), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        if bar.is_left_out:
+            painter.setPen(QPen(QColor(theme.border), 1))
+            painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
+        if self._bars.legend:
+            painter.drawRect(outline.adjusted(0.5, 0.5, -0.5, -0.5))
+        painter.setPen(QColor(theme.quiet if bar.is_left_out else theme.ink))
+
+    def _paint_axis(self, painter: QPainter, columns: tuple[float, float, float]) -> None:
+        left, right, _ = columns
+        top = self.row(len(self._bars.bars)).top()
+        painter.setPen(QColor(self._theme.hairline))
+        painter.drawLine(QPointF(left, top), QPointF(right, top))
+        painter.setFont(font(12))
+        painter.setPen(QColor(self._theme.quiet))
+        line = QRectF(left, top, right - left, self._pitch)
+        painter.drawText(line, LEFT, "0")
+        painter.drawText(line, RIGHT, format_share(self._bars.end))
+
+    # ------------------------------------------------------------------ mouse and keys
+
+    def _bar_at(self, point: QPointF) -> int | None:
+        at = int(point.y() / self._pitch)
+        return at if point.y() >= 0 and at < len(self._bars.bars) else None
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._point(self._bar_at(event.position()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._point(None)
+
+    def _point(self, at: int | None) -> None:
+        if at != self._pointed:
+            self._pointed = at
+            self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._at = self._bar_at(event.position())
+            self._pick()
+
+    def _pick(self) -> None:
+        bar = None if self._at is None else self._bars.bars[self._at]
+        if bar and bar.token is not None:
+            self.tokenPicked.emit(bar.token)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        steps = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+        key, last = Qt.Key(event.key()), len(self._bars.bars) - 1
+        if is_command(event) or last < 0:
+            super().keyPressEvent(event)
+        elif key in steps:
+            at = -1 if self._at is None else self._at
+            self._at = min(max(at + steps[key], 0), last)
+            announce(self, self._bars.bars[self._at].words, Politeness.Assertive)
+            self.update()
+        elif key in PICKS:
+            self._pick()
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        if self._at is None and self._bars.bars:
+            self._at = 0
+        self.update()
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            at = self._bar_at(QPointF(event.pos()))
+            words = "" if at is None else self._bars.bars[at].words
+            show_tooltip(event.globalPos(), words, self)
+            return True
+        return super().event(event)

@@ -1,0 +1,50 @@
+"""The questions before a run is deleted, and before a training is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import (
+    QMessageBox,
+    QWidget,
+)
+
+from visualizer.widgets.dialogs import message_box
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def ask_leaving(
+    window: QWidget, name: str, stop: Callable[[], object], go_on: Callable[[], object]
+) -> None:
+    """Ask whether a training stops or continues in the background; one question at a time."""
+    if window.findChild(QMessageBox, "leaving"):
+        return
+    said = f"“{name}” is training."
+    box = message_box(window, "leaving", QMessageBox.Icon.Question, said)
+    box.setInformativeText(
+        "It can stop here, with a checkpoint to go on from, or go on without a window until it is "
+        "done. Opened again, it is shown wherever it is by then."
+    )
+    stopping = box.addButton("&Stop here", QMessageBox.ButtonRole.AcceptRole)
+    going = box.addButton("&Go on in the background", QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(stopping)
+    stopping.clicked.connect(stop)
+    going.clicked.connect(go_on)
+    box.open()
+
+
+def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None:
+    """Ask whether to delete a run permanently."""
+    if window.findChild(QMessageBox, "delete"):
+        return
+    said = f"Delete “{name}”, its losses and all weights that were kept?"
+    box = message_box(window, "delete", QMessageBox.Icon.Question, said)
+    box.setInformativeText("This cannot be undone.")
+    deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)
+    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(cancel)
+    deleting.clicked.connect(delete)
+    box.open()

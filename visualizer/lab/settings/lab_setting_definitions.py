@@ -1,0 +1,120 @@
+"""The table of the training settings: titles, kinds, choices and ranges, and access by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from visualizer.attention.spec import Device
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_presets import PRESETS, preset_of, with_preset
+from visualizer.language.training_settings import (
+    LIMITS,
+    TITLES,
+    CorpusKind,
+    LearningRateDecay,
+    TrainingSettings,
+)
+from visualizer.session.setting_definitions import (
+    Setting,
+    SettingKind,
+)
+
+OWN = ""
+"""The preset name of settings that match no preset."""
+
+
+TEXTS = {
+    CorpusKind.FILE: "A text file",
+    CorpusKind.WORLD: "A small world of sentences",
+    CorpusKind.REPEAT: "Task: repeat what came before",
+    CorpusKind.COPY: "Task: copy",
+    CorpusKind.BRACKETS: "Task: match brackets",
+    CorpusKind.SORTING: "Task: sort letters",
+    CorpusKind.ADDITION: "Task: add numbers",
+}
+
+
+_SOURCE = {"kind", "path", "size", "tokenizer"}
+
+
+def _is_layered(settings: TrainingSettings) -> bool:
+    return settings.is_layered
+
+
+def _is_file(settings: TrainingSettings) -> bool:
+    return settings.source.kind is CorpusKind.FILE
+
+
+def _is_prose(settings: TrainingSettings) -> bool:
+    return settings.source.kind in {CorpusKind.FILE, CorpusKind.WORLD}
+
+
+# fmt: off
+LAB_SETTINGS: tuple[Setting, ...] = (
+    Setting("preset", "Begin with", SettingKind.CHOICE, True,
+        "Settings that are known to show something",
+            ((OWN, "Settings of my own"), *((one.name, one.title) for one in PRESETS))),
+    Setting("kind", "Text", SettingKind.CHOICE, True,
+        "What the model learns", tuple(TEXTS.items())),
+    Setting("path", "File", SettingKind.FILE, True, "A text file in UTF-8, of up to 100 MB",
+            counts=_is_file),
+    Setting("tokenizer", "Tokens", SettingKind.CHOICE, True, "What counts as a token", (
+        (Tokenizer.CHARACTERS, "Characters"), (Tokenizer.WORDS, "Words")), counts=_is_prose),
+    Setting("size", "Length of the text", SettingKind.WHOLE, True, "About how many tokens are made",
+            counts=lambda settings: not _is_file(settings)),
+    Setting("model", "Model", SettingKind.CHOICE, True, "Each is a step towards the transformer",
+            tuple(TITLES.items())),
+    Setting("block", "Block size", SettingKind.WHOLE, True,
+        "Tokens that are seen at once, at most"),
+    Setting("width", "Embedding size", SettingKind.WHOLE, True, "Numbers in a token’s vector"),
+    Setting("heads", "Heads", SettingKind.WHOLE, True, "Attention side by side, in each layer",
+            counts=_is_layered),
+    Setting("layers", "Layers", SettingKind.WHOLE, True, "Attention one after the other",
+            counts=_is_layered),
+    Setting("dropout", "Dropout", SettingKind.SMALL, True,
+        "Share of the numbers dropped in training",
+            counts=_is_layered),
+    Setting("batch", "Batch size", SettingKind.WHOLE, True, "Blocks that each step learns from"),
+    Setting("rate", "Learning rate", SettingKind.SMALL, True, "How far a step goes (AdamW)"),
+    Setting("warmup", "Warm-up", SettingKind.WHOLE, True, "Steps in which the rate grows from 0"),
+    Setting("decay", "Decay", SettingKind.CHOICE, True,
+        "What becomes of the rate after the warm-up", (
+        (LearningRateDecay.NONE, "None"), (LearningRateDecay.COSINE, "Cosine"))),
+    Setting("steps", "Steps", SettingKind.WHOLE, True, "After so many it is done; more can follow"),
+    Setting("seed", "Seed", SettingKind.WHOLE, True, "Decides the first weights and the batches"),
+    Setting("device", "Device", SettingKind.CHOICE, True, "Where it is trained", (
+        (Device.AUTO, "Best available"), (Device.CPU, "CPU"), (Device.CUDA, "CUDA GPU"),
+        (Device.MPS, "Apple GPU (MPS)"))),
+)
+
+
+# fmt: on
+STAYING = frozenset({"steps"})
+"""Settings that an open run can still change."""
+
+
+RANGES: dict[str, tuple[float, float]] = {
+    **{name: (0, 10 * most) for name, (_, most) in LIMITS.items()},
+    "seed": (0, LIMITS["seed"][1]),
+    "dropout": (0, 9),
+    "rate": (0, 1_000),
+}
+"""Input ranges, wider than the valid ones: invalid values are explained, not refused."""
+
+
+def get(settings: TrainingSettings, name: str) -> Any:
+    """Read a setting by its name in the table."""
+    if name == "preset":
+        preset = preset_of(settings)
+        return preset.name if preset else OWN
+    return getattr(settings.source if name in _SOURCE else settings, name)
+
+
+def put(settings: TrainingSettings, name: str, value: Any) -> TrainingSettings:
+    """Return settings with one changed, by its name in the table."""
+    if name == "preset":
+        return settings if value == OWN else with_preset(settings, value)
+    if name in _SOURCE:
+        return replace(settings, source=replace(settings.source, **{name: value}))
+    return replace(settings, **{name: value})

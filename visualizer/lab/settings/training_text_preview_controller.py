@@ -1,0 +1,100 @@
+"""Reads the sample of the text that the settings name, on a worker thread."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.errors import InputError
+from visualizer.language.corpora.corpus import load
+from visualizer.language.tokenizers import tokenize
+from visualizer.language.training_settings import CorpusKind, TrainingSettings, problems
+from visualizer.session.newest_request_worker import Worker
+
+if TYPE_CHECKING:
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
+
+LONGEST = 600
+MADE_SOON = 5_000_000
+"""Tokens that are generated in a second or two; a longer text is sampled at this length."""
+
+
+class TextSampleController(QObject):
+    """Shows the beginning of the text while settings are edited."""
+
+    broke = Signal(str)
+
+    def __init__(self, lab: LabStateController) -> None:
+        super().__init__(lab)
+        self._lab = lab
+        self._of: TrainingSettings | None = None
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
+        lab.changed.connect(self.look)
+
+    def look(self) -> None:
+        """Read the sample again if the settings name another text."""
+        draft, is_free = self._lab.draft, self._lab.run is None
+        made_of = draft.source, draft.block
+        if is_free and (self._of is None or made_of != (self._of.source, self._of.block)):
+            self._of = draft
+            self._worker.ask(partial(_read, draft))
+
+    def _take(self, answer: tuple[TrainingSettings, str | InputError]) -> None:
+        settings, read = answer
+        if settings is not self._of or self._lab.run is not None:
+            return
+        if isinstance(read, InputError):
+            self._lab.show_sample("")
+            self._lab.refuse(read)
+        else:
+            self._lab.show_sample(read)
+
+    def _fail(self, error: Exception) -> None:
+        self.broke.emit("".join(traceback.format_exception(error)))
+
+    def close(self) -> None:
+        """Wait for the reading thread, and stop."""
+        self._worker.stop()
+
+
+def _read(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:
+    try:
+        sample = sample_of(settings)
+        tokenize(sample, settings.source.tokenizer)  # imports the tokenizer early
+        return settings, sample
+    except InputError as refused:
+        return settings, refused
+
+
+def sample_of(settings: TrainingSettings) -> str:
+    """Return the beginning of the text; empty while the settings are invalid.
+
+    Raises
+    ------
+    InputError
+        When the text cannot be read.
+    """
+    if problems(settings):
+        return ""
+    source = settings.source
+    if source.kind is CorpusKind.FILE:
+        return _beginning(Path(source.path))
+    soon = replace(settings, source=replace(source, size=min(MADE_SOON, source.size)))
+    return load(soon).text[:LONGEST]
+
+
+def _beginning(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            read = file.read(4 * LONGEST)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("path", f"“{path.name}” cannot be read: {reason}.") from error
+    return read.decode("utf-8-sig", errors="replace")[:LONGEST]

@@ -1,0 +1,232 @@
+"""Controls the views of a training: attention, snapshot bar, probe, next tokens and generation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
+    LabCellPointer,
+    cell_index_of,
+)
+from visualizer.lab.attention_view.presenter import NO_TEXT, LabAttentionPanel, present_attention
+from visualizer.lab.generation.next_tokens_presenter import NextTokensPanel, present_bars
+from visualizer.lab.generation.presenter import present_generation
+from visualizer.lab.snapshot_bar.presenter import present_scrub
+from visualizer.number_format import shorten
+from visualizer.session.colour_options import ColourLimits, ColourOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
+
+    from visualizer.lab.attention_view.probe_controller import ProbeController
+    from visualizer.lab.attention_view.widget import LabAttentionView
+    from visualizer.lab.generation.controller import GenerationController
+    from visualizer.lab.generation.generation_tree import GenerationTree
+    from visualizer.lab.generation.next_tokens_and_sampling_widget import NextTokensPane
+    from visualizer.lab.generation.widget import GenerationPane
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
+    from visualizer.lab.snapshot_bar.widget import SnapshotBar
+    from visualizer.session.cell_address import Cell
+    from visualizer.widgets.theme import Theme
+
+BEFORE = "Start the training, and the attention of every layer and head is shown here as it forms."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WatchedTraining:
+    """The widgets that show a training.
+
+    Parameters
+    ----------
+    continued : QWidget
+        Holds the next-token pane and the generation pane.
+    """
+
+    probe: QLineEdit
+    problem: QLabel
+    attention: LabAttentionView
+    scrub: SnapshotBar
+    continued: QWidget
+    next: NextTokensPane
+    generation_pane: GenerationPane
+
+
+class TrainingViewsController(QObject):
+    """Connects the views of a training with the probe and the generation."""
+
+    changed = Signal()
+    """A view option has changed."""
+    layerWanted = Signal(int, int, object)
+    """Layer and head to open, with the cell (query, key) or None."""
+
+    def __init__(
+        self,
+        lab: LabStateController,
+        probe_controller: ProbeController,
+        generation_controller: GenerationController,
+        widgets: WatchedTraining,
+    ) -> None:
+        super().__init__(lab)
+        self._lab, self._probe_controller, self._teller, self._widgets = (
+            lab,
+            probe_controller,
+            generation_controller,
+            widgets,
+        )
+        self._panel = LabAttentionPanel(message=BEFORE)
+        self._pointing = LabCellPointer()
+        self._room = 256
+        self.colouring = ColourOptions()
+        """The colour options of the weights."""
+        self.can_play = False
+        """Whether there are snapshots to play through."""
+        # What was shown last: nothing is repainted while only a line of numbers changes.
+        self._bars_of: tuple[object, ...] = ()
+        self._told: tuple[GenerationTree, bool, bool, int, Theme] | None = None
+        self._folder: Path | None = None
+
+    @property
+    def has_layers(self) -> bool:
+        return bool(self._panel.board.columns)
+
+    @property
+    def can_draw(self) -> bool:
+        return self._is_known and self._teller.can_draw
+
+    def show(self, theme: Theme) -> None:
+        """Show the attention, the snapshot bar, the probe and the generation."""
+        run = self._lab.run
+        if (run.folder if run else None) != self._folder:
+            self._folder = run.folder if run else None
+            self._pointing = LabCellPointer()
+            self._widgets.next.forget()
+        self._panel = self._read_panel()
+        self._widgets.attention.show_attention(self._panel, theme)
+        self._show_probe()
+        self._show_scrub(theme)
+        self._show_generation(theme)
+
+    def _read_panel(self) -> LabAttentionPanel:
+        lab, result = self._lab, self._probe_controller.result
+        if lab.run is None:
+            return LabAttentionPanel(message=BEFORE)
+        if lab.run.is_open and not lab.view.probe:
+            return LabAttentionPanel(message=NO_TEXT)
+        model, look = lab.run.settings.model, self.colouring
+        return present_attention(result, model, self._pointing, self._room, look, self._panel)
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether there is or was a model to query: not while a run opens for the first time."""
+        run = self._lab.run
+        return run is not None and bool(run.tokens)
+
+    def _show_probe(self) -> None:
+        probe, probe_controller = self._widgets.probe, self._probe_controller
+        probe.setVisible(self._is_known)
+        if probe.text() != self._lab.view.probe:
+            probe.setText(self._lab.view.probe)
+        said = [probe_controller.refused] if probe_controller.refused else []
+        if probe_controller.result and probe_controller.older:
+            text, step = shorten(probe_controller.older), probe_controller.result.step
+            said.append(f"Shown is still “{text}” at step {step:,}.")
+        self._widgets.problem.setText(" ".join(said))
+        self._widgets.problem.setVisible(bool(said))
+
+    def _show_generation(self, theme: Theme) -> None:
+        """Show the next tokens and the generated text."""
+        widgets, generation_controller = self._widgets, self._teller
+        run, result = self._lab.run, generation_controller.result
+        widgets.continued.setVisible(self._is_known)
+        made_of = (result, generation_controller.sampling, theme, self._folder)
+        is_coming = (
+            result is None and generation_controller.can_draw and not self._probe_controller.older
+        )
+        stays = is_coming and self._folder in self._bars_of  # until the next ones are there
+        if run is not None and self._is_known and not stays and made_of != self._bars_of:
+            self._bars_of = made_of
+            bars = NextTokensPanel(
+                sampling=generation_controller.sampling, vocabulary=len(run.tokens)
+            )
+            if result is not None:
+                bars = present_bars(
+                    result.tokens, result.logits, run.tokens, generation_controller.sampling
+                )
+            widgets.next.show_bars(bars, theme)
+        block = self._lab.settings.block
+        told = (
+            generation_controller.tree,
+            generation_controller.is_running,
+            generation_controller.can_draw,
+            block,
+            theme,
+        )
+        if told != self._told:
+            self._told = told
+            widgets.generation_pane.show_generation(present_generation(*told[:4]), theme)
+
+    def _show_scrub(self, theme: Theme) -> None:
+        run, view = self._lab.run, self._lab.view
+        self._widgets.scrub.setVisible(self._is_known)
+        if run is None or not run.tokens:
+            self.can_play = False
+            return
+        losses = run.losses_now if view.step is None else run.losses_at(view.step)
+        scrub = present_scrub(
+            run.snapshots, run.step, view.step, *losses, self._probe_controller.is_waiting
+        )
+        self._widgets.scrub.show_scrub(scrub, theme)
+        self.can_play = len(scrub.stops) > 1
+
+    # ------------------------------------------------------------------ pointer and keys
+
+    def hover(self, cell: Cell | None) -> None:
+        self._point(self._pointing.hover(cell))
+
+    def pin(self, cell: Cell | None) -> None:
+        """Pin a cell, or unpin it."""
+        self._point(self._pointing.pin(cell))
+
+    def walk(self, down: int, right: int) -> None:
+        """Move the pinned cell."""
+        self._point(self._pointing.walk(self._panel.board, down, right))
+
+    def _point(self, pointing: LabCellPointer) -> None:
+        self._pointing = pointing
+        self.changed.emit()
+
+    def make_room(self, room: int) -> None:
+        """Pool to the number of cells that fit a panel's side."""
+        if room != self._room:
+            self._room = room
+            self.changed.emit()
+
+    def turn_colours(self) -> None:
+        """Toggle the colour scale between each row's largest weight and 1."""
+        is_on = self.colouring.limits is ColourLimits.ROW
+        self.colouring = ColourOptions(limits=ColourLimits.AUTO if is_on else ColourLimits.ROW)
+        self.changed.emit()
+
+    def open_layer(self) -> None:
+        """Open the layer and head of the pinned or hovered cell, else the first."""
+        places = (place for place, _ in self._looked_at())
+        self.open_layer_of(*next(places, (0, 0)))
+
+    def open_layer_of(self, layer: int, head: int) -> None:
+        """Open a layer in the visualizer with a head and the pinned or hovered cell."""
+        cells = (cell for place, cell in self._looked_at() if place == (layer, head))
+        cell = next(cells, None)
+        self.layerWanted.emit(layer, head, (cell.place[-2], cell.place[-1]) if cell else None)
+
+    def _looked_at(self) -> Iterator[tuple[tuple[int, int], Cell]]:
+        """Return the pinned and the hovered cell, in this order, with layers and heads."""
+        for cell in (self._pointing.pinned, self._pointing.hovered):
+            place = cell_index_of(self._panel.board, cell) if cell else None
+            if cell and place:
+                yield place, cell

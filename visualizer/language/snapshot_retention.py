@@ -1,0 +1,50 @@
+"""Which snapshots of a training are kept, so that their size stays bounded."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from visualizer.language.run_folder import RunFolder
+
+    pass
+
+GROWTH = 1.08
+"""Ratio of consecutive snapshots' steps, which are evenly spaced on a log axis."""
+
+
+MOST_SNAPSHOT_BYTES = 512 * 2**20
+"""Limit of all snapshots of a run; beyond it every other one is removed."""
+
+
+def is_first(step: int, growth: float) -> bool:
+    """Whether a step is the first in its interval of a log axis with ratio ``growth``."""
+    return step < 2 or int(math.log(step, growth)) > int(math.log(step - 1, growth))
+
+
+def thin(folder: RunFolder) -> None:
+    """Remove every other snapshot if all together exceed `MOST_SNAPSHOT_BYTES`."""
+    kept = folder.snapshots()
+    if not kept:
+        return  # the folder became unreadable: there is nothing to thin
+    size = folder.snapshot(kept[-1]).stat().st_size
+    if size * len(kept) > MOST_SNAPSHOT_BYTES and len(kept) > 2:
+        for step in kept[1:-1:2]:
+            folder.snapshot(step).unlink(missing_ok=True)
+
+
+def forget_after(folder: RunFolder, step: int) -> None:
+    """Remove the snapshots after a step, as these steps are trained again.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when one cannot be removed.
+    """
+    try:
+        for kept in folder.snapshots():
+            if kept > step:
+                folder.snapshot(kept).unlink(missing_ok=True)
+    except OSError as error:
+        raise folder.unwritable(error) from error

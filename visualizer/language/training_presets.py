@@ -1,0 +1,133 @@
+"""Named training settings, each of which demonstrates an effect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_settings import (
+    CorpusKind,
+    CorpusSource,
+    LearningRateDecay,
+    ModelKind,
+    TrainingSettings,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Named settings that demonstrate an effect.
+
+    Parameters
+    ----------
+    name : str
+        Hyphenated name for the command line.
+    title : str
+        Title for a menu.
+    says : str
+        Sentence that states the effect.
+    """
+
+    name: str
+    title: str
+    says: str
+    settings: TrainingSettings
+
+
+_WORLD = TrainingSettings(
+    source=CorpusSource(CorpusKind.WORLD, tokenizer=Tokenizer.WORDS),
+    warmup=0,
+    steps=2_000,
+)
+
+
+_NOTES = TrainingSettings(
+    source=CorpusSource(CorpusKind.FILE),
+    model=ModelKind.BIGRAM,
+    block=8,
+    batch=128,
+    warmup=0,
+    steps=1_000,
+)
+
+
+PRESETS = (
+    Preset(
+        "repeat",
+        "Repeated segments: an induction head",
+        "In the second layer, heads come to read the letter after the previous occurrence of the "
+        "query's own.",
+        TrainingSettings(),
+    ),
+    Preset(
+        "brackets",
+        "Brackets: a head that finds the partner",
+        "In the second layer, the head comes to read the innermost bracket that is still open.",
+        TrainingSettings(
+            source=CorpusSource(CorpusKind.BRACKETS),
+            block=16,
+            heads=1,
+            rate=5e-3,
+            decay=LearningRateDecay.COSINE,
+        ),
+    ),
+    Preset(
+        "world-bigram",
+        "Small world: bigram",
+        "Embedding and projection alone reach what counting pairs of words reaches, and no more.",
+        replace(_WORLD, model=ModelKind.BIGRAM, rate=1e-2, steps=1_000),
+    ),
+    Preset(
+        "world-average",
+        "Small world: average of the block",
+        "It sees even the words that are to be said, but not in which order, and pairs do better.",
+        replace(_WORLD, model=ModelKind.AVERAGE, rate=1e-2, steps=1_000),
+    ),
+    Preset(
+        "world-dot-product",
+        "Small world: causal dot-product average",
+        "Attention without weights to learn hardly does better than pairs of words.",
+        replace(_WORLD, model=ModelKind.DOT_PRODUCT, rate=3e-3, steps=1_500),
+    ),
+    Preset(
+        "world-transformer",
+        "Small world: transformer",
+        "It reads further back than one word, and its loss goes far below that of pairs.",
+        replace(_WORLD, model=ModelKind.TRANSFORMER, heads=4, layers=3, warmup=100),
+    ),
+    Preset(
+        "notes",
+        "The notes: a text of yours, bigram",
+        "The notes' settings for the first three models, by letters: choose a text and a model.",
+        _NOTES,
+    ),
+    Preset(
+        "notes-transformer",
+        "The notes: a text of yours, transformer",
+        "The notes' transformer of three blocks, by letters: choose a text.",
+        replace(_NOTES, model=ModelKind.TRANSFORMER, heads=4, layers=3, steps=10_000),
+    ),
+)
+"""All presets, in menu order."""
+
+
+def preset_of(settings: TrainingSettings) -> Preset | None:
+    """Return the preset equal to settings, apart from file and threads; None if there is none."""
+    for preset in PRESETS:
+        alike = replace(_with_file_of(preset, settings), threads=settings.threads)
+        if alike == settings:
+            return preset
+    return None
+
+
+def with_preset(settings: TrainingSettings, name: str) -> TrainingSettings:
+    """Return a preset's settings; the user's file is kept where the preset uses a file."""
+    return _with_file_of(next(one for one in PRESETS if one.name == name), settings)
+
+
+def _with_file_of(preset: Preset, settings: TrainingSettings) -> TrainingSettings:
+    made = preset.settings
+    if {made.source.kind, settings.source.kind} != {CorpusKind.FILE}:
+        return made
+    source = replace(settings.source, tokenizer=made.source.tokenizer)
+    return replace(made, source=source)

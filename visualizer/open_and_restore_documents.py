@@ -1,0 +1,98 @@
+"""Opening and restoring documents, for the windows, the command line and notebooks.
+
+Modules that load torch are imported where they are used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from visualizer.documents.document_change import DocumentChange
+from visualizer.documents.document_file import SavedDocument
+from visualizer.documents.open_document import open_document
+from visualizer.documents.plain_text_file import text_in
+from visualizer.errors import InputError
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.session.document import Document
+    from visualizer.session.worker_jobs import ComputeFunction
+
+
+ROOMY = View(room=512)
+"""The default view, with more room for matrices than a window has."""
+TENSOR_FILES = frozenset({".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin"})
+"""Suffixes of the files that importers read."""
+
+
+def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
+    """Read any supported file: a document, or a change to the given document.
+
+    Raises
+    ------
+    InputError
+        Of ``open``, with what is wrong with the file and what to do about it.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".txt":
+        return DocumentChange(document.set("text", text_in(path)))
+    return _tensors(path, document) if suffix in TENSOR_FILES else open_document(path)
+
+
+def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str]:
+    """Open any supported file as a document; return it with the notice to show."""
+    found = read_file(path, document)
+    if isinstance(found, DocumentChange):
+        return SavedDocument(found.document, ROOMY), found.notice
+    return found, ""
+
+
+def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Run, View]:
+    """Return the run of a saved document, and its view with side A of a comparison restored.
+
+    Recorded numbers are not computed again. Nothing of a recorded run has been read yet: the
+    caller prefetches what the view needs.
+
+    Raises
+    ------
+    InputError
+        When the document cannot be computed. If only side A cannot, the comparison is dropped.
+    """
+    from visualizer.attention.run_from_recorded_numbers import recorded_run
+
+    view = _with_a(saved, compute)
+    if saved.recorded:
+        return recorded_run(saved.document.spec, saved.recorded), view
+    kept = view.comparison.kept if view.comparison else None
+    return compute(saved.document, kept), view
+
+
+def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
+    from visualizer.attention.run_from_recorded_numbers import recorded_run
+
+    view, comparison = saved.view, saved.view.comparison
+    if comparison is None or comparison.against != "kept" or comparison.document is None:
+        return view
+    alone = replace(view, comparison=None)
+    try:
+        if saved.kept:
+            kept = recorded_run(comparison.document.spec, saved.kept)
+        else:
+            kept = compute(comparison.document, None)
+    except InputError:
+        return alone
+    return replace(view, comparison=replace(comparison, kept=kept))
+
+
+def _tensors(path: Path, document: Document) -> DocumentChange:
+    from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.importers.tensor_file_reader import read_tensor_file
+
+    found, notice = read_tensor_file(path, document.spec)
+    if isinstance(found, CapturedAttention):
+        return DocumentChange(document.set("captured", found), notice)
+    return DocumentChange(replace(document.set("captured", None), spec=found), notice)

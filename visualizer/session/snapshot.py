@@ -1,0 +1,26 @@
+"""What an export takes: a document, its view and its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.session.document import Document
+    from visualizer.session.view import View
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """Everything exportable at one moment: a run, its document and its resolved view.
+
+    Parameters
+    ----------
+    document : Document
+        The document that the run was computed from.
+    """
+
+    document: Document
+    view: View
+    run: Run

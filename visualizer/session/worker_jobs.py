@@ -1,0 +1,195 @@
+"""The jobs of the worker: compute a document, restore one, read what a view needs.
+
+Modules that load torch are imported where they are used.
+"""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+from visualizer.errors import InputError
+from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.resolved_view import resolve
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from visualizer.attention.buffer_pool import BufferPool
+    from visualizer.attention.run import Run, Texts
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.session.document import Document
+    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.screen import Presenter
+
+
+class ComputeFunction(Protocol):
+    """Computes a document off the GUI thread, reusing unchanged stages of the last run."""
+
+    def __call__(self, document: Document, previous: Run | None) -> Run: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """The state when a request is made.
+
+    Parameters
+    ----------
+    document : Document
+        The current document, or the one to be computed.
+    view : View
+        The requested view.
+    run, computed : Run or None, Document or None
+        The last good run and the document it was computed from.
+    panels : mapping
+        The panels shown, by id; unchanged ones are reused.
+    """
+
+    document: Document
+    view: View
+    run: Run | None
+    computed: Document | None
+    panels: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkerResult:
+    """The result of a request: a run, or the error that refused it.
+
+    Without a document it concerns a view of the current run.
+
+    Parameters
+    ----------
+    resolved : Resolved or None
+        What was prefetched, if anything.
+    panels : mapping
+        The panels made along the way, by id.
+    opened : View or None
+        The view of a document just opened.
+    """
+
+    document: Document | None
+    view: View
+    run: Run | None
+    refused: InputError | None
+    resolved: Resolved | None = None
+    panels: Mapping[str, object] = field(default_factory=dict)
+    opened: View | None = None
+
+
+def adapted_to_window(view: View, shown: View) -> View:
+    """Adapt a restored view to this window; a kept run A comes with its numbers."""
+    compared, pinned = view.comparison, view.pinned
+    if compared and compared.against is ComparisonKind.KEPT and compared.kept is None:
+        compared, pinned = None, None
+    return replace(view, panes=shown.panes, room=shown.room, comparison=compared, pinned=pinned)
+
+
+def open_and_compute(
+    restore: Callable[[], tuple[Run, View]], presenter: Presenter, shown: Shown
+) -> WorkerResult:
+    """Restore an opened document's run and prefetch what its view needs."""
+    try:
+        run, view = restore()
+        view = adapted_to_window(view, shown.view)
+        resolved = resolve(shown.document, view, run, shown.document)
+        panels = presenter.prefetch(resolved, shown.panels)
+        return WorkerResult(shown.document, view, run, None, resolved, panels, view)
+    except InputError as refused:
+        return _refused(presenter, shown, refused)
+
+
+def read_what_is_shown(presenter: Presenter, shown: Shown) -> WorkerResult:
+    """Prefetch what a view of the current run needs."""
+    assert shown.run
+    resolved = resolve(shown.document, shown.view, shown.run, shown.computed)
+    panels = presenter.prefetch(resolved, shown.panels)
+    return WorkerResult(None, shown.view, None, None, resolved, panels)
+
+
+def compute_shown(compute: ComputeFunction, presenter: Presenter, shown: Shown) -> WorkerResult:
+    """Compute a document and prefetch what a view of it needs."""
+    try:
+        run = compute(shown.document, shown.run)
+        resolved = resolve(shown.document, shown.view, run, shown.document)
+        panels = presenter.prefetch(resolved, shown.panels)
+        return WorkerResult(shown.document, shown.view, run, None, resolved, panels)
+    except InputError as refused:
+        return _refused(presenter, shown, refused)
+
+
+def _refused(presenter: Presenter, shown: Shown, refused: InputError) -> WorkerResult:
+    """Prefetch what the view needs of the last good run."""
+    if shown.run is None:
+        return WorkerResult(shown.document, shown.view, None, refused)
+    resolved = resolve(shown.document, shown.view, shown.run, shown.computed)
+    panels = presenter.prefetch(resolved, shown.panels)
+    return WorkerResult(shown.document, shown.view, None, refused, resolved, panels)
+
+
+def as_far_as_read(view: View, read: View) -> View:
+    """Return the part of a view that can be shown while only another view is prefetched."""
+    at_once = [each.name for each in fields(View) if each.metadata.get("at once")]
+    return replace(read, **{name: getattr(view, name) for name in at_once})
+
+
+def compute(document: Document, previous: Run | None) -> Run:
+    """Compute a document; called on the worker thread.
+
+    torch is imported here, on the worker, so that the window appears before it is loaded.
+    """
+    from visualizer.attention.run import share_cores
+
+    _leave_out_of_collections()
+    return run_of(document, previous, share_cores, shared_buffer_pool())
+
+
+def release_pooled_buffers() -> None:
+    """Release the pooled buffers; called on the worker thread when it is idle."""
+    if shared_buffer_pool.cache_info().currsize:
+        shared_buffer_pool().release()
+
+
+@cache
+def shared_buffer_pool() -> BufferPool:
+    """Return the buffer pool that the large tensors of all windows share."""
+    from visualizer.attention.buffer_pool import BufferPool
+
+    return BufferPool()
+
+
+def run_of(
+    document: Document,
+    previous: Run | None,
+    prepare: Callable[[Texts, AttentionSpec], None] | None = None,
+    pool: BufferPool | None = None,
+) -> Run:
+    """Compute a document, or return the run of its captured attention if it has any.
+
+    Parameters
+    ----------
+    prepare : callable, optional
+        Called with the tokens and the spec before they are computed.
+    pool : BufferPool, optional
+        Supplies the memory of large tensors.
+    """
+    from visualizer.attention.run import run
+    from visualizer.attention.run_from_captured_attention import captured_run
+    from visualizer.session.typed_token_labels import typed_labels
+
+    if document.captured:
+        return captured_run(document.captured, *typed_labels(document), previous)
+    texts = document.tokens()
+    if prepare:
+        prepare(texts, document.spec)
+    return run(texts, document.spec, previous, pool)
+
+
+@cache
+def _leave_out_of_collections() -> None:
+    # The objects of torch's import are permanent; scanning them for garbage would block the
+    # window for tens of milliseconds at every collection.
+    gc.freeze()

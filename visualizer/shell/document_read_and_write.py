@@ -1,0 +1,53 @@
+"""Reading and writing of documents: the file filter, the results, and the writing itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.documents.document_file import SUFFIX, write_document
+from visualizer.storage import atomic_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.documents.document_change import DocumentChange
+    from visualizer.documents.document_file import SavedDocument
+    from visualizer.session.document import Document
+    from visualizer.session.view import View
+
+
+_OWN, _PICTURES = f"*{SUFFIX}", "*.png *.svg *.pdf *.html"
+_TENSORS, _TEXTS = "*.npy *.npz *.safetensors *.pt *.pth *.bin", "*.txt"
+OPENED = (
+    f"All that can be opened ({_OWN} {_PICTURES} {_TENSORS} {_TEXTS});;"
+    f"Documents ({_OWN});;Pictures with a document inside ({_PICTURES});;"
+    f"Attention and weights of other programs ({_TENSORS});;Texts ({_TEXTS});;All files (*)"
+)
+"""The file filter of the open dialog."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadResult:
+    """The result of reading a file: a document of its own, or a change of the current one."""
+
+    what: SavedDocument | DocumentChange
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WriteResult:
+    """The result of writing a file, the window's own or an unrelated copy."""
+
+    document: Document
+    path: Path
+    is_copy: bool
+
+
+def write_saved_document(
+    path: Path, document: Document, view: View, run: Run | None, *, is_copy: bool
+) -> WriteResult:
+    """Write a document, with the numbers of a run if there is one."""
+    atomic_file.write(path, lambda file: write_document(file, document, view, run))
+    return WriteResult(document, path, is_copy)

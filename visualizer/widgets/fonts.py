@@ -1,0 +1,71 @@
+"""The interface fonts, their metrics and the text scale of the desktop."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from PySide6.QtGui import QFont, QFontInfo, QFontMetricsF, QGuiApplication
+
+USUAL_PX = 13
+"""The font height in pixels at which the program's sizes are unscaled."""
+
+
+def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
+    """Return the interface font, at 12, 14 or 20 px at the usual text size or at a fitted size."""
+    return QFont(_font(size, weight, system_font()))
+
+
+def larger_font(times: float) -> QFont:
+    """Return the system font enlarged; sizes derived from it scale along."""
+    made = QFont(QGuiApplication.font())
+    made.setPixelSize(round(USUAL_PX * text_scale() * times))
+    return made
+
+
+def metrics(size: int) -> QFontMetricsF:
+    """Return the metrics of the interface font at a size."""
+    return _metrics(size, system_font())
+
+
+def text_scale() -> float:
+    """Return the factor of the system's text size on the usual one."""
+    return _text_scale(system_font())
+
+
+# Cached for every label: making a font takes longer than writing with it, and so does naming the
+# system font, which may change while the program runs.
+_named: list[tuple[QFont, str]] = []
+
+
+def system_font() -> str:
+    """Return the system font's name, the key of cached measurements."""
+    present = QGuiApplication.font()
+    if not _named or _named[0][0] != present:
+        _named[:] = [(present, present.key())]
+    return _named[0][1]
+
+
+@lru_cache(maxsize=16)
+def _font(size: int, weight: QFont.Weight, system: str) -> QFont:
+    made = QFont(QGuiApplication.font())
+    made.setPixelSize(max(1, round(size * text_scale())))
+    made.setWeight(weight)
+    made.setFeature(QFont.Tag("tnum"), 1)
+    return made
+
+
+@lru_cache(maxsize=8)
+def _metrics(size: int, system: str) -> QFontMetricsF:
+    return QFontMetricsF(_font(size, QFont.Weight.Normal, system))
+
+
+@lru_cache(maxsize=2)
+def _text_scale(system: str) -> float:
+    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / USUAL_PX)
+
+
+def forget_fonts() -> None:
+    """Clear the font cache, which must not outlive the application."""
+    _named.clear()
+    for kept in (_font, _metrics, _text_scale):
+        kept.cache_clear()
