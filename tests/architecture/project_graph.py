@@ -91,10 +91,18 @@ def _add_imports(node: ast.AST, when: ImportTime, found: list[Import]) -> None:
         found.extend(Import(f"{start}.{alias.name}", node.lineno, when) for alias in node.names)
     elif isinstance(node, ast.Call):
         by_name = name_of(node.func) in {"import_module", "__import__"}
-        if by_name and node.args and isinstance(node.args[0], ast.Constant):
-            found.append(Import(str(node.args[0].value), node.lineno, when))
+        if by_name and node.args and (name := _imported_by_name(node.args[0])):
+            found.append(Import(name, node.lineno, when))
     for child in ast.iter_child_nodes(node):
         _add_imports(child, _time_of(node, child, when), found)
+
+
+def _imported_by_name(argument: ast.expr) -> str:
+    """The module that a text names; ``a.b.*`` where a name is inserted behind ``a.b.``."""
+    if isinstance(argument, ast.Constant):
+        return str(argument.value)
+    start = argument.values[0] if isinstance(argument, ast.JoinedStr) else None
+    return str(start.value) + "*" if isinstance(start, ast.Constant) else ""
 
 
 def _time_of(node: ast.AST, child: ast.AST, when: ImportTime) -> ImportTime:
@@ -119,12 +127,15 @@ class Project:
     def _paths(self) -> dict[str, str]:
         return {module.name: path for path, module in self.modules.items()}
 
-    def module_of(self, imported: str) -> Module | None:
-        """Find the module that an import loads: a module, or the one that holds the name."""
+    def modules_of(self, imported: str) -> list[Module]:
+        """Find what an import loads: a module, the one that holds the name, or all of ``a.b.*``."""
+        if imported.endswith(".*"):
+            start, paths = imported.removesuffix("*"), self._paths.items()
+            return [self.modules[path] for name, path in paths if name.startswith(start)]
         for name in (imported, imported.rpartition(".")[0]):
             if name in self._paths:
-                return self.modules[self._paths[name]]
-        return None
+                return [self.modules[self._paths[name]]]
+        return []
 
     def arrows(
         self, *times: ImportTime, of: Iterable[Module] | None = None
@@ -132,9 +143,10 @@ class Project:
         """List who imports whom within the program, at the given times, by default at any."""
         for module in self.program if of is None else of:
             for found in module.imports:
-                target = self.module_of(found.name)
-                if target and target is not module and (not times or found.when in times):
-                    yield module, target, found
+                if not times or found.when in times:
+                    for target in self.modules_of(found.name):
+                        if target is not module:
+                            yield module, target, found
 
     @property
     def program(self) -> list[Module]:

@@ -32,6 +32,13 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
             "visualizer/attention/attend.py": "from torch import nn",
         },
     ),
+    (
+        "torch_stays_in_its_homes",
+        {
+            CELL: "PARTS = [import_module(f'visualizer.attention.{name}') for name in 'ab']",
+            "visualizer/attention/a.py": "from torch import nn",
+        },
+    ),
     ("qt_stays_in_its_homes", {CELL: "from PySide6.QtCore import QRect"}),
     ("qt_stays_in_its_homes", {"visualizer/language/training.py": "import pyqtgraph as pg"}),
     ("qt_stays_in_its_homes", {CELL: "def f():\n    from PySide6.QtCore import QRect"}),
@@ -85,6 +92,13 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
             "visualizer/a.py": "from visualizer import b",
             "visualizer/b.py": "from visualizer.c import x",
             "visualizer/c.py": "from visualizer.a import y",
+        },
+    ),
+    (
+        "no_circles",
+        {
+            "visualizer/a.py": "def f(name):\n    return import_module(f'visualizer.parts.{name}')",
+            "visualizer/parts/b.py": "from visualizer.a import f",
         },
     ),
     (

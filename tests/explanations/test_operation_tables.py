@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from keyword import iskeyword
 
 from visualizer.attention import attend
 from visualizer.attention.stages import TABLE, Operation
@@ -16,7 +17,7 @@ MADE = set(Operation) - {Operation.CAPTURED}  # which is read, not made
 
 def test_every_operation_is_computed_explained_and_told() -> None:
     assert set(attend._COMPUTE) == MADE
-    assert list(TEXTS) == list(Operation)
+    assert [row.operation for row in TEXTS.values()] == list(TEXTS) == list(Operation)
     assert {operation for operation, row in TEXTS.items() if row.code is not no_code} == MADE
 
 
@@ -30,4 +31,7 @@ def test_every_stage_has_its_name_in_code_and_in_sentences() -> None:
     stages = {row.name for row in TABLE}
     for words in VOCABULARIES.values():
         assert set(words.names) == stages
+        assert all(name.isidentifier() and not iskeyword(name) for name in words.names.values())
+        others = {*words.mask_names.values(), *words.layers.values(), words.padding, words.tokens}
+        assert others.isdisjoint(words.names.values())
     assert set(phrases.KINDS) <= stages

@@ -64,13 +64,15 @@ class Stage:
     dims : tuple of str
         Names of its axes; a batch axis may stand before them.
     reads : tuple of str
-        Stages it reads.
+        Stages it reads; in the table, the first of those that supersede one another.
     fields : tuple of str
         Fields of the spec that its values depend on, besides those of the stages it reads.
     parameters : tuple of str
         Layers or tables of weights it reads.
     when : callable
         Whether a spec has this row.
+    supersedes : bool
+        Whether the rows below read this stage in place of the first that it reads itself.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Stage:
     parameters: tuple[str, ...]
     says: str
     when: Callable[[AttentionSpec], bool]
+    supersedes: bool = False
 
     @property
     def is_weights(self) -> bool:
@@ -162,7 +165,8 @@ def _scaled(
 ) -> Stage:
     return Stage("scaled", "Scaled", symbol, CELLS, Operation.SCALE_SCORES, ("scores",),
                  ("scale", "temperature", "d_in", "d_out", *HEAD_FIELDS), (),
-                 f"scores divided by {divisor}", lambda spec: _compares(spec) and needed(spec))
+                 f"scores divided by {divisor}", lambda spec: _compares(spec) and needed(spec),
+                 supersedes=True)
 
 
 def _normalised(
@@ -170,10 +174,10 @@ def _normalised(
 ) -> tuple[Stage, Stage]:
     title = name.capitalize()
     return (
-        Stage(name, title, "softmax", CELLS, Operation.SCORES_TO_WEIGHTS, ("masked",),
+        Stage(name, title, "softmax", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each row made to sum to 1{says}",
               lambda spec: _compares(spec) and not _divides(spec) and needed(spec)),
-        Stage(name, title, "÷ row sum", CELLS, Operation.SCORES_TO_WEIGHTS, ("masked",),
+        Stage(name, title, "÷ row sum", CELLS, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each score divided by its row's sum{says}",
               lambda spec: _divides(spec) and needed(spec)),
     )
@@ -200,11 +204,12 @@ TABLE: tuple[Stage, ...] = (
     _scaled("QKᵀ/(√d·T)", "√d and by the temperature T",
             lambda spec: spec.scale is not Scale.NONE and spec.temperature != 1),
     Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.MASK_BEFORE_SOFTMAX,
-          ("scaled",), MASK_FIELDS, (), "forbidden keys get −∞",
-          lambda spec: _compares(spec) and _forbids(spec)),
+          ("scores",), MASK_FIELDS, (), "forbidden keys get −∞",
+          lambda spec: _compares(spec) and _forbids(spec), supersedes=True),
     Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.MASK_BEFORE_SOFTMAX,
-          ("scaled",), ("lengths",), (), "padding gets −∞, as it is no key",
-          lambda spec: _compares(spec) and not _forbids(spec) and bool(spec.lengths)),
+          ("scores",), ("lengths",), (), "padding gets −∞, as it is no key",
+          lambda spec: _compares(spec) and not _forbids(spec) and bool(spec.lengths),
+          supersedes=True),
     *_normalised("unmasked", ", before the mask", _zeroes),
     Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.EQUAL_WEIGHTS, (), ("lengths",), (),
           "every key read alike, before the mask",
@@ -222,9 +227,10 @@ TABLE: tuple[Stage, ...] = (
           lambda spec: _zeroes(spec) and not _renormalises(spec)),
     Stage("dropped", "Dropped", "0 or ×1/(1−p)", CELLS, Operation.DROPOUT, ("weights",),
           ("dropout", "dropout_seed", "own_kept", "mode"), (),
-          "some weights dropped, the others made larger", lambda spec: spec.drops),
+          "some weights dropped, the others made larger", lambda spec: spec.drops,
+          supersedes=True),
     Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.WEIGHTED_SUM,
-          ("dropped", "values"), (), (), "each query's weighted sum of the values", _always),
+          ("weights", "values"), (), (), "each query's weighted sum of the values", _always),
     Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.CONCAT_HEADS, ("context",),
           (), (), "the heads' context vectors side by side", _always),
     Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
@@ -253,18 +259,19 @@ NOUNS = {
     "output": ("output", "numbers of the output"),
 }
 
-# Where a spec has no such stage, its readers read the stage named here.
-READ_THROUGH = {"masked": "scaled", "scaled": "scores", "dropped": "weights"}
-
 
 @lru_cache(maxsize=4)
 def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     """List the stages of a spec in the order of computation."""
-    rows = [row for row in TABLE if row.when(spec)]
-    names = {row.name for row in rows}
-    return tuple(
-        replace(row, reads=tuple(_present(name, names) for name in row.reads)) for row in rows
-    )
+    found: list[Stage] = []
+    superseded: dict[str, str] = {}
+    for row in TABLE:
+        if row.when(spec):
+            reads = tuple(superseded.get(name, name) for name in row.reads)
+            found.append(replace(row, reads=reads))
+            if row.supersedes:
+                superseded[row.reads[0]] = row.name
+    return tuple(found)
 
 
 # What torch's `scaled_dot_product_attention` computes, and what is done before and after it.
@@ -283,12 +290,6 @@ def outside_one_call(spec: AttentionSpec) -> tuple[Stage, ...]:
     """List the stages that torch's fused attention would have to compute and cannot."""
     known = IN_ONE_CALL | BESIDE_THE_CALL
     return tuple(stage for stage in stages(spec) if stage.operation not in known)
-
-
-def _present(name: str, names: set[str]) -> str:
-    while name not in names:
-        name = READ_THROUGH[name]
-    return name
 
 
 def is_hatched(spec: AttentionSpec, stage: str) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 
 from visualizer.attention.spec import Mask
+from visualizer.attention.stages import TABLE
 
 
 class MaskPolarity(StrEnum):
@@ -23,7 +24,8 @@ class CodeIdentifiers:
     Parameters
     ----------
     names : dict
-        The variable of each stage. No two stages share one, so that each can be looked at.
+        The variable of each stage: its own name unless the dialect has another word. No two stages
+        share one, so that each can be looked at.
     layers : dict
         The variable of each layer, by its name in the book's ``state_dict``.
     mask_names, mask_lines : dict
@@ -68,14 +70,12 @@ def _negated(found: tuple[str, ...], joint: str) -> str:
     return f"~{found[0]}" if len(found) == 1 else f"~({joint.join(found)})"
 
 
-_SPELT_OUT = {"input": "x"} | {
-    name: name for name in ("queries", "keys", "values", "concat", "output")
-}
+_STAGES = {row.name: row.name for row in TABLE} | {"input": "x"}
 _LAYERS = {name: name for name in ("W_query", "W_key", "W_value", "out_proj")}
 
 BOOK = CodeIdentifiers(
-    names={
-        **_SPELT_OUT,
+    names=_STAGES
+    | {
         "embedding": "token_embeddings",
         "position": "pos_embeddings",
         "scores": "attn_scores",
@@ -105,10 +105,10 @@ BOOK = CodeIdentifiers(
 )
 
 LECTURE = CodeIdentifiers(
-    names={
+    names=_STAGES
+    | {
         "embedding": "tok_emb",
         "position": "pos_emb",
-        "input": "x",
         "queries": "q",
         "keys": "k",
         "values": "v",
@@ -141,7 +141,7 @@ LECTURE = CodeIdentifiers(
 )
 
 SDPA = CodeIdentifiers(
-    names={stage: stage for stage in BOOK.names} | _SPELT_OUT,
+    names=_STAGES,
     layers=_LAYERS,
     tokens="num_tokens",
     batch="batch",
