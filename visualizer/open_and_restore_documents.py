@@ -48,14 +48,14 @@ def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str
     found = read_file(path, document)
     if isinstance(found, DocumentChange):
         return SavedDocument(found.document, ROOMY), found.notice
-    return found, ""
+    return found, found.notice
 
 
 def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Run, View]:
     """Return the run of a saved document, and its view with side A of a comparison restored.
 
-    Recorded numbers are not computed again. Nothing of a recorded run has been read yet: the
-    caller prefetches what the view needs.
+    Recorded numbers are not computed again unless some of their stages are missing. Nothing of a
+    recorded run has been read yet: the caller prefetches what the view needs.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Ru
     from visualizer.attention.run_from_recorded_numbers import recorded_run
 
     view = _with_a(saved, compute)
-    if saved.recorded:
+    if saved.recorded and not saved.recorded.missing:
         return recorded_run(saved.document.spec, saved.recorded), view
     kept = view.comparison.kept if view.comparison else None
     return compute(saved.document, kept), view
@@ -79,7 +79,7 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
         return view
     alone = replace(view, comparison=None)
     try:
-        if saved.kept:
+        if saved.kept and not saved.kept.missing:
             kept = recorded_run(comparison.document.spec, saved.kept)
         else:
             kept = compute(comparison.document, None)

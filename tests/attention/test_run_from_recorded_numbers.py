@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.attention_strategies import Case, cases
+from tests.support.damaged_files import packed, unpacked
 from tests.support.examples import examples
-from tests.support.golden_documents import CAPTURED, CAPTURED_A, CAPTURED_VIEW
+from tests.support.golden_documents import BATCH, CAPTURED, CAPTURED_A, CAPTURED_VIEW, PLAIN
 from tests.support.screens import warm
 from visualizer.attention.recorded_run import RecordedNumbers
 from visualizer.attention.run import run
@@ -29,6 +31,8 @@ from visualizer.session.view import View
 from visualizer.session.worker_jobs import compute
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from visualizer.attention.run import Run
     from visualizer.documents.document_file import SavedDocument
 
@@ -50,6 +54,14 @@ def recorded(made: Run) -> RecordedNumbers:
 
 def through_a_file(document: Document, view: View, made: Run | None) -> SavedDocument:
     return read_document(io.BytesIO(document_bytes(document, view, made)))
+
+
+def without_stages(place: str, names: Collection[str], content: bytes) -> SavedDocument:
+    left_out = {f"{place}/{name}.npy" for name in names}
+    members = unpacked(content)
+    assert left_out <= members.keys()
+    kept = {name: member for name, member in members.items() if name not in left_out}
+    return read_document(io.BytesIO(packed(kept)))
 
 
 @examples(0.6)
@@ -131,6 +143,51 @@ def test_a_file_with_numbers_opens_without_computing() -> None:
     assert seen.comparison.kept
     assert seen.comparison.kept.texts == a.tokens()
     np.testing.assert_array_equal(again.trace.read("output"), made.trace.read("output"))
+
+
+@examples(0.3)
+@given(st.data(), st.sampled_from((BATCH, PLAIN, DOCUMENT)))
+def test_a_file_from_before_a_stage_existed_is_computed(
+    data: st.DataObject, document: Document
+) -> None:
+    made = compute(document, None)
+    missing = data.draw(st.lists(st.sampled_from(made.trace.names), min_size=1, unique=True))
+    saved = without_stages("trace", missing, document_bytes(document, View(), made))
+    assert saved.recorded
+    assert set(saved.recorded.missing) == set(missing)
+    assert all(f"“{name}”" in saved.notice for name in missing)
+    again, _ = restore_document(saved, compute)
+    assert again.device == "CPU"
+    assert again.notices == made.notices
+    for name in made.trace.names:
+        np.testing.assert_array_equal(again.trace.read(name), made.trace.read(name))
+
+
+def test_a_stage_may_lack_with_the_weights_that_it_alone_reads() -> None:
+    made = compute(DOCUMENT, None)
+    content = document_bytes(DOCUMENT, View(), made)
+    saved = without_stages("trace", ["queries", "parameters/W_query.weight"], content)
+    assert saved.recorded
+    assert saved.recorded.missing == ("queries",)
+    again, _ = restore_document(saved, compute)
+    np.testing.assert_array_equal(again.trace.read("output"), made.trace.read("output"))
+
+
+def test_an_a_from_before_a_stage_existed_is_computed_and_the_document_is_not() -> None:
+    a, made = Document(spec=SPEC), compute(DOCUMENT, None)
+    view = View(comparison=Comparison(ComparisonKind.KEPT, kept=compute(a, None), document=a))
+    saved = without_stages("kept", ["scaled"], document_bytes(DOCUMENT, view, made))
+    assert saved.notice == "The file has no numbers of “scaled”, so it was computed again."
+    again, seen = restore_document(saved, compute)
+    assert again.device == "recorded on CPU"
+    assert seen.comparison
+    assert seen.comparison.kept
+    assert seen.comparison.kept.device == "CPU"
+
+
+def test_a_file_with_all_its_numbers_needs_no_notice() -> None:
+    assert through_a_file(DOCUMENT, View(), compute(DOCUMENT, None)).notice == ""
+    assert through_a_file(DOCUMENT, View(), None).notice == ""
 
 
 def test_a_file_without_numbers_is_computed_and_a_before() -> None:

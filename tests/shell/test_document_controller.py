@@ -13,9 +13,17 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 
+from tests.support.damaged_files import packed, unpacked
+from tests.support.golden_documents import PLAIN, run_of
 from tests.support.window_input import CONTROL, SHIFT, Hand
 from visualizer import app
-from visualizer.documents.document_file import SUFFIX, SavedDocument, read_document, write_document
+from visualizer.documents.document_file import (
+    SUFFIX,
+    SavedDocument,
+    document_bytes,
+    read_document,
+    write_document,
+)
 from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
 from visualizer.features.setup.presenter import SETUP
 from visualizer.session.cell_address import Cell
@@ -154,6 +162,30 @@ def test_numbers_are_saved_too_where_that_is_wished(hand: Hand, tmp_path: Path) 
     assert recorded
     assert run
     np.testing.assert_array_equal(recorded.stages["weights"], run.trace.read("weights"))
+
+
+def test_numbers_that_lack_a_stage_are_computed_and_saved_again(hand: Hand, tmp_path: Path) -> None:
+    made = run_of(PLAIN)
+    members = unpacked(document_bytes(PLAIN, View(), made))
+    del members["trace/scaled.npy"]
+    path = tmp_path / f"old{SUFFIX}"
+    path.write_bytes(packed(members))
+    hand.window.document_controller.open(path)
+    hand.until(lambda: hand.window.document_controller.path == path)
+    hand.settle()
+    assert hand.window.statusBar().currentMessage() == (
+        f"Opened old{SUFFIX}. The file has no numbers of “scaled”, so it was computed again."
+    )
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    hand.press(Qt.Key.Key_S)
+    at_rest(hand)
+    recorded = read(path).recorded
+    assert recorded
+    assert recorded.missing == ()
+    np.testing.assert_array_equal(recorded.stages["scaled"], made.trace.read("scaled"))
 
 
 def test_saving_again_asks_for_nothing(hand: Hand, tmp_path: Path) -> None:

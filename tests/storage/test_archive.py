@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OWN_FILE = unpacked(document_bytes(OWN, OWN_VIEW))
 RECORDED = unpacked(document_bytes(BATCH, View(), run_of(BATCH)))
+NO_WEIGHTS = {name: content for name, content in RECORDED.items() if name != "trace/weights.npy"}
 INPUT = "document/spec/own_input/numbers.npy"
 
 
@@ -62,8 +63,24 @@ STRANGE = [
     (packed({}), "is no document of Attention Visualizer"),
     (b"#!/bin/sh\n" + packed(OWN_FILE), "is no document of Attention Visualizer"),
     (packed(OWN_FILE) + b"\0", "is cut off: its end is missing"),
-    (without(RECORDED, "trace/weights.npy"), "lacks the recorded numbers of weights"),
-    (without(RECORDED, "trace/parameters/out_proj.bias.npy"), "numbers of out_proj.bias"),
+    (
+        without(RECORDED, "trace/parameters/out_proj.bias.npy"),
+        "lacks the recorded numbers of out_proj.bias",
+    ),
+    (
+        without(NO_WEIGHTS, "trace/parameters/out_proj.bias.npy"),
+        "lacks the recorded numbers of out_proj.bias",
+    ),
+    (with_array(NO_WEIGHTS, "trace/scores.npy", lambda old: old[:1]), "of another size or type"),
+    (with_array(NO_WEIGHTS, "trace/input.npy", lambda old: old * np.nan), "of input that is none"),
+    (
+        packed({**RECORDED, "trace/gates.npy": RECORDED["trace/weights.npy"]}),
+        "belongs to nothing: “trace/gates”",
+    ),
+    (
+        packed({**NO_WEIGHTS, "trace/gates.npy": RECORDED["trace/weights.npy"]}),
+        "belongs to nothing: “trace/gates”",
+    ),
     (without(RECORDED, "trace/about.json"), "belongs to nothing"),
     (without(RECORDED, "trace/texts.txt"), "does not say of which tokens"),
     (packed({**RECORDED, "trace/about.json": b"{}"}), "does not say where its numbers"),

@@ -25,6 +25,9 @@ class RecordedNumbers:
         Name of the device they were computed on.
     notices : tuple of str
         Remarks on the numbers, each a sentence.
+    missing : tuple of str
+        Stages of the spec that are not recorded, as in a file from before the program had them.
+        The run is then computed.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -32,3 +35,4 @@ class RecordedNumbers:
     parameters: dict[str, np.ndarray]
     device: str
     notices: tuple[str, ...]
+    missing: tuple[str, ...] = ()

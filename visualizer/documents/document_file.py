@@ -74,6 +74,16 @@ class SavedDocument:
     kept: RecordedNumbers | None = None
     title: str = ""
 
+    @property
+    def notice(self) -> str:
+        """What the user has to be told about the file; mostly nothing."""
+        missing = {
+            f"“{name}”": None for one in (self.recorded, self.kept) if one for name in one.missing
+        }
+        if not missing:
+            return ""
+        return f"The file has no numbers of {', '.join(missing)}, so it was computed again."
+
 
 # ------------------------------------------------------------------------------ writing
 

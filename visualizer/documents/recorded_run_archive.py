@@ -1,4 +1,9 @@
-"""Recorded runs as archive members: all stages and weights of a spec, or none of them."""
+"""Recorded runs as archive members: all stages and weights of a spec, or none of them.
+
+Stages may be missing when a file is read, as in one written before the program had them; the run is
+then computed. A stage that the program does not know is refused: it is a newer program's, and the
+numbers that follow from it would not follow from what is shown.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +77,8 @@ def take_recorded_run(
     Raises
     ------
     DamagedError
-        When a number array is missing or has the wrong size or type.
+        When a number array has the wrong size or type, or when weights are missing that none of
+        the missing stages reads.
     """
     if not document.has_module or f"{place}/about.json" not in texts:
         return None
@@ -88,14 +94,20 @@ def take_recorded_run(
         raise DamagedError("has recorded numbers of settings that cannot be computed.")
     sizes = {len(text) for text in read}
     spec = replace(document.spec, lengths=tuple(map(len, read)) if len(sizes) > 1 else ())
+    missing = [stage for stage in stages(spec) if f"{place}/{stage.name}" not in arrays]
     numbers = _stages(place, spec, (len(read),) if len(read) > 1 else (), max(sizes), arrays)
+    unread = {
+        name for one in missing for layer in one.parameters for name in parameter_names(spec, layer)
+    }
     parameters = {
         name: _fitting(arrays.pop(f"{place}/parameters/{name}", None), name, wanted, spec)
         for name, wanted in parameter_sizes(spec, max(sizes)).items()
+        if name not in unread or f"{place}/parameters/{name}" in arrays
     }
     for name, array in parameters.items():
         _check_finite(array, name)
-    return RecordedNumbers(read, numbers, parameters, device, notices)
+    names = tuple(stage.name for stage in missing)
+    return RecordedNumbers(read, numbers, parameters, device, notices, names)
 
 
 def _stages(
@@ -107,10 +119,11 @@ def _stages(
 ) -> dict[str, np.ndarray]:
     taken = {}
     for stage in stages(spec):
-        found, sizes = arrays.pop(f"{place}/{stage.name}", None), shape(spec, stage.dims, tokens)
-        taken[stage.name] = _fitting(found, stage.name, batch + sizes, spec)
-        if stage.operation is Operation.INPUT_VECTORS:
-            _check_finite(taken[stage.name], stage.name)
+        if (found := arrays.pop(f"{place}/{stage.name}", None)) is not None:
+            sizes = batch + shape(spec, stage.dims, tokens)
+            taken[stage.name] = _fitting(found, stage.name, sizes, spec)
+            if stage.operation is Operation.INPUT_VECTORS:
+                _check_finite(found, stage.name)
     return taken
 
 

@@ -306,11 +306,12 @@ class DocumentController(QObject):
         self._say(f"Opened {path}")
         if isinstance(what, DocumentChange):
             self._workspace.show_document(what.document, self._workspace.wanted)
-            self._say(f"Opened {path.name}. {what.notice}", NOTICE_MS)
         elif self.is_untouched:
             self.take_in(what, path)
         else:
             self.anotherWanted.emit(what, path)
+        if isinstance(what, DocumentChange) or what.notice:
+            self._say(f"Opened {path.name}. {what.notice}", NOTICE_MS)
 
     def _fail(self, error: Exception) -> None:
         if self._has_closed:
