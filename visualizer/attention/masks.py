@@ -10,9 +10,12 @@ import numpy as np
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Route
 from visualizer.errors import InputError, Remedy
 
-# Stages with forbidden cells; on the routes after normalising, the mask acts on `AFTER` only.
-FORBIDDING = ("masked", "unmasked", "zeroed", "weights", "dropped")
-AFTER = FORBIDDING[2:]
+# Stages with forbidden cells: −∞ in masked scores, 0 in weights. On the routes after normalising,
+# the mask acts on `AFTER` only.
+MASKED_SCORES = ("masked",)
+AFTER = ("zeroed", "weights", "dropped")
+WEIGHTS = ("unmasked", *AFTER)
+FORBIDDING = (*MASKED_SCORES, *WEIGHTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from enum import StrEnum, auto
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from visualizer.attention.masks import FORBIDDING, Masking
+from visualizer.attention.masks import FORBIDDING, MASKED_SCORES, WEIGHTS, Masking
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
@@ -90,7 +90,7 @@ class Stage:
     @property
     def is_weights(self) -> bool:
         """Whether its values are shares of a row: sequential from 0, not signed."""
-        return self.name in {"unmasked", "zeroed", "weights", "dropped"}
+        return self.name in WEIGHTS
 
     @property
     def noun(self) -> str:
@@ -110,7 +110,7 @@ class Stage:
     @property
     def reads_masked(self) -> bool:
         """Whether it reads scores that are −∞ where forbidden."""
-        return "masked" in self.reads
+        return any(name in MASKED_SCORES for name in self.reads)
 
 
 def _positioned(spec: AttentionSpec) -> bool:
