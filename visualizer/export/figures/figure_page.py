@@ -25,6 +25,7 @@ from visualizer.progress_callback import Progress, no_progress
 from visualizer.session.computation_caption import caption
 from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.widgets.fonts import font, text_scale
+from visualizer.widgets.painter_enums import create_painter_enums
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
     from visualizer.session.snapshot import Snapshot
+
+create_painter_enums()  # figures are painted on threads
 
 THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
 NARROWEST = 480
