@@ -68,26 +68,24 @@ class PanelFrameImageCache:
         painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Source)
         painter.drawPixmap(QPointF(), frame)
         if panel_margins_paint.has_head(slot):
-            painter.drawPixmap(*self._head(key, frame, slot, whole))
+            painter.drawPixmap(*self._head(frame, slot, whole, theme, ratio))
         painter.end()
         return picture
 
     def _frame(self, key: FrameKey, slot: PanelSlot, whole: QRectF) -> QPixmap:
-        if key not in self._kept:
-            self._kept[key] = _painted(slot, whole, *key[1:3])
-            if len(self._kept) > MOST:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        kept = self._kept.pop(key, None)  # to hash the key takes longer than all else here
+        self._kept[key] = frame = _painted(slot, whole, *key[1:3]) if kept is None else kept
+        if len(self._kept) > MOST:
+            self._kept.popitem(last=False)
+        return frame
 
     def _head(
-        self, key: FrameKey, frame: QPixmap, slot: PanelSlot, whole: QRectF
+        self, frame: QPixmap, slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float
     ) -> tuple[QPointF, QPixmap]:
         """Give the part of a frame in which it is written whose panel it is, and its place."""
-        _, theme, ratio, _ = key
         box = panel_margins_paint.head_box(slot).translated(-whole.topLeft())
         place = (box.left(), box.top(), box.width(), box.height())
-        key_of_head = (key, slot.heatmap.label, slot.heatmap.head, place)
+        key_of_head = (frame.cacheKey(), slot.heatmap.label, slot.heatmap.head, place)
         if key_of_head not in self._heads:
             pixels = QRectF(box.topLeft() * ratio, box.size() * ratio).toAlignedRect()
             pixels = pixels.adjusted(-1, -1, 1, 1).intersected(frame.rect())

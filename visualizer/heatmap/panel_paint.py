@@ -120,9 +120,8 @@ def paint_hatch(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Th
 
 
 def areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
-    """Give the places of cells of a panel, those side by side as one."""
-    place = slot.cells.left(), slot.cells.top(), slot.cell_width, slot.cell_height
-    return [*_areas(_SameArray(cells), *place)]
+    """Give the places of cells within a panel, those side by side as one."""
+    return [*_areas(_SameArray(cells), slot.cell_width, slot.cell_height)]
 
 
 class _SameArray:
@@ -139,19 +138,12 @@ class _SameArray:
 
 
 @lru_cache(maxsize=64)
-def _areas(
-    cells: _SameArray, left: float, top: float, width: float, height: float
-) -> tuple[QRectF, ...]:
+def _areas(cells: _SameArray, width: float, height: float) -> tuple[QRectF, ...]:
     """Give the places of cells, as panels hatch the same ones again and again."""
-    rows, starts, ends = _runs(cells)
-    lefts, tops = left + starts * width, top + rows * height
+    rows, starts, ends = pixel_or_vector_cells_and_hatching_paint.edges(cells.cells)
+    lefts, tops = starts * width, rows * height
     sizes = ((ends - starts) * width).tolist()
     return tuple(map(QRectF, lefts.tolist(), tops.tolist(), sizes, [height] * len(sizes)))
-
-
-@lru_cache(maxsize=16)
-def _runs(cells: _SameArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return pixel_or_vector_cells_and_hatching_paint.edges(cells.cells)
 
 
 def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme: Theme) -> None:

@@ -25,6 +25,8 @@ def paint_mask_changes(
     """Hatch newly forbidden cells, blank newly allowed ones; fill tiny cells with the accent."""
     if fresh.forbidden.shape != slot.heatmap.values.shape:
         return  # belongs to a board of another size, which is pending
+    painter.save()
+    painter.translate(slot.cells.topLeft())
     painter.setPen(Qt.PenStyle.NoPen)
     is_tiny = min(slot.cell_width, slot.cell_height) < SMALLEST
     blank = theme.accent if is_tiny else theme.raised
@@ -32,5 +34,6 @@ def paint_mask_changes(
     for cells, colour in ((fresh.forbidden, under), (fresh.allowed, blank)):
         painter.setBrush(QColor(colour))
         painter.drawRects(areas(slot, cells))
+    painter.restore()
     if not is_tiny:
         paint_hatch(painter, slot, fresh.forbidden, theme)

@@ -92,17 +92,20 @@ def edges(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def hatch(painter: QPainter, areas: list[QRectF], origin: QPointF, colour: str) -> None:
-    """Hatch areas; where they touch, the lines run on.
+    """Hatch areas beside an origin; where they touch, the lines run on.
 
     In the window by Qt's pattern, which is fast and keeps to the pixels of the device. Elsewhere
     by lines that grow with the page.
     """
     is_window = not painter.combinedTransform().isScaling()
     if is_window and not is_drawing(painter):
+        painter.save()
+        painter.translate(origin)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrushOrigin(origin)  # the same wherever the panel stands
+        painter.setBrushOrigin(0, 0)  # the same wherever the panel stands
         painter.setBrush(QBrush(QColor(colour), Qt.BrushStyle.BDiagPattern))
         painter.drawRects(areas)
+        painter.restore()
         return
     path = QPainterPath()
     for left, top, right, bottom in _hatching(areas, origin):
@@ -120,7 +123,7 @@ def _hatching(areas: list[QRectF], origin: QPointF) -> Iterator[tuple[float, flo
     if not areas:
         return
     x, y = origin.x(), origin.y()
-    edges = [(one.left() - x, one.top() - y, one.right() - x, one.bottom() - y) for one in areas]
+    edges = [(one.left(), one.top(), one.right(), one.bottom()) for one in areas]
     left, top, right, bottom = np.array(edges).T
     first = np.floor((left + top).min() / PITCH) * PITCH
     for line in np.arange(first, (right + bottom).max() + PITCH, PITCH):  # where x + y is this
