@@ -35,11 +35,15 @@ class History(Generic[Value]):
     def within(self, most: int, held: Callable[[Value], Iterable[bytes]]) -> History[Value]:
         """Drop the oldest values while all together hold more than this many bytes.
 
+        It is asked after each value that is kept.
+
         Parameters
         ----------
         held : callable
             Returns the buffers of a value; shared ones count once.
         """
+        if not self.past or not held(self.past[-1]):
+            return self  # the newest, the only one that may be new here, adds nothing
         known: set[int] = set()
         total = 0
         for place, value in enumerate(reversed(self.past)):

@@ -84,7 +84,6 @@ class DocumentController(QObject):
         self._worker.failed.connect(self._fail)
         self.autosave_controller = AutosaveController(self)
         self.autosave_controller.refused.connect(self._say)
-        self._workspace.changed.connect(self._see)
         self._was_saved = True
 
     # ------------------------------------------------------------------ what there is
@@ -119,7 +118,8 @@ class DocumentController(QObject):
         """Whether a file is being read or written."""
         return self._worker.is_working or bool(self._waiting)
 
-    def _see(self) -> None:
+    def see_changes(self) -> None:
+        """Keep what has changed, and tell whether it is saved."""
         self._is_restoring = self._is_restoring and self._workspace.is_working
         is_saved = self.is_saved
         self.autosave_controller.see(*self._own, self.path, is_saved)
@@ -186,7 +186,7 @@ class DocumentController(QObject):
         self.autosave_controller.inherit(left)
         self.take_in(saved, left.path)
         self._clean = None
-        self._see()
+        self.see_changes()
 
     # ------------------------------------------------------------------ saving
 
@@ -265,7 +265,7 @@ class DocumentController(QObject):
         self._clean = self._own[0]
         self._waiting.clear()
         self._is_writing = False
-        self._see()
+        self.see_changes()
 
     def quit(self) -> None:
         self.quitWanted.emit()
@@ -294,7 +294,7 @@ class DocumentController(QObject):
         if not done.is_copy:
             self.path, self._clean = done.path, done.document
         self._say(f"Saved {'a copy in ' * done.is_copy}{done.path}")
-        self._see()
+        self.see_changes()
         self.changed.emit()
         if not self.is_busy:
             self._is_writing = False

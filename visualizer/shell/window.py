@@ -426,6 +426,7 @@ def _connect(window: MainWindow) -> None:
 
 def _connect_state(window: MainWindow) -> None:
     window.workspace.changed.connect(window.show_screen)
+    window.workspace.changed.connect(window.document_controller.see_changes)  # once it is painted
     window.workspace.edited.connect(window.show_commands)
     window.workspace.broke.connect(window.show_bug)
     exporter = window.exporter
