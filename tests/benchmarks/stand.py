@@ -235,8 +235,9 @@ class Stand:
 
     def limit_lines(self, threshold: float) -> float:
         """Choose the smallest weight that has a line; give the moment when they are painted."""
-        self.window.lines.threshold.setValue(threshold)
-        return self.until_painted(lambda: True, self.window.lines.view)
+        lines = self.window.lines
+        act = lines.threshold.setValue
+        return self.until_painted(lambda: True, lines.view, lambda: act(threshold) is None)
 
     def scroll_lines(self, share: float) -> float:
         """Scroll to a share of the whole; give the moment when it is painted."""

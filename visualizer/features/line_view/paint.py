@@ -113,9 +113,10 @@ def strokes(
         costs = rows.right - rows.left + np.abs(ends[at] - begins[at])
         costs *= WIDE_COSTS if is_wide else 1
         parts = np.cumsum(costs) // MOST_AT_ONCE
-        starts = np.flatnonzero(np.diff(parts)) + 1
-        for some, cost in zip(np.split(at, starts), np.split(costs, starts), strict=True):
-            yield LineStroke(_path(rows, begins[some], ends[some]), pen, float(cost.sum()))
+        for part in np.unique(parts):
+            some = at[parts == part]
+            cost = float(costs[parts == part].sum())
+            yield LineStroke(_path(rows, begins[some], ends[some]), pen, cost)
 
 
 def _alike(kinds: np.ndarray, some: np.ndarray) -> list[np.ndarray]:

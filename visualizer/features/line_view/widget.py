@@ -170,9 +170,9 @@ class LineView(CellScrollArea):
             self._arrange()
         if panel.lines is not before.lines:
             self._later.start()  # another line may be under the pointer
-        self.viewport().update()
         if is_pinned_anew:
             self._see(panel)
+        self.viewport().repaint()  # before the window is laid out anew, as the eye may be on it
 
     def place_of(self, cell: Cell) -> QPointF:
         """The viewport position of a cell's line, near its query, where lines are apart."""
