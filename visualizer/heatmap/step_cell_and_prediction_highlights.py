@@ -85,8 +85,10 @@ def cell_highlights(resolved: Resolved, cell: Cell) -> tuple[HighlightBlock, ...
 
 
 def _read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[HighlightBlock]:
-    first = explain(trace, step.stage, (*before, step.rows[0], step.columns[0]))
-    last = explain(trace, step.stage, (*before, step.rows[-1], step.columns[-1]))
+    cell = (*before, step.rows[0], step.columns[0])
+    end = (*before, step.rows[-1], step.columns[-1])
+    first = explain(trace, step.stage, cell)
+    last = first if end == cell else explain(trace, step.stage, end)
     found = []
     for one, other in zip(first.groups, last.groups, strict=True):
         for low, high in zip(one.factors, other.factors, strict=True):
