@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.accessible_text import heard
 from tests.support.playback_viewer import NONE
 from tests.support.window_input import words
+from visualizer.features.playback.presenter import PLAYBACK
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Grain, Place
@@ -270,3 +271,10 @@ def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
     viewer.hand.settle()
     assert viewer.place == Place("input")
     viewer.window.playback_controller.toggle()
+
+
+def test_the_widget_keeps_no_run_alive(viewer: Viewer) -> None:
+    made = viewer.window.workspace.screen.panel(PLAYBACK)
+    assert made.made_of is not None
+    assert viewer.shown == viewer.bar.track._bar == made
+    assert viewer.shown.made_of is viewer.bar.track._bar.made_of is None

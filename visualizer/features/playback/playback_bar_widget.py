@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
@@ -109,6 +110,7 @@ class PlaybackBar(QWidget):
     def show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
         if self._shown == (bar, theme):
             return
+        bar = replace(bar, made_of=None)  # it would keep a run until the bar looks different
         self._shown = (bar, theme)
         self.track.show_playback(bar, theme)
         set_accessible_value(self, "Playing" if bar.playhead.is_playing else "Paused")
