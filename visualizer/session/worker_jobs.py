@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
+from visualizer.attention.torch_library_loading import load_torch_library
 from visualizer.errors import InputError
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.resolved_view import resolve
@@ -92,6 +93,7 @@ def open_and_compute(
     restore: Callable[[], tuple[Run, View]], presenter: Presenter, shown: Shown
 ) -> WorkerResult:
     """Restore an opened document's run and prefetch what its view needs."""
+    load_torch_library()
     try:
         run, view = restore()
         view = adapted_to_window(view, shown.view)
@@ -141,6 +143,7 @@ def compute(document: Document, previous: Run | None) -> Run:
 
     torch is imported here, on the worker, so that the window appears before it is loaded.
     """
+    load_torch_library()
     from visualizer.attention.run import share_cores
 
     _leave_out_of_collections()
