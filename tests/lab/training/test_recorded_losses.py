@@ -59,6 +59,18 @@ def test_what_is_added_replaces_all_from_its_first_step_on(
     assert_same(at_once, kept)
 
 
+def test_losses_that_were_expected_are_added_without_copying() -> None:
+    first = Losses.expecting(6).extended([0, 1], [3.0, 2.0], [0.5, 0.5])
+    more = first.extended([2, 3, 4, 5], [1.0] * 4, [0.5] * 4)
+    further = more.extended([6], [1.0], [0.5])
+    assert np.shares_memory(first.training, more.training)
+    assert not np.shares_memory(more.training, further.training)
+    assert_same(first, [(0, 3.0, None), (1, 2.0, None)])
+    assert_same(
+        further, [(0, 3.0, None), (1, 2.0, None), *((step, 1.0, None) for step in range(2, 7))]
+    )
+
+
 @given(some.lists(some.integers(0, 5), max_size=12))
 def test_earlier_values_stay_and_branches_do_not_meet(lengths: list[int]) -> None:
     losses, known = Losses.of(), []

@@ -59,18 +59,19 @@ def smooth(losses: Losses, strength: float, before: SmoothedLosses | None = None
         An earlier result: if these losses continue it, only the new ones are smoothed.
     """
     if before is None or before.strength != strength or not losses.continues(before.losses):
-        before = SmoothedLosses(losses, strength, 0.0, 0.0, GrowingArray.of(()))
+        values = GrowingArray.of((), capacity=losses.capacity)
+        before = SmoothedLosses(losses, strength, 0.0, 0.0, values)
     new = losses.training[len(before.values) :]
     is_number = np.isfinite(new)
     is_whole = bool(is_number.all())  # the usual case: no masking needed
     averages = _averaged(new if is_whole else new[is_number], strength, before.average)
     average = float(averages[-1]) if len(averages) else before.average
     weight = 1 - (1 - before.weight) * strength ** len(averages)
-    values = _corrected(averages, strength, before.weight)
+    smoothed = _corrected(averages, strength, before.weight)
     if not is_whole:
-        values = np.full(len(new), np.nan)
-        values[is_number] = averages
-    return SmoothedLosses(losses, strength, average, weight, before._values.extended(values))
+        smoothed = np.full(len(new), np.nan)
+        smoothed[is_number] = averages
+    return SmoothedLosses(losses, strength, average, weight, before._values.extended(smoothed))
 
 
 def _corrected(averages: np.ndarray, strength: float, weight: float) -> np.ndarray:

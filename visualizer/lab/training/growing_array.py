@@ -21,8 +21,8 @@ class GrowingBuffer:
 
     __slots__ = ("array", "used")
 
-    def __init__(self, array: np.ndarray) -> None:
-        self.array, self.used = array, len(array)
+    def __init__(self, array: np.ndarray, used: int) -> None:
+        self.array, self.used = array, used
 
 
 class GrowingArray:
@@ -42,13 +42,27 @@ class GrowingArray:
         self.values.flags.writeable = False
 
     @classmethod
-    def of(cls, values: ArrayLike, dtype: type = np.float64) -> GrowingArray:
-        """Copy numbers into a new array."""
-        array: np.ndarray = np.array(values, dtype=dtype).reshape(-1)
-        return cls(GrowingBuffer(array), len(array))
+    def of(cls, values: ArrayLike, dtype: type = np.float64, capacity: int = 0) -> GrowingArray:
+        """Copy numbers into a new array.
+
+        Parameters
+        ----------
+        capacity : int
+            The number of values for which memory is reserved: up to it, nothing is copied when the
+            array is extended.
+        """
+        given: np.ndarray = np.asarray(values, dtype=dtype).reshape(-1)
+        array: np.ndarray = np.empty(max(len(given), capacity), dtype=dtype)
+        array[: len(given)] = given
+        return cls(GrowingBuffer(array, len(given)), len(given))
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def capacity(self) -> int:
+        """The number of values up to which it can be extended without copying."""
+        return len(self._room.array)
 
     def extended(self, more: ArrayLike) -> GrowingArray:
         """Return an array with more numbers appended; this one is unchanged."""
@@ -57,7 +71,7 @@ class GrowingArray:
         if room.used != begin or end > len(room.array):  # another one grew there, or it is full
             array = np.empty(max(end, 2 * begin), dtype=self.values.dtype)
             array[:begin] = self.values
-            room = GrowingBuffer(array)
+            room = GrowingBuffer(array, begin)
         room.array[begin:end] = added
         room.used = end
         return GrowingArray(room, end)

@@ -58,9 +58,18 @@ class Losses:
         validation_steps, validation : array_like
             The steps of validation, and the losses in nats a token.
         """
+        return cls.expecting(0).extended(steps, training, rates, validation_steps, validation)
+
+    @classmethod
+    def expecting(cls, steps: int) -> Losses:
+        """Return no losses yet, with memory reserved: up to so many steps, nothing is copied."""
         whole, real = GrowingArray.of((), np.int64), GrowingArray.of(())
-        empty = cls((whole, real, real), (whole, real))
-        return empty.extended(steps, training, rates, validation_steps, validation)
+        training = (
+            GrowingArray.of((), np.int64, steps),
+            GrowingArray.of((), capacity=steps),
+            GrowingArray.of((), capacity=steps),
+        )
+        return cls(training, (whole, real))
 
     @property
     def steps(self) -> np.ndarray:
@@ -86,6 +95,11 @@ class Losses:
     def validation(self) -> np.ndarray:
         """The validation losses in nats a token, float64 [measure]; may hold NaN and ∞."""
         return self._validation[1].values
+
+    @property
+    def capacity(self) -> int:
+        """The number of steps for which memory is reserved."""
+        return self._training[1].capacity
 
     def __len__(self) -> int:
         return len(self.steps)

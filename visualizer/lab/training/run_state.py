@@ -128,6 +128,8 @@ class RunState:
         )
 
 
+MOST_EXPECTED = 2_000_000
+"""Most steps that are not done yet for which memory is reserved."""
 _OPENED = ("step", "parameters", "device", "frequency", "bigram", "sample")
 _PROGRESS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate")
 
@@ -136,15 +138,18 @@ def with_opened_run(run: RunState, message: Message) -> RunState:
     """Apply the message that a training sends once it has opened a run."""
     values = message.values
     is_without_text = values["state"] == Phase.STOPPED  # the last notice says why
+    settings = settings_of(values["settings"])
+    # The losses of a long run come in parts.
+    expected = min(settings.steps, max(int(values["step"]), MOST_EXPECTED))
     return replace(
         run,
         phase=Phase(values["state"]),
         notice=values["notices"][-1] if is_without_text and values["notices"] else "",
-        settings=settings_of(values["settings"]),
+        settings=settings,
         tokens=tuple(values["tokens"]),
         snapshots=tuple(values["snapshots"]),
         notices=tuple(values["notices"]),
-        losses=Losses.of(**message.arrays),
+        losses=Losses.expecting(expected).extended(**message.arrays),
         rate=run.settings.rate_at(int(values["step"])),
         failure=None,
         final=tuple(values["final"]) if values.get("final") else None,
