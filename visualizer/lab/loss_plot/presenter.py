@@ -266,10 +266,11 @@ def _value(line: LossLine, step: int) -> str:
 
 def _lowest(values: np.ndarray) -> int | None:
     """Return the index of the least finite number; None where none is finite."""
-    at = int(values.argmin())  # a NaN, where there is one
-    if not np.isfinite(values[at]):
-        at = int(np.where(np.isfinite(values), values, np.inf).argmin())
-    return at if np.isfinite(values[at]) else None
+    least = values.min()  # NaN, where there is one
+    if not np.isfinite(least):
+        least = np.where(np.isfinite(values), values, np.inf).min()
+    # Not `argmin`, which copies arrays that are read-only.
+    return int((values == least).argmax()) if np.isfinite(least) else None
 
 
 def plot_description(plot: LossPlot) -> str:
