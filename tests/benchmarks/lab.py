@@ -211,7 +211,7 @@ def _long() -> Gaps:
     """Open a run of very many steps, and lay it over another."""
     with _opened() as (bench, _):
         lab = bench.window.lab
-        _write_long(RunFolder(lab.home / "long"))
+        children.run("lab", "write", str(lab.home / "long"))
         bench.window.run_controller.look()
         linger(200)
         bench.gap()
@@ -230,6 +230,7 @@ def _long() -> Gaps:
 
 
 def _write_long(folder: RunFolder) -> None:
+    """Write the run, in a process of its own: the window's never imports what trains a model."""
     from visualizer.language.opened_training_run import OpenRun
 
     opened = OpenRun(folder, replace(TRAINED, steps=2 * LONG))
@@ -258,6 +259,10 @@ def main(arguments: list[str]) -> None:
     """Measure here, for the process that asked."""
     if arguments == ["plain"]:
         children.hand_over(_plain())
+        return
+    if arguments[0] == "write":
+        _write_long(RunFolder(Path(arguments[1])))
+        children.hand_over(None)
         return
     with application():
         parts: dict[str, Callable[[], Any]] = {"watch": _watch, "long": _long, "words": _words}
