@@ -31,28 +31,6 @@ if TYPE_CHECKING:
 _ONCE = Qt.ConnectionType(
     Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
 )
-LAB_PARTS = (
-    "visualizer.lab.settings.presenter",
-    "visualizer.lab.screen_presenter",
-    "visualizer.lab.loss_plot.model",
-    "visualizer.lab.generation.next_tokens_and_sampling_widget",
-    "visualizer.lab.lab_state_and_training_controller",
-    "visualizer.lab.runs.saved_runs_controller",
-    "visualizer.lab.settings.training_text_preview_controller",
-    "visualizer.lab.training_film.film_controller",
-    "visualizer.lab.training_views_controller",
-    "visualizer.lab.generation.widget",
-    "visualizer.lab.settings.widget",
-    "visualizer.lab.attention_view.widget",
-    "visualizer.lab.snapshot_bar.widget",
-)
-"""Modules of the lab, in an order in which none takes long to load after its predecessors."""
-PLOT_PARTS = (
-    "visualizer.lab.loss_plot.widget",
-    "visualizer.lab.loss_plot.controller",
-    "visualizer.lab.window",
-)
-"""Modules that need pyqtgraph, which takes half a second to load, on a thread."""
 STEP = QPoint(32, 32)
 """Offset of a new window from the one it was opened from."""
 
@@ -134,15 +112,11 @@ class WindowManager(QObject):
 
     def _made_lab(self) -> Iterator[None]:
         """Load and make the lab in parts, so that open windows stay responsive."""
-        loading = Thread(target=import_module, args=("pyqtgraph",))
+        # All on one thread: two that import take the interpreter's lock from each other.
+        loading = Thread(target=import_module, args=("visualizer.lab.window",))
         loading.start()
-        for part in LAB_PARTS:
-            import_module(part)
-            yield
+        yield
         while loading.is_alive():
-            yield
-        for part in PLOT_PARTS:
-            import_module(part)
             yield
         from visualizer.lab.settings.widget import SettingsPane
         from visualizer.lab.window import LabWindow
