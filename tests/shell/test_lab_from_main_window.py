@@ -153,6 +153,8 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     assert dialog.settings.look.title == "repeat-1, layer 2, step 1,500"  # of a figure of it
     dialog.reject()
     assert hand.window.export_controller.settings.look.title == ""
+    hand.window.activateWindow()
+    hand.until(hand.window.isActiveWindow)
     hand.press(Qt.Key.Key_W)
     assert hand.window.isVisible()
     box = hand.window.findChild(QMessageBox)
