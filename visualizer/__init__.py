@@ -17,8 +17,8 @@ from visualizer.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from visualizer.api.attention_api import Attention, attend, load
+    from visualizer.api.figure_and_explained_number import Figure
     from visualizer.api.keyword_argument_types import Look, Settings
-    from visualizer.api.notebook_output import Figure
     from visualizer.errors import InputError
 
 __all__ = ["Attention", "Figure", "InputError", "Look", "Settings", "attend", "load"]

@@ -17,7 +17,7 @@ from visualizer.memory_allocator_settings import (
     ask_for_large_pages,
     return_freed_memory,
 )
-from visualizer.open_and_restore_documents import (
+from visualizer.read_files_and_restore_runs import (
     ROOMY,
     open_as_document,
     read_file,
@@ -123,7 +123,7 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
     from visualizer.cli.options import option_of
     from visualizer.console_messages_and_progress import ConsoleProgress
     from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.stage_and_head_parsing import with_parsed_stages_and_heads
 
     progress = ConsoleProgress(is_quiet=options.quiet)

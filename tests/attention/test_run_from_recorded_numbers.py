@@ -24,7 +24,7 @@ from visualizer.attention.spec import AttentionSpec, Device, Mask, Normalisation
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.recorded_run_archive import parameter_sizes, unpadded
 from visualizer.errors import InputError
-from visualizer.open_and_restore_documents import restore_document
+from visualizer.read_files_and_restore_runs import restore_document
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.view import View

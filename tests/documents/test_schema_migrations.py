@@ -11,7 +11,7 @@ from tests.support.golden_documents import BATCH, GOLDEN, golden
 from visualizer.documents.open_document import open_document
 from visualizer.documents.saved_types_and_transient_fields import without_passing_fields
 from visualizer.documents.schema_migrations import SCHEMA, STEPS, migrated
-from visualizer.open_and_restore_documents import restore_document
+from visualizer.read_files_and_restore_runs import restore_document
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

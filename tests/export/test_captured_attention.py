@@ -29,7 +29,7 @@ from visualizer.heatmap import value_to_colour_mapping
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
-from visualizer.session.snapshot import Snapshot
+from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.timeline import Grain
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import compute

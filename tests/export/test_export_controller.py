@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.progress_callback import Progress
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
     Answer = Callable[..., None]
 

@@ -359,7 +359,7 @@ def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:
 
 
 def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
-    from visualizer.attention.importers.tensor_file_reader import read_tensor_file
+    from visualizer.attention.importers.readers_by_suffix import read_tensor_file
 
     run = a_run((2, 2, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
     file = io.BytesIO()

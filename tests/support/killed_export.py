@@ -26,9 +26,9 @@ from visualizer.documents.open_document import open_document
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.writers import export
-from visualizer.open_and_restore_documents import ROOMY
+from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
-from visualizer.session.snapshot import Snapshot
+from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.timeline import Grain
 from visualizer.session.worker_jobs import compute
 

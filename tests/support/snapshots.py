@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor
 from visualizer import app
 from visualizer.heatmap import value_to_colour_mapping
 from visualizer.session.document import Document
-from visualizer.session.snapshot import Snapshot
+from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.api.argument_conversion import attention_document_of, figure_settings_of
+from visualizer.api.figure_and_explained_number import Explained, Figure
 from visualizer.api.keyword_argument_types import Look, Settings
-from visualizer.api.notebook_output import Explained, Figure
 from visualizer.attention.run_parameters_as_spec_weights import weights_of
 from visualizer.errors import InputError
 from visualizer.features.cell.presenter import head_cell_panel
-from visualizer.open_and_restore_documents import ROOMY, open_as_document, restore_document
+from visualizer.read_files_and_restore_runs import ROOMY, open_as_document, restore_document
 from visualizer.session.cell_address import Cell
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
+from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.resolved_view import resolve
-from visualizer.session.snapshot import Snapshot
 from visualizer.session.stage_and_head_parsing import (
     named_stages,
     no_stage,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from visualizer.console_messages_and_progress import ConsoleProgress
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
 
 def write_all(

@@ -59,7 +59,7 @@ class SavedDocument:
     ----------
     view : View
         The view as `lasting` returns it. A comparison with a kept side A has its document but not
-        its run, which `visualizer.open_and_restore_documents.restore_document` adds.
+        its run, which `visualizer.read_files_and_restore_runs.restore_document` adds.
     recorded : RecordedNumbers or None
         The document's numbers as computed where it was saved.
     kept : RecordedNumbers or None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.clipboard_figure import ClipboardFigure
     from visualizer.progress_callback import Progress
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.view import CodeDialect
 
 

@@ -11,8 +11,8 @@ from visualizer.session.token_selection_and_search import TokenSelection
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
+    from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.resolved_view import Resolved
-    from visualizer.session.snapshot import Snapshot
     from visualizer.session.view import View
 
 

@@ -8,7 +8,7 @@ from unicodedata import category
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
 
 NO_FONTS = (
@@ -19,8 +19,6 @@ NO_FONTS = (
 
 MOST_NAMED = 10
 """Most missing characters that a message lists."""
-
-
 _UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
 
 

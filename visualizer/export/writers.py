@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
     Write = Callable[[Snapshot, FigureSettings, BinaryIO, Progress], object]
 

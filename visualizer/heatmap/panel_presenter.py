@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 UNEVEN = 1.1e-4
 """So far from 1 a row's sum may be by rounding."""
-
-
 FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Largest"}
 
 

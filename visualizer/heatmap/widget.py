@@ -17,7 +17,7 @@ from visualizer.heatmap.hovered_or_pinned_cell_paint import is_seen, paint_curso
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.panel_and_board_types import Board, Heatmap, target_of
 from visualizer.heatmap.panel_cell_lookup import cell_of, is_own
-from visualizer.heatmap.panel_frame_image_cache import MOST, PanelFrameImageCache
+from visualizer.heatmap.panel_margins_pixmap_cache import MOST, PanelMarginsPixmapCache
 from visualizer.heatmap.pending_mask_paint import paint_mask_changes
 from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
 from visualizer.heatmap.step_highlight_paint import paint_highlights
@@ -57,7 +57,7 @@ class BoardCanvas(CellScrollArea):
         self._pictures: dict[int, tuple[Heatmap, QPixmap]] = {}
         self._spare: list[QPixmap] = []
         """Pictures of panels that are gone, to paint others on until the next frame."""
-        self._frames = PanelFrameImageCache()
+        self._frames = PanelMarginsPixmapCache()
 
     # ------------------------------------------------------------------ what is shown
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 GROWTH = 1.08
 """Ratio of consecutive snapshots' steps, which are evenly spaced on a log axis."""
-
-
 MOST_SNAPSHOT_BYTES = 512 * 2**20
 """Limit of all snapshots of a run; beyond it every other one is removed."""
 

@@ -15,11 +15,11 @@ from visualizer.attention.spec import Mask
 from visualizer.errors import InputError
 from visualizer.session import worker_jobs
 from visualizer.session.document import Document, typed_text
+from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.history import History
 from visualizer.session.newest_request_worker import Worker
 from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.session.screen import Moment, Screen
-from visualizer.session.snapshot import Snapshot
 from visualizer.session.stage_toggle_and_cell_pinning import toggled
 from visualizer.session.user_prediction import without_marks
 from visualizer.session.view import View

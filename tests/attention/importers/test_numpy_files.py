@@ -16,7 +16,7 @@ from safetensors.torch import save_file as save_tensors
 from tests.support.examples import examples
 from tests.support.tensor_files import WRITERS, attention
 from visualizer.attention.captured_attention import CapturedAttention
-from visualizer.attention.importers.tensor_file_reader import read_tensor_file
+from visualizer.attention.importers.readers_by_suffix import read_tensor_file
 from visualizer.attention.spec import AttentionSpec, Dtype
 from visualizer.errors import InputError
 

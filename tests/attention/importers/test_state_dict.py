@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from visualizer.attention.attend import attend
-from visualizer.attention.importers.tensor_file_reader import read_tensor_file
+from visualizer.attention.importers.readers_by_suffix import read_tensor_file
 from visualizer.attention.modules import (
     CausalAttention,
     MultiHeadAttention,

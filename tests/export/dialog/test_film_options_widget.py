@@ -18,7 +18,7 @@ from visualizer.export.film_settings import FilmPanels, FilmSettings
 from visualizer.export.films.film_writer import estimate
 from visualizer.number_format import format_size
 from visualizer.session.document import Document
-from visualizer.session.snapshot import Snapshot
+from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.view import View
 

@@ -26,7 +26,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.progress_callback import CancelledError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.snapshot import Snapshot
+from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.timeline import Grain, Place
 from visualizer.session.view import View
 

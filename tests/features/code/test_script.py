@@ -37,9 +37,9 @@ from visualizer.attention.spec import (
     problems,
 )
 from visualizer.errors import InputError
-from visualizer.features.code.assertion_tolerance import MOST_UNITS, MOST_WRITTEN, tolerance, unit
 from visualizer.features.code.code_line_generator import lines
 from visualizer.features.code.script import LARGEST_BYTES, script
+from visualizer.features.code.script_assertions import MOST_UNITS, MOST_WRITTEN, tolerance, unit
 from visualizer.session.view import CodeDialect
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from tests.architecture.project_graph import ROOT
 from visualizer.attention.modules import MultiHeadAttentionWrapper, SelfAttentionV1
 from visualizer.attention.run import run
 from visualizer.attention.spec import Device, Mask, Mode, Normalisation, problems
-from visualizer.features.lessons.book_numbers import BookNumbers
 from visualizer.features.lessons.claim_check import ClaimResult
+from visualizer.features.lessons.expected_book_numbers import BookNumbers
 from visualizer.features.lessons.lesson_file import load_lessons
 from visualizer.features.lessons.lesson_page_view import page_view
 from visualizer.features.lessons.presenter import LessonPanel, as_html, present_lesson

@@ -126,7 +126,3 @@ def _check_sizes(sizes: tuple[int, int, int, int], count: int) -> None:
     if COPIES * count > free:
         said = f"{COPIES * count / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB can be used"
         raise unreadable_file_error(f"It needs {said}. Save fewer layers or heads.")
-
-
-if TYPE_CHECKING:
-    Texts = dict[str, tuple[str, ...]]

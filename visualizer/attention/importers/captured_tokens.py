@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.captured_attention import CapturedAttention
-    from visualizer.attention.importers.captured_attention_arrays import Texts
+
+    Texts = dict[str, tuple[str, ...]]
 
 BOTH = ("tokens", "words", "labels")
 QUERIES = ("query_tokens", "queries")

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 MOST_ENTRIES = 2_000
-
-
 MOST_LETTERS = 2**24
-
-
 NAMED = 4
 """Most entries that a sentence names; of the others it states the number."""
 

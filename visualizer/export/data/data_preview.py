@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.export.export_settings import ExportSettings
     from visualizer.progress_callback import Progress
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
 
 LINES = 40

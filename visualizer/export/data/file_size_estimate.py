@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.export.data.exported_matrices import ExportMatrix
     from visualizer.export.export_settings import ExportSettings
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
 ROWS = 7
 """How many rows of a matrix are sampled for the estimate."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from visualizer.export.film_settings import FilmSettings
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.export.formats import ExportFormat
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.widgets.theme import Theme
 
 USUAL = QSize(1040, 700)

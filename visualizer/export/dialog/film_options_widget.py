@@ -27,7 +27,7 @@ from visualizer.widgets.setting_controls import combo_box
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.progress_callback import Progress
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
 
 class FilmRange(StrEnum):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.export.export_settings import ExportSettings
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.progress_callback import Progress
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.widgets.theme import Theme
 LEAST = QSize(360, 320)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage, QPdfWriter
 
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
 
 MOST_CARRIED = 2**22

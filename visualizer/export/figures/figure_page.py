@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
 create_painter_enums()  # figures are painted on threads
 

@@ -16,7 +16,7 @@ from visualizer.progress_callback import Progress, no_progress, part_of_progress
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
 
 LEVEL = 1

@@ -15,7 +15,7 @@ from visualizer.progress_callback import Progress, no_progress
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.figure_page import FigurePage
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
 
 LARGEST_SIDE = 30_000

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.export.film_plan import FilmPlan
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.view import View
     from visualizer.widgets.theme import Theme
 

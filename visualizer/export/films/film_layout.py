@@ -32,7 +32,7 @@ from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import BoardLayout
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.view import View
 
 USUAL_SHAPE = 0.7

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 
 LINE = 96
-
-
 PER_LINE = 8
 
 

@@ -21,9 +21,9 @@ from visualizer.attention.spec import (
 from visualizer.errors import InputError
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.features.code.array_literals import cells, listed, literal, tensor
-from visualizer.features.code.assertion_tolerance import checks, is_odd, note
 from visualizer.features.code.code_line_generator import lines
 from visualizer.features.code.presenter import TITLES, shape_comment
+from visualizer.features.code.script_assertions import checks, is_odd, note
 from visualizer.number_format import format_size
 from visualizer.session.computation_caption import caption
 

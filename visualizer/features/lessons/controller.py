@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMenu, QWidget
 
-    from visualizer.features.lessons.book_numbers import BookNumbers
+    from visualizer.features.lessons.expected_book_numbers import BookNumbers
     from visualizer.features.lessons.lesson import Lesson
     from visualizer.features.lessons.lesson_file import LessonError
     from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
@@ -162,7 +162,7 @@ class LessonController(QObject):
 
 @cache
 def _printed_numbers() -> BookNumbers:
-    from visualizer.features.lessons.book_numbers import BookNumbers
+    from visualizer.features.lessons.expected_book_numbers import BookNumbers
 
     return BookNumbers.read(resource("lessons", "chapter3.json"))
 

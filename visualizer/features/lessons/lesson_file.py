@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from visualizer.attention.spec import problems
 from visualizer.attention.stages import shape, stages
 from visualizer.errors import reason_of
-from visualizer.features.lessons.book_numbers import BookNumbers, UnfitError
+from visualizer.features.lessons.expected_book_numbers import BookNumbers, UnfitError
 from visualizer.features.lessons.lesson import Claim, Lesson, Measure, Page
 from visualizer.features.lessons.setting_values import WORDS, is_a, value_of
 from visualizer.session.cell_address import Cell

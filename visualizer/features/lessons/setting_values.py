@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from visualizer.attention.spec import OWN_LAYERS, AttentionSpec, BooleanMatrix, NumberMatrix
-from visualizer.features.lessons.book_numbers import UnfitError
+from visualizer.features.lessons.expected_book_numbers import UnfitError
 from visualizer.number_format import shorten
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.features.lessons.book_numbers import BookNumbers
+    from visualizer.features.lessons.expected_book_numbers import BookNumbers
 
 WORDS: dict[type, str] = {
     str: "text in quotes",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from visualizer.explanations.leading_cell_equation import Equation, equation
+from visualizer.explanations.step_equation import Equation, equation
 from visualizer.explanations.user_prediction_instruction_and_verdict import instruction
 from visualizer.features.playback.step_captions import step_caption
 from visualizer.session.screen import PanelId

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 BUTTONS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}
 EMPTY = "Runs are kept here once they are started."
 OVERLAY = "Tick a run to lay its losses over the plot; press Enter to open it."
-
-
 AT_WORK = "It trains in the background. Open it to watch it here."
 
 

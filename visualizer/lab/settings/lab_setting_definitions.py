@@ -22,8 +22,6 @@ from visualizer.session.setting_definitions import (
 
 OWN = ""
 """The preset name of settings that match no preset."""
-
-
 TEXTS = {
     CorpusKind.FILE: "A text file",
     CorpusKind.WORLD: "A small world of sentences",

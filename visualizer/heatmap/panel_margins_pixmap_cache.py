@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 MOST = 48
 """So many are kept: those that were used last."""
-
-
 MOST_HEADS = 192
 """So many names of heads are kept: small parts of panels."""
 
 
-class PanelFrameImageCache:
+class PanelMarginsPixmapCache:
     """Pictures of panels without their numbers."""
 
     def __init__(self) -> None:

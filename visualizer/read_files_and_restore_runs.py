@@ -1,4 +1,4 @@
-"""Opening and restoring documents, for the windows, the command line and notebooks.
+"""Reading of any supported file, and the run of a document: recorded, or computed anew.
 
 Modules that load torch are imported where they are used.
 """
@@ -90,7 +90,7 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
 
 def _tensors(path: Path, document: Document) -> DocumentChange:
     from visualizer.attention.captured_attention import CapturedAttention
-    from visualizer.attention.importers.tensor_file_reader import read_tensor_file
+    from visualizer.attention.importers.readers_by_suffix import read_tensor_file
 
     found, notice = read_tensor_file(path, document.spec)
     if isinstance(found, CapturedAttention):

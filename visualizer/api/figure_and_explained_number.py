@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.features.cell.presenter import CellPanel
-    from visualizer.session.snapshot import Snapshot
+    from visualizer.session.exportable_snapshot import Snapshot
 
 LARGEST_SVG = 2_000_000
 """Size limit of an SVG in a notebook, in bytes; larger figures are shown as PNG."""

@@ -31,23 +31,11 @@ if TYPE_CHECKING:
 
 
 MOST_WRITTEN = 4_096
-
-
 SINGLE_UNIT = 2.0**-23  # the unit of rounding of float32
-
-
 DOUBLE_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
-
-
 USUAL_UNITS = 84  # 1e-5 in float32
-
-
 MOST_UNITS = 335  # 4e-5: less than any change of a fourth digit
-
-
 OTHER_DEVICE = 4  # factor on the tolerance: a GPU sums in another order
-
-
 NO_SIZE = 1e-30
 
 

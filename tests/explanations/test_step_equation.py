@@ -26,7 +26,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.explanations.cell_equation_writer import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
 from visualizer.explanations.explain import explain
-from visualizer.explanations.leading_cell_equation import Equation, equation
+from visualizer.explanations.step_equation import Equation, equation
 from visualizer.explanations.step_values_and_wording import trimmed
 from visualizer.number_format import format_number
 from visualizer.session.timeline import described_cell
