@@ -17,7 +17,7 @@ from tests.support.damaged_files import packed, unpacked
 from tests.support.examples import examples
 from tests.support.golden_documents import BATCH, CAPTURED, CAPTURED_A, CAPTURED_VIEW, PLAIN
 from tests.support.screens import warm
-from visualizer.attention.recorded_run import RecordedNumbers
+from visualizer.attention.recorded_numbers import RecordedNumbers
 from visualizer.attention.run import run
 from visualizer.attention.run_from_recorded_numbers import recorded_run
 from visualizer.attention.spec import AttentionSpec, Device, Mask, Normalisation

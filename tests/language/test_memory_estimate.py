@@ -77,7 +77,7 @@ from visualizer.language.corpora.corpus import load
 from visualizer.language.memory_estimate import bytes_needed
 from visualizer.language.training_settings import ModelKind
 from visualizer.language.training_settings import TrainingSettings
-from visualizer.language.training import Trainer
+from visualizer.language.trainer import Trainer
 torch.set_num_threads(1)
 settings = TrainingSettings(
     model=ModelKind.TRANSFORMER, block=64, batch=64, width=128, heads=4, layers=4, dropout=0.2

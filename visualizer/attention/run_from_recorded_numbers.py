@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from visualizer.attention.recorded_run import RecordedNumbers
+    from visualizer.attention.recorded_numbers import RecordedNumbers
     from visualizer.attention.spec import AttentionSpec
 
 RECORDED = "recorded on "

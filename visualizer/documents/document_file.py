@@ -34,7 +34,7 @@ from visualizer.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from visualizer.attention.recorded_run import RecordedNumbers
+    from visualizer.attention.recorded_numbers import RecordedNumbers
     from visualizer.attention.run import Run
 
 __all__ = ["SCHEMA", "SUFFIX", "SavedDocument", "document_bytes", "read_document", "write_document"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from visualizer.attention.recorded_run import RecordedNumbers
+from visualizer.attention.recorded_numbers import RecordedNumbers
 from visualizer.attention.spec import LAYERS, Projection, problems
 from visualizer.attention.stages import Operation, parameter_names, shape, stages
 from visualizer.storage.json_coding import DamagedError

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from visualizer.language.training import Trainer
+    from visualizer.language.trainer import Trainer
     from visualizer.storage.link_safe_folder import ContainedFile
 
 _STATES = ("exp_avg", "exp_avg_sq", "step")

@@ -26,7 +26,7 @@ from visualizer.language.language_models import build
 from visualizer.language.loss_log import MISSING, LossLog, LossRow
 from visualizer.language.run_folder import RunMetadata
 from visualizer.language.snapshot_retention import GROWTH, forget_after, is_first, thin
-from visualizer.language.training import Trainer, usual_threads
+from visualizer.language.trainer import Trainer, usual_threads
 from visualizer.language.training_settings import BATCHES_AT_END, CorpusKind, check
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tests.support.examples import examples
 from visualizer.attention.spec import Mask, Route
 from visualizer.features.lessons.expected_book_numbers import BookNumbers, UnfitError
 from visualizer.features.lessons.lesson_file import LessonError, line_of, load_lessons, read_lesson
-from visualizer.features.lessons.setting_values import NAMES, value_of
+from visualizer.features.lessons.setting_value_parser import NAMES, value_of
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.setting_definitions import SETTINGS

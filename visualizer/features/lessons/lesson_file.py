@@ -17,7 +17,7 @@ from visualizer.attention.stages import shape, stages
 from visualizer.errors import reason_of
 from visualizer.features.lessons.expected_book_numbers import BookNumbers, UnfitError
 from visualizer.features.lessons.lesson import Claim, Lesson, Measure, Page
-from visualizer.features.lessons.setting_values import WORDS, is_a, value_of
+from visualizer.features.lessons.setting_value_parser import WORDS, is_a, value_of
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import ORDER, Grain, Place
