@@ -13,10 +13,12 @@ from PySide6.QtWidgets import QApplication
 from tests.support.accessible_text import heard
 from tests.support.playback_viewer import NONE
 from tests.support.window_input import words
+from visualizer.features.playback import playback_and_prediction_controller
+from visualizer.features.playback.playback_and_prediction_controller import LATEST_S
 from visualizer.features.playback.presenter import PLAYBACK
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
-from visualizer.session.timeline import Grain, Place
+from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place
 
 if TYPE_CHECKING:
     from tests.support.playback_viewer import Viewer
@@ -156,6 +158,64 @@ def test_a_space_typed_into_the_sentence_is_a_space(viewer: Viewer) -> None:
     viewer.hand.settle()
     assert viewer.window.workspace.document.text == "one two"
     assert not viewer.shown.playhead.is_playing
+
+
+class Clock:
+    """The time that playback reads; it passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(playback_and_prediction_controller, "perf_counter", made)
+    return made
+
+
+def play(viewer: Viewer) -> None:
+    viewer.hand.board.setFocus()
+    viewer.hand.press(Qt.Key.Key_Space, NONE)
+    viewer.hand.until(lambda: viewer.shown.playhead.is_playing)
+
+
+def wait_a_step(viewer: Viewer, clock: Clock, seconds: float) -> int:
+    """Let some time pass, and tell which step is shown then."""
+    before = viewer.shown.position
+    clock.now += seconds
+    viewer.hand.until(lambda: viewer.shown.position != before)
+    return viewer.shown.position
+
+
+def test_a_loop_plays_each_step_from_the_first_to_the_last(viewer: Viewer, clock: Clock) -> None:
+    viewer.click("player.toggle_loop")
+    viewer.choose("Steps", "by stage")
+    viewer.choose("Speed", "8×")
+    play(viewer)
+    step = 1 / (8 * STEPS_PER_SECOND[Grain.STAGE])
+    assert step <= LATEST_S
+    places = [wait_a_step(viewer, clock, step) for _ in range(viewer.shown.count + 1)]
+    assert places == [*range(1, viewer.shown.count), 0, 1]
+    viewer.click("player.toggle")
+
+
+def test_after_a_stall_playing_goes_on_where_it_was(viewer: Viewer, clock: Clock) -> None:
+    viewer.choose("Steps", "by cell")
+    play(viewer)
+    stalled = wait_a_step(viewer, clock, 60.0)
+    assert stalled == LATEST_S * STEPS_PER_SECOND[Grain.CELL]
+    viewer.click("player.toggle")
+
+
+def test_faster_and_slower_end_at_the_fastest_and_the_slowest(viewer: Viewer) -> None:
+    for key, end in ((Qt.Key.Key_Semicolon, SPEEDS[0]), (Qt.Key.Key_Period, SPEEDS[-1])):
+        for _ in range(len(SPEEDS) + 1):
+            viewer.key(key, Qt.KeyboardModifier.ControlModifier)
+        assert viewer.shown.playhead.speed == end
 
 
 def test_a_loop_begins_anew(viewer: Viewer) -> None:

@@ -51,6 +51,33 @@ def test_the_question_can_be_which_are_zero(viewer: Viewer) -> None:
     assert viewer.said == "Yes: the cell you marked is 0. Of 36 cells in head 1, 15 are 0."
 
 
+def test_another_question_is_asked_anew(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    viewer.hand.click_cell(Cell("weights", (0, 3, 1)))
+    reveal(viewer)
+    assert not viewer.bar.reveal.isVisible()
+    viewer.choose("What to predict", "Which are zero?")
+    assert viewer.bar.reveal.isVisible()
+    assert "mark" not in viewer.said
+    viewer.hand.hover(Cell("weights", (0, 3, 1)))
+    assert "Covered" in viewer.hand.said
+    viewer.hand.click_cell(Cell("weights", (0, 0, 5)))
+    reveal(viewer)
+    assert viewer.said.startswith("Yes: the cell you marked is 0.")
+
+
+def test_a_prediction_stops_what_is_played(viewer: Viewer) -> None:
+    viewer.choose("Steps", "by cell")
+    viewer.hand.board.setFocus()
+    viewer.hand.press(Qt.Key.Key_Space, Qt.KeyboardModifier.NoModifier)
+    viewer.hand.until(lambda: viewer.shown.playhead.is_playing)
+    viewer.click("player.predict")
+    assert not viewer.shown.playhead.is_playing
+    assert viewer.bar.question.isVisible()
+    viewer.click("player.predict")
+    assert not viewer.shown.playhead.is_playing
+
+
 def test_a_mark_is_taken_away_by_a_second_click(viewer: Viewer) -> None:
     viewer.click("player.predict")
     for _ in range(2):

@@ -365,6 +365,13 @@ def assert_mixed(said: Said, told: str) -> None:
         assert ("and less of" in told) == (third < second)
 
 
+def test_equal_weights_are_counted_without_what_is_masked() -> None:
+    run = a_run("a a a a")
+    told = [Said(run, 0, row(run, "weights", at), 0).whole for at in (1, 2, 3)]
+    for share, count, said in zip((50, 33, 25), (2, 3, 4), told, strict=True):
+        assert f"{share} % goes to each of {count} keys alike" in said
+
+
 TRUE_ROWS = {
     Operation.DOT_PRODUCT: assert_dot,
     Operation.SCALE_SCORES: assert_scale,
