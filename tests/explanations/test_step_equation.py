@@ -183,11 +183,14 @@ def test_numbers_that_were_read_are_lit_and_the_rest_is_not() -> None:
 
 def test_of_a_long_row_four_terms_are_written_and_the_chosen_is_among_them() -> None:
     run = a_run(" ".join(f"w{at}" for at in range(70)), mask=Mask.NONE)
+    largest = int(run.trace.read("weights", (0, 3)).argmax())
+    most = equation(run, (), cell("weights", 3, largest), 0).plain.split(" ÷ ")[0]
     for key in range(70):
         shown = equation(run, (), cell("weights", 3, key), 0)
         assert shown.plain.count("exp(") == 1 + SHOWN_TERMS
         over, below = shown.plain.split(" ÷ ")
         assert over.removeprefix("weight = ") in below
+        assert most.removeprefix("weight = ") in below
         assert f"… {70 - SHOWN_TERMS} more)" in below
     assert "… 60 more" in equation(a_run(d_in=64), (), whole(a_run(d_in=64), "queries"), 0).plain
 
