@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QSpinBox, QToolButton
 
-from tests.support.window_input import CONTROL
+from tests.support.window_input import CONTROL, Hand
 from visualizer.attention import dropout_mask, tensor_with_cached_reductions
 from visualizer.attention.spec import Mask
 from visualizer.features.cell.presenter import CELL
@@ -23,8 +23,10 @@ from visualizer.session.cell_address import Cell, ComparedSide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytestqt.qtbot import QtBot
+
     from tests.support.playback_viewer import Viewer
-    from tests.support.window_input import Hand
+    from tests.support.window_fixtures import Gate, Open
     from visualizer.features.comparison_bar.widget import CompareBar
     from visualizer.heatmap.panel_and_board_types import Heatmap
 
@@ -157,6 +159,35 @@ def test_to_stop_brings_the_stages_back(kept: Hand) -> None:
         "weights", (0, 1, 0)
     )
     assert {heatmap.part for heatmap in kept.shown.heatmaps} == {ComparedSide.PLAIN}
+
+
+def test_stages_chosen_while_comparing_stay(kept: Hand) -> None:
+    kept.click(kept.window.stage_bar.button("scores"))
+    kept.settle()
+    assert {*kept.stages} == {"scores", "weights"}
+    click(kept, "Stop")
+    assert kept.stages == ["scores", "weights"]
+
+
+def test_after_one_comparison_and_another_the_first_stages_come_back(kept: Hand) -> None:
+    press(kept, Qt.Key.Key_H)
+    assert {*kept.stages} == {"weights"}
+    click(kept, "Stop")
+    assert kept.stages == ["scores", "weights", "context"]
+
+
+def test_a_is_what_is_shown_and_not_what_is_yet_to_come(
+    gate: Gate, open_window: Open, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, open_window())
+    gate.let_through()
+    hand.settle()
+    hand.press(Qt.Key.Key_M)
+    hand.until(lambda: len(gate.asked) == 2)
+    hand.press(Qt.Key.Key_D)
+    gate.open()
+    hand.settle()
+    assert bar(hand).lead.text() == "From A to B: mask: causal → none."
 
 
 def test_a_text_of_another_length_says_so(kept: Hand) -> None:
