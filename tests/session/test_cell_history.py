@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -92,6 +93,24 @@ def test_cells_that_are_gone_are_passed_over() -> None:
     assert back.pinned == Cell("scores", (1, 5, 5))
     alone = a_run(heads=1)
     assert go_back(alone, view) == view
+
+
+def test_the_cell_that_is_gone_back_to_is_read_and_not_the_one_under_the_pointer() -> None:
+    first, second, pointed = (Cell("weights", (0, 5, key)) for key in range(3))
+    view = pin_cell(pin_cell(View(), first), second)
+    back = go_back(a_run(), replace(view, hovered=pointed))
+    assert (back.pinned, back.hovered) == (first, None)
+    on = go_forward(a_run(), replace(back, hovered=pointed))
+    assert (on.pinned, on.hovered) == (second, None)
+
+
+def test_after_another_cell_there_is_nothing_to_go_on_to() -> None:
+    first, second, other = (Cell("weights", (0, 5, key)) for key in range(3))
+    view = go_back(a_run(), pin_cell(pin_cell(View(), first), second))
+    turned = pin_cell(view, other)
+    assert turned.future == ()
+    assert go_forward(a_run(), turned) == turned
+    assert go_back(a_run(), turned).pinned == first
 
 
 def test_to_let_go_is_to_forget_and_a_trail_has_an_end() -> None:

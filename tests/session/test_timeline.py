@@ -10,9 +10,20 @@ from hypothesis import strategies as st
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
+from tests.support.screens import resolved
 from tests.support.small_runs import a_run
 from visualizer.attention.stages import TABLE
-from visualizer.session.timeline import ORDER, Grain, Place, Step, Timeline, described_cell
+from visualizer.session.cell_address import Cell
+from visualizer.session.timeline import (
+    ORDER,
+    Grain,
+    Place,
+    Playhead,
+    Step,
+    Timeline,
+    described_cell,
+)
+from visualizer.session.view import View
 
 GRAINS = st.sampled_from(Grain)
 HUGE = 2**16
@@ -41,6 +52,24 @@ def test_the_steps_compute_every_cell_once_and_in_order(case: Case, grain: Grain
         for row, column in itertools.product(*map(range, trace.tensor(name).shape[-2:]))
     ]
     assert played == whole
+
+
+@examples(0.4)
+@given(cases(), GRAINS, st.data())
+def test_a_cell_is_later_until_its_step_is_shown(
+    case: Case, grain: Grain, data: st.DataObject
+) -> None:
+    run = case.run()
+    line = Timeline.of(run.trace, grain)
+    position = data.draw(st.integers(0, len(line) - 1))
+    playhead = Playhead(place=line.place(position), grain=grain)
+    seen = resolved(run, View(playhead=playhead))
+    steps = [line.step(place) for place in map(line.place, range(len(line))) if place]
+    for at in {max(0, position - 1), position, min(position + 1, len(line) - 1)}:
+        for stage, row, column in cells(steps[at]):
+            leading = (0,) * (len(run.trace.stage(stage).dims) - 2)
+            cell = Cell(stage, (*leading, row, column))
+            assert seen.is_later(cell) == (at > position)
 
 
 @given(cases(), GRAINS, st.data())
