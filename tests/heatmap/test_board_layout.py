@@ -98,6 +98,16 @@ def test_a_cells_centre_finds_the_cell(
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_the_outermost_edges_belong_to_the_outermost_cells(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    for slot in lay_out(board, width, height, ratio).slots:
+        rows, columns = slot.heatmap.values.shape
+        assert slot.at(slot.cells.topLeft()) == (0, 0)
+        assert slot.at(slot.cells.bottomRight()) == (rows - 1, columns - 1)
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
 def test_beside_the_cells_there_is_no_cell(
     board: Board, width: float, height: float, ratio: float
 ) -> None:
