@@ -318,8 +318,9 @@ def test_the_same_lines_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------------ strength
 
 
-def test_strength_is_the_weight_in_short_texts() -> None:
-    panel = show(a_run(), a_view())
+@pytest.mark.parametrize("mask", [Mask.CAUSAL, Mask.NONE])  # with a weight of 1, and without
+def test_strength_is_the_weight_in_short_texts(mask: Mask) -> None:
+    panel = show(a_run(mask=mask), a_view())
     np.testing.assert_allclose(panel.lines.strengths, panel.lines.weights, rtol=1e-6)
 
 
