@@ -28,6 +28,7 @@ from visualizer.session.colour_options import ColourCurve, ColourOptions
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Timeline
 from visualizer.session.view import View
+from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -474,6 +475,7 @@ def test_a_page_is_looked_at_with_the_readers_colours() -> None:
     number = BY_TITLE["Two loops"]
     before = View(
         text=3,
+        zoom=Zoom(range(2), range(1, 3)),
         hovered=Cell("weights", (0, 0, 0)),
         pinned=Cell("weights", (0, 0, 0)),
         colouring=ColourOptions(ColourCurve.LOG, sequential="cividis"),
@@ -481,7 +483,7 @@ def test_a_page_is_looked_at_with_the_readers_colours() -> None:
     before = replace(before, playhead=replace(before.playhead, speed=4.0, is_playing=True))
     view = page_view(LESSONS[number[0]], number[1], before)
     assert view.stages == {"queries", "keys", "scores"}
-    assert (view.text, view.hovered, view.pinned) == (0, None, None)
+    assert (view.text, view.zoom, view.hovered, view.pinned) == (0, None, None, None)
     assert view.colouring == ColourOptions(ColourCurve.LOG, sequential="cividis")
     playhead = view.playhead
     assert (playhead.grain, playhead.speed, playhead.is_playing) == (Grain.CELL, 4.0, False)
