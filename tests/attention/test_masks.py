@@ -104,6 +104,14 @@ def test_kept_cells_stay_what_they_were() -> None:
         [[0, 0, 1], [1, 1, 0], [0, 1, 1]],
         [[1, 1, 1], [1, 1, 1], [1, 1, 1]],
     ]
+    # An odd number of cells takes half of the last word that is drawn: the first half.
+    assert dropout_mask.kept_by_dropout(0.5, 123, (3, 3)).astype(int).tolist() == [
+        [0, 1, 0],
+        [0, 0, 0],
+        [0, 0, 0],
+    ]
+    odd, even = (dropout_mask.kept_by_dropout(0.2, 0, (count,)) for count in (17, 18))
+    assert odd.tolist() == even[:17].tolist()
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9, 1 - 2**-40])

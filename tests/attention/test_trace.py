@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -104,6 +104,7 @@ def farthest_from_0(block: np.ndarray) -> np.ndarray:
     st.integers(1, 9),
     st.integers(1, 9),
 )
+@example(np.array([[-3, 3], [2, -3]], np.float32), 2, 2)  # as far below 0 as above it
 def test_pooling_keeps_what_is_farthest_from_0_of_each_block(
     array: np.ndarray, rows: int, columns: int
 ) -> None:

@@ -16,6 +16,7 @@ from safetensors.torch import save_file as save_tensors
 from tests.support.examples import examples
 from tests.support.tensor_files import WRITERS, attention
 from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.importers.numpy_files import ALWAYS_FITS, PACKED
 from visualizer.attention.importers.readers_by_suffix import read_tensor_file
 from visualizer.attention.spec import AttentionSpec, Dtype
 from visualizer.errors import InputError
@@ -212,6 +213,7 @@ def test_queries_and_keys_have_tokens_of_their_own(tmp_path: Path) -> None:
     [
         ("a.txt", "The\ncat\nsat\n"),
         ("a.tokens.txt", "The\r\ncat\r\nsat"),
+        ("a.txt", "\ufeffThe\r\ncat\r\nsat\r\n"),  # as Notepad marks its files
         ("a.json", '["The", "cat", "sat"]'),
         ("a.tokens.json", '{"tokens": ["The", "cat", "sat"], "model": "gpt2"}'),
     ],
@@ -221,6 +223,14 @@ def test_tokens_are_read_beside_the_file(name: str, written: str, tmp_path: Path
     (tmp_path / name).write_text(written, encoding="utf-8")
     assert opened(tmp_path / "a.npy").query_tokens == WORDS
     assert notice(tmp_path / "a.npy") == ""
+
+
+def test_a_small_archive_may_be_packed_as_tightly_as_it_likes(tmp_path: Path) -> None:
+    array = np.full((2, 200, 200), 0.005)
+    np.savez_compressed(tmp_path / "a.npz", array)
+    assert array.nbytes > PACKED * (tmp_path / "a.npz").stat().st_size
+    assert array.nbytes < ALWAYS_FITS
+    np.testing.assert_array_equal(opened(tmp_path / "a.npz").array()[0], array)
 
 
 def test_tokens_that_do_not_fit_are_left_out_and_said_to_be(tmp_path: Path) -> None:

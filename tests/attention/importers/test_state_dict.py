@@ -20,7 +20,7 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
 )
 from visualizer.attention.parameter_init import draw
-from visualizer.attention.spec import AttentionSpec
+from visualizer.attention.spec import AttentionSpec, Dtype
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,6 +79,19 @@ def test_the_heads_of_split_columns_are_as_before_and_that_is_said(tmp_path: Pat
     )
     spec, notice = opened(tmp_path / "a.pt", AttentionSpec(heads=5, d_out=10))
     assert (spec.heads, notice.split(": ")[1]) == (1, "1 was taken.")
+
+
+@pytest.mark.parametrize("dtype", Dtype)
+def test_numbers_of_twice_the_digits_are_computed_with_all_of_them(
+    dtype: Dtype, tmp_path: Path
+) -> None:
+    module = SelfAttentionV2(3, 4).to(getattr(torch, dtype))
+    torch.save(module.state_dict(), tmp_path / "a.pt")
+    spec, _ = opened(tmp_path / "a.pt")
+    assert spec.dtype is dtype
+    assert opened(tmp_path / "a.pt", AttentionSpec(dtype=Dtype.FLOAT64))[0].dtype is Dtype.FLOAT64
+    taken = dict(spec.own_weights)["W_query"].array()
+    np.testing.assert_array_equal(taken, module.state_dict()["W_query.weight"].numpy().T)
 
 
 def test_of_a_whole_model_the_first_module_is_taken(tmp_path: Path) -> None:
