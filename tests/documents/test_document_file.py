@@ -272,9 +272,12 @@ REFUSED = [
     (put("view", "playhead", "place", {"stage": "x", "row": 0, "column": 0}), "a step's stage"),
     (put("view", "colouring", "sequential", "jet"), "a colour map “jet” that cannot be"),
     (put("view", "colouring", "typed", [["scores", "nan", 1.0]]), "an end that cannot be"),
+    (put("view", "colouring", "typed", [["scores", 1.0, 1.0]]), "an end that cannot be"),
     (put("view", "colouring", "typed", [["scores", 1.0]]), "a list of 3"),
     (put("view", "text", -1), "a text, layer or head that cannot be"),
     (put("view", "guess", GUESS), "a mark that cannot be"),
+    (put("view", "pinned", {**MARK, "place": [0]}), "a cell that cannot be"),
+    (put("view", "pinned", {**MARK, "place": [0, 0, 0, 0]}), "a cell that cannot be"),
     (put("view", "lines", "solo", -2), "a choice of lines that cannot be"),
 ]
 

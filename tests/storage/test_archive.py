@@ -86,6 +86,7 @@ STRANGE = [
     (packed({**RECORDED, "trace/about.json": b"{}"}), "does not say where its numbers"),
     (packed({**RECORDED, "trace/texts.txt": b"one TEXTandthreewords"}), "of which tokens"),
     (packed({**RECORDED, "trace/texts.txt": b"oneTEXTandthreewords"}), "of another text"),
+    (packed({**RECORDED, "trace/texts.txt": b"onetextandthreethree"}), "of another text"),
     (with_array(RECORDED, "trace/weights.npy", lambda old: old[:1]), "of another size or type"),
     (with_array(RECORDED, "trace/weights.npy", lambda old: old.astype("<f8")), "size or type"),
     (with_array(RECORDED, "trace/input.npy", lambda old: old * np.nan), "of input that is none"),

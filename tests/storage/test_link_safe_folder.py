@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from functools import partial
 from pathlib import Path
@@ -157,6 +158,24 @@ def test_what_is_too_large_is_not_read(folder: ContainedFolder) -> None:
     assert folder.file("a").read_bytes(10) == b"0123456789"
     with pytest.raises(OSError, match="it is larger than"):
         folder.file("a").read_bytes(9)
+
+
+def test_what_could_not_be_appended_whole_is_taken_back(
+    folder: ContainedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder.file("a")
+    file.append(b"a whole row\n")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            file.append(b"half a r")
+    assert file.read_bytes(100) == b"a whole row\n"
+    file.append(b"another\n")
+    assert file.read_bytes(100) == b"a whole row\nanother\n"
 
 
 def test_a_link_that_comes_after_the_check_is_not_followed(
