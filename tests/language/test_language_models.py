@@ -206,3 +206,13 @@ def test_drawing_a_model_leaves_other_draws_alone() -> None:
     other = build(SMALL, TOKENS)
     for mine, yours in zip(one.parameters(), other.parameters(), strict=True):
         assert torch.equal(mine, yours)
+
+
+def test_of_a_long_text_the_end_is_read() -> None:
+    model = build(replace(SMALL, model=ModelKind.TRANSFORMER, block=4), 3)
+    vocabulary = Vocabulary(("a", "b", "c"), Tokenizer.CHARACTERS)
+    probe = language_probe.Probe.of("abcabcb", vocabulary, model)
+    assert (probe.tokens, probe.cut) == (("a", "b", "c", "b"), 3)
+    assert probe.ids.tolist() == [0, 1, 2, 1]
+    probe = language_probe.Probe.of("cab", vocabulary, model)
+    assert (probe.tokens, probe.cut) == (("c", "a", "b"), 0)

@@ -5,12 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from visualizer.language.loss_log import AT_ONCE, HEADER, MISSING, LossRow, curves, parse, tables
+from visualizer.language.loss_log import (
+    AT_ONCE,
+    HEADER,
+    MISSING,
+    LossLog,
+    LossRow,
+    curves,
+    parse,
+    tables,
+)
+from visualizer.storage.link_safe_folder import ContainedFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LOSS = some.floats(min_value=0) | some.just(MISSING)
 ROWS = some.lists(some.tuples(LOSS, LOSS, LOSS), max_size=30).map(
@@ -76,6 +91,12 @@ def test_of_many_rows_those_before_a_bad_one_are_read(place: int, bad: str) -> N
     assert max(map(len, found)) <= AT_ONCE
 
 
+@pytest.mark.parametrize("more", [1, 2 * AT_ONCE])
+def test_a_step_that_comes_again_in_the_next_block_ends_the_reading(more: int) -> None:
+    lines = [HEADER + "\n", *MANY_LINES[:AT_ONCE], *MANY_LINES[AT_ONCE - 1 :][:more]]
+    np.testing.assert_array_equal(np.concatenate(list(tables(lines))), MANY[:AT_ONCE])
+
+
 def test_what_was_not_measured_is_in_no_curve() -> None:
     rows = [LossRow(0, 4.1, 4.2, 1e-3, 0), LossRow(1, math.inf, MISSING, 5e-4, 1)]
     rows += [LossRow(2, MISSING, 3.9, 1e-4, 2)]
@@ -91,3 +112,13 @@ def test_nothing_after_a_damaged_line_is_believed() -> None:
     good, wrong = LossRow(0, 4.0, MISSING, 0.1, 0), LossRow(2, 3.0, MISSING, 0.1, 0)
     for damaged in ("1,2.0\n", "x,2.0,,0.1,0\n", "1,two,,0.1,0\n", "\0\0\n", "0,2.0,,0.1,0\n"):
         assert_same(read(text_of([good]) + damaged + wrong.line()), [good])
+
+
+def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:
+    log = LossLog(ContainedFile.at(tmp_path / "losses.csv"))
+    log.cut(0)
+    for start in (0, 2, 4):
+        log.add(MANY_ROWS[start : start + 2])
+        log.flush()
+        log.flush()
+    assert_same(read((tmp_path / "losses.csv").read_text()), MANY_ROWS[:6])

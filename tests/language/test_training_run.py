@@ -12,11 +12,18 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 
 from tests.support.small_trainings import begun, finish, quick, rows_of
 from visualizer.errors import InputError
 from visualizer.lab.runs.run_store import stored_runs
 from visualizer.language import run_folder, snapshot_retention, training_run
+from visualizer.language.checkpoints import (
+    TrainerState,
+    read_checkpoint,
+    read_weights,
+    write_checkpoint,
+)
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.loss_log import LossLog, parse
 from visualizer.language.opened_training_run import OpenRun
@@ -37,6 +44,17 @@ def losses(folder: Path) -> list[tuple[float, ...]]:
 
 def same(one: list[tuple[float, ...]], other: list[tuple[float, ...]]) -> bool:
     return np.array_equal(np.array(one), np.array(other), equal_nan=True)
+
+
+def with_snapshots(path: Path, *steps: int) -> RunFolder:
+    """Make a folder with small files in place of the snapshots of some steps."""
+    opened = begun(path / "run", steps=2)
+    opened.close()
+    for step in opened.folder.snapshots():
+        opened.folder.snapshot(step).unlink()
+    for step in steps:
+        opened.folder.snapshot(step).append(b"weights")
+    return opened.folder
 
 
 @pytest.mark.slow
@@ -297,6 +315,116 @@ def test_a_checkpoint_says_what_it_is_of(tmp_path: Path) -> None:
         said = json.loads(checkpoint.metadata()["checkpoint"])
     assert run_folder.about_of(said["run"]) == opened.about
     opened.close()
+
+
+def test_dropout_goes_on_where_a_checkpoint_was_written(tmp_path: Path) -> None:
+    settings = {"model": ModelKind.TRANSFORMER, "dropout": 0.5, "steps": 4}
+    whole = begun(tmp_path / "whole", **settings)
+    finish(whole)
+    whole.close()
+    part = begun(tmp_path / "part", **settings)
+    finish(part, 2)
+    assert part.running
+    part.running.save()
+    part.close()
+    again = OpenRun(RunFolder(tmp_path / "part"))
+    finish(again)
+    again.close()
+    assert same(losses(tmp_path / "part"), losses(tmp_path / "whole"))
+
+
+def test_each_step_is_taken_at_its_own_rate(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", steps=10)
+    assert opened.running
+    training, taken = opened.running.training, []
+    for _ in range(3):
+        training.advance()
+        taken.append(training.optimiser.param_groups[0]["lr"])
+    assert taken == [training.settings.rate_at(step) for step in range(3)]
+    assert len({*taken}) == 3
+    opened.close()
+
+
+def test_a_run_of_settings_that_cannot_be_trained_is_not_opened(tmp_path: Path) -> None:
+    begun(tmp_path / "run", steps=2).close()
+    about = tmp_path / "run" / "run.json"
+    held = json.loads(about.read_text(encoding="utf-8"))
+    held["settings"]["heads"] = 3  # of 16 columns
+    about.write_text(json.dumps(held), encoding="utf-8")
+    with pytest.raises(InputError, match="settings that cannot be trained"):
+        OpenRun(RunFolder(tmp_path / "run"))
+
+
+def test_a_disk_that_was_full_is_no_longer_spoken_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = begun(tmp_path / "run", steps=4)
+    finish(opened, 1)
+    running = opened.running
+    assert running
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        running.save()
+        assert os.strerror(errno.ENOSPC) in running.notice
+    running.save()
+    assert running.notice == ""
+    opened.close()
+
+
+def test_losses_are_measured_without_dropout(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", dropout=0.5, steps=2)
+    finish(opened, 1)
+    assert opened.running
+    training = opened.running.training
+    assert training.evaluate(Split.TRAINING, 1) == training.evaluate(Split.TRAINING, 1)
+    opened.close()
+
+
+def test_that_a_run_has_ended_is_read_from_its_checkpoint(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", steps=2)
+    assert opened.running
+    training, file = opened.running.training, ContainedFile.at(tmp_path / "checkpoint")
+    for is_ended in (False, True):
+        written = TrainerState(seconds=1.5, first=3.0, high=2, is_ended=is_ended)
+        write_checkpoint(file, training, opened.about, written)
+        assert read_checkpoint(file, training) == written
+    opened.close()
+
+
+def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", steps=2)
+    assert opened.running
+    model = opened.running.training.model
+    # One number would fill a whole matrix, unless sizes are compared.
+    small = {name: torch.ones((1,) * one.ndim) for name, one in model.named_parameters()}
+    save_file(small, tmp_path / "small")
+    with pytest.raises(InputError, match="“small” is of another model"):
+        read_weights(ContainedFile.at(tmp_path / "small"), model)
+    opened.close()
+
+
+def test_the_first_and_the_last_snapshot_are_never_thinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
+    snapshot_retention.thin(folder)
+    assert folder.snapshots() == (0, 1, 2, 3, 5)
+    monkeypatch.setattr(snapshot_retention, "MOST_SNAPSHOT_BYTES", 0)
+    snapshot_retention.thin(folder)
+    assert folder.snapshots() == (0, 2, 5)
+    snapshot_retention.thin(folder)
+    snapshot_retention.thin(folder)
+    assert folder.snapshots() == (0, 5)
+
+
+def test_the_snapshot_of_the_step_that_is_gone_on_from_stays(tmp_path: Path) -> None:
+    folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
+    snapshot_retention.forget_after(folder, 2)
+    assert folder.snapshots() == (0, 1, 2)
 
 
 def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
