@@ -145,6 +145,7 @@ def test_notices_of_the_text_and_of_the_moment_are_said() -> None:
     full = with_progress(run, a_progress(notice="The disk is full."))
     assert shown(full).notices == ("The disk is full.",)
     assert shown(full).setup.notes == ("z is only in the validation text.",)
+    assert shown(with_progress(full, a_progress())).notices == ()
 
 
 def test_a_run_whose_text_is_gone_says_so_first() -> None:

@@ -23,6 +23,7 @@ from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
 from visualizer.lab.runs import run_store
 from visualizer.lab.training import detached_training_controller
 from visualizer.lab.training.process_controller import TrainingProcess
+from visualizer.lab.training.recorded_losses import Losses
 from visualizer.lab.training.run_state import Phase
 from visualizer.lab.window import LabWindow
 from visualizer.language.training_presets import PRESETS
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
     import pytest
     from pytestqt.qtbot import QtBot
-
-    from visualizer.lab.training.recorded_losses import Losses
 
 
 def test_first_there_is_the_default_preset_with_its_text(student: Student) -> None:
@@ -458,6 +457,32 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     assert run_controller.overlaid == {}
     student.until(lambda: run_controller.overlaid.keys() == names)
     assert threading.get_ident() not in threads
+
+
+def test_losses_that_are_no_longer_wanted_when_they_arrive_are_not_shown(
+    student: Student, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(student, "40")
+    student.until_said("Done")
+    name, run_controller = "repeat-attention-only-1", student.window.run_controller
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def reading(folder: Path, rest: Callable[[], None]) -> Losses:
+        begun.set()
+        assert goes_on.wait(10)
+        return Losses.of([1], [2.0], [0.1])
+
+    monkeypatch.setattr(run_store, "losses_of", reading)
+    arrived: list[object] = []
+    run_controller._worker.answered.connect(arrived.append)
+    run_controller.overlay(name, True)
+    assert begun.wait(10)
+    run_controller.overlay(name, False)
+    goes_on.set()
+    student.until(lambda: bool(arrived))
+    QApplication.processEvents()
+    assert run_controller.overlaid == {}
+    assert run_controller.ticked == set()
 
 
 def test_closing_waits_for_no_long_reading(

@@ -93,6 +93,13 @@ def test_axes_have_room_for_all() -> None:
     assert (plot.x.title, plot.y.title) == ("step", "loss, nats a token")
 
 
+def test_no_room_is_left_below_0_where_no_loss_is() -> None:
+    learnt = Losses.of([1, 2], [3.0, 0.001], np.ones(2))
+    assert plot_of(learnt).y.low == 0
+    below = Losses.of([1, 2], [3.0, -1.0], np.ones(2))
+    assert plot_of(below).y.low < -1
+
+
 @pytest.mark.parametrize("scale", AxisScale)
 @pytest.mark.parametrize(
     "values", [[2.0], [0.0], [0.0, 0.0], [1.0, 1.0], [math.nan], [math.inf], [1e308]]

@@ -1,0 +1,66 @@
+"""Text generation waits for the reading of its text, unless another step was taken meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QObject
+
+from visualizer.lab.attention_view.probe_controller import ProbeController
+from visualizer.lab.attention_view.probe_result import ProbeResult
+from visualizer.lab.generation.controller import GenerationController
+from visualizer.lab.generation.generation_tree import ROOT
+from visualizer.lab.lab_state_and_training_controller import LabStateController
+from visualizer.lab.training.run_state import RunState
+from visualizer.language.training_settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TEXT = "ab"
+
+
+class Teller:
+    """A story whose readings arrive when a test says so."""
+
+    def __init__(self, parent: QObject, folder: Path) -> None:
+        self.lab = LabStateController((), parent)
+        self.lab.run = RunState(folder, TrainingSettings(), tokens=(*TEXT,))
+        self.lab.view = replace(self.lab.view, probe=TEXT)
+        self.probe_controller = ProbeController(self.lab)
+        self.story = GenerationController(self.lab, self.probe_controller)
+        self.lab.changed.emit()
+
+    def arrive(self) -> None:
+        """Let the reading of the present text arrive."""
+        tokens = tuple(self.lab.view.probe)
+        self.probe_controller.text = self.lab.view.probe
+        logits, weights = np.zeros((len(tokens), len(TEXT))), np.zeros((1, 1, 1, 1), np.float32)
+        self.probe_controller.result = ProbeResult(0, tokens, logits, weights, None, 0)
+        self.probe_controller.changed.emit()
+
+
+@pytest.fixture
+def teller(application: QObject, tmp_path: Path) -> Iterator[Teller]:
+    parent = QObject()
+    yield Teller(parent, tmp_path)
+    parent.deleteLater()
+
+
+def test_a_token_is_drawn_once_the_reading_arrives(teller: Teller) -> None:
+    teller.story.sample()
+    assert teller.story.tree.at == ROOT
+    teller.arrive()
+    (drawn,) = teller.story.tree.nodes
+    assert teller.lab.view.probe == TEXT + drawn.text
+
+
+def test_no_token_is_drawn_after_a_step_back(teller: Teller) -> None:
+    teller.story.sample()
+    teller.story.step_back()
+    teller.arrive()
+    assert teller.story.tree.at == ROOT
