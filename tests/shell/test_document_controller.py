@@ -293,6 +293,28 @@ def test_a_document_is_dropped(hand: Hand, tmp_path: Path) -> None:
     assert hand.window.document_controller.path == tmp_path / f"a{SUFFIX}"
 
 
+def test_what_was_undone_before_is_not_redone_in_an_opened_document(
+    hand: Hand, tmp_path: Path
+) -> None:
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    hand.press(Qt.Key.Key_Z)
+    hand.settle()
+    assert hand.window.actions_.by_id["workspace.redo"].isEnabled()
+    other = written(tmp_path / f"other{SUFFIX}", Document(text="opened words"))
+    hand.window.document_controller.open(other)
+    hand.until(lambda: hand.chips == ("opened", "words"))
+    hand.settle()
+    assert hand.window.document_controller.path == other
+    assert not hand.window.actions_.by_id["workspace.undo"].isEnabled()
+    assert not hand.window.actions_.by_id["workspace.redo"].isEnabled()
+    hand.activate()
+    hand.press(Qt.Key.Key_Z, CONTROL | SHIFT)
+    hand.settle()
+    assert hand.chips == ("opened", "words")
+    assert not hand.window.isWindowModified()
+
+
 def test_a_text_is_dropped(hand: Hand) -> None:
     data = QMimeData()
     data.setText("three dropped words")
@@ -504,3 +526,12 @@ def test_recent_files_are_listed_newest_first(hand: Hand, tmp_path: Path) -> Non
     assert [action.text() for action in menu.actions() if not action.isSeparator()] == [
         "&Forget these"
     ]
+
+
+def test_an_ampersand_in_the_name_of_a_recent_file_is_no_shortcut(
+    hand: Hand, tmp_path: Path
+) -> None:
+    save_as(hand, tmp_path / "queries & keys")
+    menu = hand.window.actions_.menus["&File>Open &recent"]
+    menu.aboutToShow.emit()
+    assert menu.actions()[0].text() == f"&1  queries && keys{SUFFIX}"

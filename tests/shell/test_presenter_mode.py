@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolButton
 
 from tests.support.accessible_text import heard
@@ -138,6 +139,28 @@ def test_outside_of_it_escape_only_lets_go(usual_size: None, hand: Hand) -> None
     hand.key(Key.Key_Escape)
     assert hand.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
     assert not hand.window.isFullScreen()
+
+
+def test_after_it_escape_in_a_field_lets_go_of_no_cell(teacher: Hand) -> None:
+    teacher.key(Key.Key_F5)
+    teacher.until(lambda: not teacher.window.isFullScreen())
+    teacher.click_cell(CELL)
+    teacher.sentence.setFocus()
+    QTest.keyClick(teacher.sentence, Key.Key_Escape)
+    teacher.settle()
+    assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == CELL
+
+
+def test_a_window_that_filled_the_screen_fills_it_again(usual_size: None, hand: Hand) -> None:
+    hand.settle()
+    hand.window.showMaximized()
+    hand.until(hand.window.isMaximized)
+    hand.board.setFocus()
+    hand.key(Key.Key_F5)
+    hand.until(hand.window.isFullScreen)
+    hand.key(Key.Key_F5)
+    hand.until(lambda: not hand.window.isFullScreen())
+    assert hand.window.isMaximized()
 
 
 def test_it_says_how_to_leave_it(teacher: Hand) -> None:
