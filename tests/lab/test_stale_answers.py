@@ -12,6 +12,7 @@ from tests.support.lab_input import NONE, Student
 from tests.support.window_input import LEFT, words
 from visualizer.lab.attention_view.presenter import NO_TEXT
 from visualizer.language.sampling import Sampling
+from visualizer.language.wire_format import Message
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
@@ -75,6 +76,19 @@ def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Stud
     retype(watching, "ab")
     watching.until(lambda: watching.window.generation_controller.result is not None)
     assert watching.window.training_views_controller.has_layers
+
+
+def test_what_a_run_says_after_another_was_begun_is_not_heard(watching: Student) -> None:
+    lab = watching.window.lab
+    former = lab._training
+    assert former
+    lab.leave()
+    lab.toggle()
+    assert lab._training is not former
+    former.said.emit(Message("failed", {"sentence": "Too late."}, {}))
+    assert lab.run
+    assert lab.run.failure is None
+    watching.until_said("Done")
 
 
 def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) -> None:
