@@ -18,6 +18,7 @@ from visualizer.shell.window_manager import WindowManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
@@ -112,6 +113,18 @@ def test_the_lab_does_not_come_after_the_end(
     assert QApplication.quitOnLastWindowClosed()
     assert windows._making
     assert not windows._making.is_working
+
+
+def test_a_run_is_opened_once_and_not_whenever_the_lab_is_shown(
+    windows: WindowManager, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first(windows, qtbot)
+    windows.open_lab()
+    asked: list[Path] = []
+    monkeypatch.setattr(opened(windows, qtbot), "open_run", asked.append)
+    windows.open_lab(tmp_path)
+    windows.open_lab()
+    assert asked == [tmp_path]
 
 
 def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBot) -> None:
