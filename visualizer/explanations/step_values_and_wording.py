@@ -176,6 +176,12 @@ def vector(numbers: np.ndarray) -> str:
     return f"[{', '.join(written + ['…'] * (len(numbers) > SHOWN_NUMBERS))}]"
 
 
+def row_sums(numbers: np.ndarray) -> np.ndarray:
+    """Add up the last axis in float64: NaN, without a warning, where ∞ and −∞ meet."""
+    with np.errstate(invalid="ignore"):
+        return numbers.sum(axis=-1, dtype=np.float64)
+
+
 def trimmed(value: float) -> str:
     """Write a number without the zeros at its end."""
     written = format_number(value)

@@ -21,6 +21,7 @@ from visualizer.attention.spec import (
     BooleanMatrix,
     Mask,
     Normalisation,
+    NumberMatrix,
     Position,
     Projection,
     Route,
@@ -637,3 +638,26 @@ def test_what_differs_by_rounding_is_alike() -> None:
     assert largest
     assert (largest.times, largest.is_shared, largest.is_everywhere) == (2, True, False)
     assert LargestValue.of(np.array([1.0, -np.inf])) is None
+
+
+@pytest.mark.parametrize("route", [Route.AFTER, Route.AFTER_RENORMALISED])
+def test_scores_that_cancel_leave_a_row_without_a_sum(route: Route) -> None:
+    """Divided by their sum of 0, they become ∞ and −∞."""
+    opposite = NumberMatrix.of(np.array([[1.0, 0.0], [-1.0, 0.0]]))
+    run = a_run(
+        "up down",
+        d_in=2,
+        own_input=opposite,
+        projection=Projection.NONE,
+        scale=Scale.NONE,
+        normalisation=Normalisation.SUM,
+        mask=Mask.CAUSAL,
+        route=route,
+        dropout=0.25,
+    )
+    said = [
+        Said(run, 0, Step(stage, rows, range(run.trace.tensor(stage).shape[-1])), 0).whole
+        for stage in run.trace.names
+        for rows in (range(1), range(1, 2), range(2))
+    ]
+    assert any("has no sum" in one for one in said)

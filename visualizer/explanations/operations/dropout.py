@@ -11,7 +11,7 @@ from visualizer.explanations.cell_equation_writer import EquationTerm, replaced
 from visualizer.explanations.cell_terms import CombineRule, Group, TermList, constant
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import factor_of
-from visualizer.explanations.step_values_and_wording import all_of, trimmed
+from visualizer.explanations.step_values_and_wording import all_of, row_sums, trimmed
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _row(block: StepValues) -> str:
     if count == 0:
         return f"{block.query} has no weights that dropout could take: its row stays 0"
     kind = "weight" if count == block.allowed()[block.at].sum() else "nonzero weight"
-    total = float(dropped.sum())
+    total = float(row_sums(dropped))
     sums = f"the row now sums to {trimmed(total)}" if np.isfinite(total) else "the row has no sum"
     if lost == count:
         return f"dropout takes {all_of(count, kind)} of {block.query}: nothing is left to read"
@@ -58,7 +58,7 @@ def _stage(block: StepValues) -> str:
     lost = int(((weights != 0) & (dropped == 0)).sum())
     if count == 0:
         return "there are no weights that dropout could take: all stay 0"
-    sums = dropped.sum(axis=1, dtype=np.float64)
+    sums = row_sums(dropped)
     low, high = trimmed(float(sums.min())), trimmed(float(sums.max()))
     lie = f"row sums now lie between {low} and {high}"
     run = f"every row now sums to {low}" if low == high else lie

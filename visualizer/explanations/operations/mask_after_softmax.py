@@ -12,7 +12,7 @@ from visualizer.explanations.cell_terms import choice_of
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import forbidden_cells, may_read
 from visualizer.explanations.shared_sentences import weights_sentence
-from visualizer.explanations.step_values_and_wording import trimmed
+from visualizer.explanations.step_values_and_wording import row_sums, trimmed
 
 if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def _row(block: StepValues) -> str:
     may, rest = may_read(block)
     weights = block.row()
-    total = trimmed(float(weights.sum()))
+    total = trimmed(float(row_sums(weights)))
     sums = f"the row now sums to {total}" if np.isfinite(weights).all() else "the row has no sum"
     if not rest:
         stays = "its weight stays" if block.tokens == 1 else "every weight stays"
