@@ -179,7 +179,7 @@ def vector(numbers: np.ndarray) -> str:
 def row_sums(numbers: np.ndarray) -> np.ndarray:
     """Add up the last axis in float64: NaN, without a warning, where ∞ and −∞ meet."""
     with np.errstate(invalid="ignore"):
-        return numbers.sum(axis=-1, dtype=np.float64)
+        return np.asarray(numbers.sum(axis=-1, dtype=np.float64))
 
 
 def trimmed(value: float) -> str:

@@ -36,7 +36,7 @@ class ExportFormat:
         The package that writes it, where it is not always installed.
     is_text : bool
         Whether its beginning can be read before it is written; its size then has a line in
-        ``TEXT_SIZES`` of ``data/data_preview.py``.
+        ``TEXT_SIZES`` of ``data/file_size_estimate.py``.
     decided_by : tuple of str
         The fields of `FigureSettings` that it heeds, where they are not those of its kind.
     """
