@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.attention_strategies import Case, cases
+from tests.support.attention_strategies import Case, cases, drawn_step
 from tests.support.examples import examples
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run, places
@@ -59,11 +59,7 @@ def test_the_lit_cells_are_those_that_explain_names(
     case: Case, grain: Grain, data: st.DataObject
 ) -> None:
     run = case.run()
-    line = Timeline.of(run.trace, grain)
-    place = line.place(data.draw(st.integers(0, len(line) - 1)))
-    text = data.draw(st.integers(0, len(run.texts) - 1))
-    assert place is not None
-    step = line.step(place)
+    text, step = drawn_step(data, run, grain)
     highlights = step_highlights(resolved(run, View(text=text)), step)
     made = set().union(*(cells_of(one) for one in highlights if one.is_made))
     read = [cells_of(one) for one in highlights if not one.is_made]

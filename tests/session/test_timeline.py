@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.attention_strategies import Case, cases
+from tests.support.attention_strategies import Case, cases, drawn_step
 from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
@@ -151,12 +151,8 @@ def test_the_leading_cell_is_the_largest_of_its_step(
     case: Case, grain: Grain, data: st.DataObject
 ) -> None:
     run = case.run()
-    line = Timeline.of(run.trace, grain)
-    place = line.place(data.draw(st.integers(0, len(line) - 1)))
-    text = data.draw(st.integers(0, len(run.texts) - 1))
+    text, step = drawn_step(data, run, grain)
     head = data.draw(st.integers(0, run.trace.spec.heads - 1))
-    assert place is not None
-    step = line.step(place)
     found = described_cell(run, (text,) if run.trace.axes else (), step, head)
     batch = (text,) if run.trace.axes else ()
     heads = (head,) if "head" in run.trace.stage(step.stage).dims else ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import strategies as st
 
-from visualizer.attention.run import run
+from visualizer.attention.run import Run, run
 from visualizer.attention.spec import (
     LAYERS,
     Arrangement,
@@ -26,6 +26,7 @@ from visualizer.attention.spec import (
     Route,
     Scale,
 )
+from visualizer.session.timeline import Grain, Step, Timeline
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run, Texts
@@ -171,3 +172,11 @@ def cases(draw: st.DrawFn, /, batch: Batch = Batch.ANY, most_tokens: int = 5, **
     sizes = draw(batch.sizes(most_tokens))
     drawn = tuple(draw(texts(size, size)) for size in sizes)
     return Case(drawn, draw(specs(max(sizes), len(set(sizes)) > 1, len(sizes), **fixed)))
+
+
+def drawn_step(data: st.DataObject, run: Run, grain: Grain) -> tuple[int, Step]:
+    """Draw a text of a run and a step of its playback."""
+    line = Timeline.of(run.trace, grain)
+    place = line.place(data.draw(st.integers(0, len(line) - 1)))
+    assert place is not None
+    return data.draw(st.integers(0, len(run.texts) - 1)), line.step(place)
