@@ -315,7 +315,7 @@ class Workspace(QObject):
 
     def _is_read_with(self, view: View, other: View) -> bool:
         """Whether the prefetch of one view covers another."""
-        if self.run is None:
+        if self.run is None or view is other:
             return True
         keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
         return next(keys) == next(keys)

@@ -269,14 +269,17 @@ class MainWindow(QMainWindow):
         mask_edit, status = screen.panel(MASK_EDIT), screen.panel(STATUS)
         self.stroke_controller.show_mask_edit(mask_edit)
         self.board.paint_now()
+        if "Lines" in self.panes:  # the eye may be on them, and what they show is painted at once
+            self.lines.show_screen(screen, self.theme)
         self.stage_bar.show_items(screen.panel(STAGE_BAR), self.theme)
         self.viewbar.show_screen(screen, self.theme)
         self.mask_edit_bar.show_mask_edit(mask_edit)
         self.compare_bar.show_comparison(screen.panel(COMPARISON))
         self.playback_bar.show_playback(screen.panel(PLAYBACK), self.theme)
         self._open_lesson(screen.panel(LESSON) is not None)
-        for pane in self.panes.values():
-            pane.show_screen(screen, self.theme)
+        for id_, pane in self.panes.items():
+            if id_ != "Lines":
+                pane.show_screen(screen, self.theme)
         self.token_pane.show_tokens(screen.panel(TOKENS), self.theme)
         self.progress.show_working(status.is_working, self.theme)
         cell_panel = screen.panel(CELL)
@@ -295,6 +298,11 @@ class MainWindow(QMainWindow):
         state = self._state()
         self.actions_.show_state(state, self.theme)
         self.code_pane.allow_copying(state.can_copy_script)
+
+    def show_history(self) -> None:
+        """Update undo and redo alone: it is done while the worker waits for this thread."""
+        self.actions_.by_id["workspace.undo"].setEnabled(self.workspace.can_undo)
+        self.actions_.by_id["workspace.redo"].setEnabled(self.workspace.can_redo)
 
     def _state(self) -> WindowState:
         screen = self.workspace.screen
@@ -427,7 +435,7 @@ def _connect(window: MainWindow) -> None:
 def _connect_state(window: MainWindow) -> None:
     window.workspace.changed.connect(window.show_screen)
     window.workspace.changed.connect(window.document_controller.see_changes)  # once it is painted
-    window.workspace.edited.connect(window.show_commands)
+    window.workspace.edited.connect(window.show_history)
     window.workspace.broke.connect(window.show_bug)
     exporter = window.exporter
     exporter.said.connect(window.statusBar().showMessage)

@@ -74,10 +74,16 @@ class LineLayout:
         return float(np.interp((x - self.left) / (self.right - self.left), _ACROSS, _ALONG))
 
 
-# A cubic Bézier curve with both control points half way across, sampled: x and y fractions.
-_TIMES = np.linspace(0, 1, 65)
-_ACROSS = 1.5 * _TIMES * (1 - _TIMES) + _TIMES**3
-_ALONG = 3 * _TIMES**2 - 2 * _TIMES**3
+def course(pieces: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the x and y fractions of a line at the ends of its pieces.
+
+    It is a cubic Bézier curve with both control points half way across.
+    """
+    times = np.linspace(0, 1, pieces + 1)
+    return 1.5 * times * (1 - times) + times**3, 3 * times**2 - 2 * times**3
+
+
+_ACROSS, _ALONG = course(64)
 
 
 def lay_out(labels: tuple[str, ...], heads: int, width: float, height: float) -> LineLayout:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QPixmap
+from PySide6.QtCore import QByteArray, QDataStream, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPainterPath, QPen, QPixmap
 
-from visualizer.features.line_view.layout import GAP, HEAD, MARGIN
+from visualizer.features.line_view.layout import GAP, HEAD, MARGIN, course
 from visualizer.heatmap.panel_margins_paint import LEFT, RIGHT
 from visualizer.number_format import format_number
 from visualizer.session.line_options import LineSide
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.fonts import font, metrics, system_font, text_scale
 from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ LEVELS = 7
 FEW = 60
 WIDE_OF_MANY, WIDE_COSTS = 4, 8
 """Of many lines only this many, the strongest, are wide; a wide line costs this many thin ones."""
+PIECE = 15.0
+"""The length of a piece of a thin line, in pixels, at most."""
+PATH_ELEMENT = np.dtype([("kind", ">i4"), ("x", ">f8"), ("y", ">f8")])
+"""An element of a path as Qt's data streams hold it."""
 MOST_AT_ONCE = 10_000
 """The longest path; longer ones are split so that they can be drawn in different frames."""
 
@@ -106,6 +111,7 @@ def strokes(
     brush = LineBrush.of(len(lines))
     levels = (lines.strengths**brush.gamma * (LEVELS - 1)).round().astype(int)
     are_few = len(lines) <= FEW and rows.count <= FEW
+    pieces = _pieces(rows, begins, ends)
     kinds = np.stack([_strongest(lines.strengths, are_few), levels, lines.heads, lines.weights < 0])
     for at in _alike(kinds, np.nonzero(inside)[0]):
         is_wide, level, head, is_negative = kinds[:, at[0]].tolist()
@@ -116,7 +122,8 @@ def strokes(
         for part in np.unique(parts):
             some = at[parts == part]
             cost = float(costs[parts == part].sum())
-            yield LineStroke(_path(rows, begins[some], ends[some]), pen, cost)
+            path = _curves(rows, begins[some], ends[some]) if is_wide else _path(pieces[some])
+            yield LineStroke(path, pen, cost)
 
 
 def _alike(kinds: np.ndarray, some: np.ndarray) -> list[np.ndarray]:
@@ -134,11 +141,43 @@ def _strongest(strengths: np.ndarray, are_few: bool) -> np.ndarray:
     return wide
 
 
-def _path(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
+def _curves(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
     path, middle = QPainterPath(), (rows.left + rows.right) / 2
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
         path.moveTo(rows.left, begin)
         path.cubicTo(middle, begin, middle, end, rows.right, end)
+    return path
+
+
+def _pieces(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Make the same curves of short straight pieces, each from its lower end up.
+
+    Qt blends a thin translucent line piece by piece where each piece begins above the last, and
+    hands over to other threads what is more than 96 pixels: to wake them takes ten times as long
+    as to paint the line.
+
+    Returns
+    -------
+    ndarray
+        Elements of paths [line, end of a piece].
+    """
+    steepest = 1.5 * float(np.abs(ends - begins).max(initial=0))
+    across, along = course(math.ceil(max(steepest, rows.right - rows.left) / PIECE))
+    is_down = (ends > begins)[:, None]
+    elements = np.empty((len(begins), len(across)), PATH_ELEMENT)
+    elements["kind"] = QPainterPath.ElementType.LineToElement.value
+    elements["kind"][:, 0] = QPainterPath.ElementType.MoveToElement.value
+    elements["x"] = rows.left + (rows.right - rows.left) * np.where(is_down, across[::-1], across)
+    shares = np.where(is_down, along[::-1], along)
+    elements["y"] = begins[:, None] + (ends - begins)[:, None] * shares
+    return elements
+
+
+def _path(elements: np.ndarray) -> QPainterPath:
+    """Read a path from bytes: call by call, thousands of elements would take longer."""
+    count = np.array(elements.size, ">i4").tobytes()
+    path = QPainterPath()
+    QDataStream(QByteArray(count + elements.tobytes() + bytes(8))) >> path
     return path
 
 
@@ -148,7 +187,7 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
         return
     head, query, key = panel.cell.place
     begin, end = (float(rows.ends(head, at)) for at in (query, key))
-    path = _path(rows, np.array([begin]), np.array([end]))
+    path = _curves(rows, np.array([begin]), np.array([end]))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     for colour, width in ((theme.paper, 6.0), (head_colour(head, theme), 3.0)):
         painter.strokePath(path, QPen(QColor(colour), width))
@@ -195,9 +234,15 @@ def paint_labels(
 
 def _write(painter: QPainter, label: str, box: QRectF, side: LineSide) -> None:
     """Paint a token by itself, so that no neighbour affects its text direction."""
-    words = painter.fontMetrics().elidedText(label, Qt.TextElideMode.ElideRight, int(box.width()))
+    words = _elided(label, painter.font().weight(), int(box.width()), system_font())
     towards = RIGHT if side is LineSide.QUERY else LEFT
     painter.drawText(box, towards | Qt.AlignmentFlag.AlignAbsolute, words)
+
+
+@lru_cache(maxsize=4096)
+def _elided(label: str, weight: QFont.Weight, width: int, system: str) -> str:
+    measures = QFontMetrics(font(12, weight))
+    return measures.elidedText(label, Qt.TextElideMode.ElideRight, width)
 
 
 def paint_head(painter: QPainter, rows: LineLayout, theme: Theme) -> None:

@@ -1,0 +1,48 @@
+"""Thin lines are painted as short pieces of the curves that wide ones are."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.features.line_view.layout import LineLayout
+from visualizer.features.line_view.paint import PIECE, _curves, _path, _pieces
+
+ROWS = LineLayout(count=64, left=90.0, right=430.0, height=20.0, top=30.0)
+PLACES = st.floats(0, 3000)
+LINES = st.lists(st.tuples(PLACES, PLACES), min_size=1, max_size=5)
+
+
+@given(LINES)
+def test_pieces_follow_the_curve_and_are_short(lines: list[tuple[float, float]]) -> None:
+    begins, ends = np.array(lines).T
+    for pieces, begin, end in zip(_pieces(ROWS, begins, ends), begins, ends, strict=True):
+        curve = _curves(ROWS, np.array([begin]), np.array([end]))
+        corners = np.array([(point.x, point.y) for point in map(curve.elementAt, range(4))])
+        times = np.linspace(0, 1, len(pieces))
+        if end > begin:
+            times = times[::-1]
+        shares = np.stack([(1 - times) ** 3, 3 * (1 - times) ** 2 * times,
+                           3 * (1 - times) * times**2, times**3])  # fmt: skip
+        x, y = corners.T @ shares
+        assert np.allclose(pieces["x"], x)
+        assert np.allclose(pieces["y"], y)
+        assert (np.diff(pieces["y"]) <= 1e-9).all()  # from the lower end up
+        lengths = np.hypot(np.diff(pieces["x"]), np.diff(pieces["y"]))
+        assert (lengths <= 1.5 * PIECE).all()
+
+
+@given(LINES)
+def test_a_path_has_every_piece_and_a_beginning_for_each_line(
+    lines: list[tuple[float, float]],
+) -> None:
+    begins, ends = np.array(lines).T
+    pieces = _pieces(ROWS, begins, ends)
+    path = _path(pieces)
+    assert path.elementCount() == pieces.size
+    elements = [path.elementAt(at) for at in range(pieces.size)]
+    assert [one.isMoveTo() for one in elements] == [at % len(pieces[0]) == 0
+                                                    for at in range(pieces.size)]  # fmt: skip
+    assert np.allclose([(one.x, one.y) for one in elements],
+                       np.stack([pieces["x"].ravel(), pieces["y"].ravel()], axis=1))  # fmt: skip
