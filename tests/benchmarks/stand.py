@@ -94,6 +94,8 @@ class Stand:
 
     def __init__(self, window: MainWindow) -> None:
         self.window, self.workspace, self.board = window, window.workspace, window.board
+        self.panes_after = 0.0
+        """Seconds from the board's last timed frame until all other panes were painted."""
         self._bugs: list[str] = []
         self.workspace.broke.connect(self._bugs.append)
 
@@ -220,11 +222,14 @@ class Stand:
     def hover(self, view: BoardView | LineView, across: float, down: float) -> float:
         """Move the pointer to a place in a view; give the seconds until what is there is lit.
 
+        What the last movement left to be painted in other panes is painted before.
+
         They are 0 where there is nothing.
         """
         before = self.workspace.view.hovered
         size = view.viewport().size()
         at = QPointF(size.width() * across, size.height() * down)
+        QCoreApplication.processEvents()
         start = perf_counter()
         painted = self.until_painted(lambda: True, view, lambda: self._point(view, at, before))
         return painted - start if painted else 0.0
@@ -252,11 +257,13 @@ class Stand:
         before = self._picture()
         start = perf_counter()
         QTimer.singleShot(0, act)  # as an event of the window's own loop
-        seconds = self.until_painted(is_shown) - start
+        painted = self.until_painted(is_shown)
+        QCoreApplication.processEvents()  # the other panes are laid out and painted, too
+        self.panes_after = perf_counter() - painted
         self.settle()
         if self._picture() == before:
             raise AssertionError("the frame that was timed shows what was shown before")
-        return seconds
+        return painted - start
 
     def until_painted(
         self,
@@ -322,14 +329,14 @@ class Stand:
 
     def _is_drawn(self, heatmap: Heatmap) -> bool:
         kept = self.board._pictures.get(id(heatmap))
-        return kept is not None and kept[0] is heatmap
+        return kept is not None and kept.heatmap is heatmap
 
     def _masks(self, causal: bool) -> bool:
         forbidden = self._shown().forbidden
         return forbidden is not None and bool(forbidden[0, -1]) if causal else forbidden is None
 
     def _picture(self) -> QImage:
-        return self.board._pictures[id(self._shown())][1].toImage()
+        return self.board._pictures[id(self._shown())].pixmap.toImage()
 
 
 def move(widget: QWidget, to: QPointF) -> None:

@@ -158,13 +158,13 @@ def test_another_screen_has_pictures_of_its_own(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand.board.viewport().grab()
-    ratios = {picture.devicePixelRatio() for _, picture in hand.board._pictures.values()}
+    ratios = {kept.pixmap.devicePixelRatio() for kept in hand.board._pictures.values()}
     assert ratios == {hand.board.devicePixelRatioF()}
     sizes = [slot.cell_width for slot in hand.board._layout.slots]
     monkeypatch.setattr(hand.board, "devicePixelRatioF", lambda: 1.75)
     QApplication.sendEvent(hand.board, QEvent(QEvent.Type.DevicePixelRatioChange))
     hand.board.viewport().grab()
-    ratios = {picture.devicePixelRatio() for _, picture in hand.board._pictures.values()}
+    ratios = {kept.pixmap.devicePixelRatio() for kept in hand.board._pictures.values()}
     assert ratios == {1.75}
     assert sizes != [slot.cell_width for slot in hand.board._layout.slots]
     for slot in hand.board._layout.slots:
@@ -181,25 +181,41 @@ def test_numbers_on_a_used_picture_are_as_on_a_new_one(
     hand.settle()
     monkeypatch.setattr(hand.board, "devicePixelRatioF", lambda: ratio)
     QApplication.sendEvent(hand.board, QEvent(QEvent.Type.DevicePixelRatioChange))
-    for _ in range(3):
+    hand.window.workspace.set("dropout", 0.5)
+    hand.settle()
+    for change in ("toggle_mask", "toggle_mask", "toggle_mode", "toggle_mask",
+                   "toggle_mode", "workspace.resample dropout_seed"):  # fmt: skip
         hand.board.viewport().grab()
+        hand.window.actions_.by_id[change].trigger()
+        hand.settle()
+        hand.board.viewport().grab()
+        assert {slot.heatmap.label for slot in hand.board._layout.slots} >= {"Head 1", "Head 2"}
+        check_pictures(hand, ratio)
+    hand.window.workspace.set("dropout", 0.0)
+    hand.settle()
+    hand.window.view_controller.type_limits("weights", 0.0, 0.2)
+    for _ in range(2):  # another count of what is beyond them, in as much room
         hand.window.actions_.by_id["toggle_mask"].trigger()
         hand.settle()
-    hand.board.viewport().grab()
-    assert {slot.heatmap.label for slot in hand.board._layout.slots} >= {"Head 1", "Head 2"}
+        hand.board.viewport().grab()
+        check_pictures(hand, ratio)
+
+
+def check_pictures(hand: Hand, ratio: float) -> None:
+    """Check that what is kept of every panel is what a new picture of it would be."""
     for slot in hand.board._layout.slots:
-        heatmap, kept = hand.board._pictures.get(id(slot.heatmap), (None, None))
-        if kept is None:
+        painted = hand.board._pictures.get(id(slot.heatmap))
+        if painted is None:
             continue
-        assert heatmap is slot.heatmap
-        anew = QPixmap(kept.size())
+        assert painted.heatmap is slot.heatmap
+        anew = QPixmap(painted.pixmap.size())
         anew.setDevicePixelRatio(ratio)
         anew.fill(QColor(hand.window.theme.paper))
         painter = QPainter(anew)
         painter.translate(-hand.board._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4)).topLeft())
         panel_paint.paint_slot(painter, slot, hand.window.theme)
         painter.end()
-        assert kept.toImage() == anew.toImage()
+        assert painted.pixmap.toImage() == anew.toImage()
 
 
 def lit(slot: PanelSlot, cursor: CellCursor, theme: Theme) -> QImage:

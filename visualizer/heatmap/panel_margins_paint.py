@@ -130,7 +130,7 @@ def has_head(slot: PanelSlot) -> bool:
     return slot.has_row_labels and bool(slot.heatmap.label)
 
 
-def head_box(slot: PanelSlot) -> QRectF:
+def _head_box(slot: PanelSlot) -> QRectF:
     """Return the rectangle of the line that says whose panel it is."""
     scale = text_scale()
     box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 24 * scale, 160, 20 * scale)
@@ -144,7 +144,7 @@ def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     head = slot.heatmap.head
     if not has_head(slot):
         return
-    box = head_box(slot)
+    box = _head_box(slot)
     painter.setFont(font(12, QFont.Weight.DemiBold))
     if head is not None and slot.heatmap.layer is None:
         box.setLeft(_paint_dot(painter, box, head, theme))

@@ -7,9 +7,10 @@ would take most of the time. Panels that differ in their numbers alone share a p
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QPointF, QRectF, QSizeF
 from PySide6.QtGui import QColor, QPainter, QPixmap
 
 from visualizer.heatmap import panel_margins_paint, panel_paint
@@ -18,16 +19,37 @@ from visualizer.widgets.fonts import system_font
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from visualizer.heatmap.board_layout import PanelSlot
+    from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
+    from visualizer.heatmap.panel_and_board_types import Heatmap
     from visualizer.widgets.theme import Theme
 
     FrameKey = tuple[Hashable, Theme, float, str]
+    SparePixmap = tuple[QPixmap, Hashable]
+    """A picture, and what it shows around its cells; None where that depends on numbers."""
 
 
 MOST = 48
 """So many are kept: those that were used last."""
-MOST_HEADS = 192
-"""So many names of heads are kept: small parts of panels."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PanelPixmap:
+    """A panel's picture.
+
+    Parameters
+    ----------
+    margins : hashable
+        What stands around its cells, whatever numbers are in them.
+    """
+
+    heatmap: Heatmap
+    pixmap: QPixmap
+    margins: Hashable
+
+    @property
+    def spare(self) -> SparePixmap:
+        """The picture without the panel, whose numbers it would keep alive."""
+        return self.pixmap, self.margins if self.heatmap.sums is None else None
 
 
 class PanelMarginsPixmapCache:
@@ -35,40 +57,58 @@ class PanelMarginsPixmapCache:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, QPixmap] = OrderedDict()
-        self._heads: OrderedDict[Hashable, tuple[QPointF, QPixmap]] = OrderedDict()
+        self._titles: tuple[Hashable, QPixmap] = None, QPixmap()
 
     def paint_on(
-        self,
-        picture: QPixmap | None,
-        slot: PanelSlot,
-        whole: QRectF,
-        theme: Theme,
-        ratio: float,
-    ) -> QPixmap:
-        """Paint a panel's frame and whose panel it is; give the picture, to paint its numbers on.
+        self, spare: list[SparePixmap], slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float
+    ) -> PanelPixmap:
+        """Give a picture of a panel's frame and whose panel it is, to paint its numbers on.
 
         Parameters
         ----------
-        picture : QPixmap or None
-            One that is no longer needed, of any size. To paint on it takes a tenth of the time
-            that a new one takes, as its memory is there.
+        spare : list of SparePixmap
+            Pictures that are no longer needed, of which one may be taken: best one that shows the
+            same around its cells. To paint on any takes a tenth of the time that a new one takes,
+            as its memory is there.
         whole : QRectF
             The place of the panel, from a whole pixel on.
         ratio : float
             Device pixels a pixel.
         """
-        key = (_key(slot, whole), theme, ratio, system_font())
-        frame = self._frame(key, slot, whole)
-        if picture is None or (picture.size(), picture.devicePixelRatio()) != (frame.size(), ratio):
+        heatmap = slot.heatmap
+        frame = self._frame((_key(slot, whole), theme, ratio, system_font()), slot, whole)
+        whose = (heatmap.label, heatmap.head) if panel_margins_paint.has_head(slot) else None
+        margins = (frame.cacheKey(), whose, heatmap.notes, heatmap.is_marked)
+        same = next((at for at, (_, kept) in enumerate(spare) if kept == margins), None)
+        if same is not None:
+            return PanelPixmap(heatmap, spare.pop(same)[0], margins)
+        picture = spare.pop()[0] if spare else QPixmap()
+        if (picture.size(), picture.devicePixelRatio()) != (frame.size(), ratio):
             picture = QPixmap(frame.size())
             picture.setDevicePixelRatio(ratio)
         painter = QPainter(picture)
         painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Source)
         painter.drawPixmap(QPointF(), frame)
-        if panel_margins_paint.has_head(slot):
-            painter.drawPixmap(*self._head(frame, slot, whole, theme, ratio))
+        painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceOver)
+        painter.translate(-whole.topLeft())
+        panel_margins_paint.paint_head(painter, slot, theme)
+        panel_margins_paint.paint_notes(painter, slot, theme)
         painter.end()
-        return picture
+        return PanelPixmap(heatmap, picture, margins)
+
+    def titles(self, layout: BoardLayout, width: float, theme: Theme, ratio: float) -> QPixmap:
+        """Give a picture of the stages' names, as wide as this and as high as the head."""
+        shown = tuple((_key_of_title(heatmap), left) for heatmap, left in layout.titles)
+        key = (shown, width, layout.head, theme, ratio, system_font())
+        if key != self._titles[0]:
+            picture = QPixmap((QSizeF(width, layout.head) * ratio).toSize())
+            picture.setDevicePixelRatio(ratio)
+            picture.fill(QColor(theme.paper))
+            painter = QPainter(picture)
+            panel_margins_paint.paint_titles(painter, layout.titles, theme)
+            painter.end()
+            self._titles = key, picture
+        return self._titles[1]
 
     def _frame(self, key: FrameKey, slot: PanelSlot, whole: QRectF) -> QPixmap:
         kept = self._kept.pop(key, None)  # to hash the key takes longer than all else here
@@ -76,27 +116,6 @@ class PanelMarginsPixmapCache:
         if len(self._kept) > MOST:
             self._kept.popitem(last=False)
         return frame
-
-    def _head(
-        self, frame: QPixmap, slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float
-    ) -> tuple[QPointF, QPixmap]:
-        """Give the part of a frame in which it is written whose panel it is, and its place."""
-        box = panel_margins_paint.head_box(slot).translated(-whole.topLeft())
-        place = (box.left(), box.top(), box.width(), box.height())
-        key_of_head = (frame.cacheKey(), slot.heatmap.label, slot.heatmap.head, place)
-        if key_of_head not in self._heads:
-            pixels = QRectF(box.topLeft() * ratio, box.size() * ratio).toAlignedRect()
-            pixels = pixels.adjusted(-1, -1, 1, 1).intersected(frame.rect())
-            part, corner = frame.copy(pixels), QPointF(pixels.topLeft()) / ratio
-            painter = QPainter(part)
-            painter.translate(-whole.topLeft() - corner)
-            panel_margins_paint.paint_head(painter, slot, theme)
-            painter.end()
-            self._heads[key_of_head] = corner, part
-            if len(self._heads) > MOST_HEADS:
-                self._heads.popitem(last=False)
-        self._heads.move_to_end(key_of_head)
-        return self._heads[key_of_head]
 
 
 def _key(slot: PanelSlot, whole: QRectF) -> Hashable:
@@ -110,6 +129,17 @@ def _key(slot: PanelSlot, whole: QRectF) -> Hashable:
         heatmap.layer is None,
         (heatmap.columns, heatmap.colour, heatmap.unit) if slot.has_column_labels else None,
     )
+
+
+def _key_of_title(heatmap: Heatmap) -> Hashable:
+    """Name all that is read over a panel's column: of layers, also the colours they share."""
+    axes = (heatmap.rows.name, heatmap.columns.name)
+    shared = (
+        None
+        if heatmap.layer is None
+        else (heatmap.layer, heatmap.head, heatmap.colour, heatmap.unit)
+    )
+    return heatmap.title, axes, shared
 
 
 def _painted(slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:

@@ -54,6 +54,7 @@ def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     paint_frame(painter, slot, theme)
     paint_head(painter, slot, theme)
     paint_own(painter, slot, theme)
+    paint_notes(painter, slot, theme)
 
 
 def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -63,14 +64,13 @@ def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw the cells with what is said of their numbers."""
+    """Draw the cells, their numbers and the sums of their rows."""
     indices = value_to_colour_mapping.colour_indices(slot.heatmap)
     _paint_cells(painter, slot, indices, theme)
     _paint_marks(painter, slot, theme)
     _paint_beyond(painter, slot, indices, theme)
     _paint_numbers(painter, slot, indices, theme)
     _paint_sums(painter, slot, theme)
-    paint_notes(painter, slot, theme)
 
 
 def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:

@@ -169,14 +169,16 @@ class PanelSource:
 
     def _ends(self) -> np.ndarray:
         """Give the largest of each row, of what shares its colours."""
-        shown = (self.held, *self.beside)
-        ends: np.ndarray = np.maximum.reduce([held.row_ends(self.index) for held in shown])
+        ends = self.held.row_ends(self.index)
+        for other in self.beside:
+            ends = np.maximum(ends, other.row_ends(self.index))
         return ends
 
     def _row_ends(self) -> np.ndarray:
-        ends = self._ends()
-        blocks = np.maximum.reduceat(ends, np.arange(0, len(ends), self.extent.blocks[0]))
-        return np.asarray(blocks[self.extent.cells[0]])
+        ends, block = self._ends(), self.extent.blocks[0]
+        if block > 1:
+            ends = np.maximum.reduceat(ends, np.arange(0, len(ends), block))
+        return ends[self.extent.cells[0]]
 
     def _forbidden(self, hatch: Masking) -> np.ndarray:
         return forbidden_in(hatch, self.trace.tokens, self.text, self.extent)

@@ -6,16 +6,16 @@ import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPixmap
+from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPixmap, QRegion
 from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.heatmap import panel_margins_paint, panel_paint
+from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board_layout import BoardLayout, PanelSlot, lay_out, room
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.hovered_or_pinned_cell_paint import is_seen, paint_cursor
 from visualizer.heatmap.minimap_widget import MinimapWidget
-from visualizer.heatmap.panel_and_board_types import Board, Heatmap, target_of
+from visualizer.heatmap.panel_and_board_types import Board, target_of
 from visualizer.heatmap.panel_cell_lookup import cell_of, is_own
 from visualizer.heatmap.panel_margins_pixmap_cache import MOST, PanelMarginsPixmapCache
 from visualizer.heatmap.pending_mask_paint import paint_mask_changes
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
     from visualizer.heatmap.panel_and_board_types import Drawn, PendingCells
+    from visualizer.heatmap.panel_margins_pixmap_cache import PanelPixmap, SparePixmap
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
@@ -54,8 +55,8 @@ class BoardCanvas(CellScrollArea):
         # All of it is filled with paper: Qt need not clear it first.
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = MinimapWidget(self.viewport())
-        self._pictures: dict[int, tuple[Heatmap, QPixmap]] = {}
-        self._spare: list[QPixmap] = []
+        self._pictures: dict[int, PanelPixmap] = {}
+        self._spare: list[SparePixmap] = []
         """Pictures of panels that are gone, to paint others on until the next frame."""
         self._frames = PanelMarginsPixmapCache()
 
@@ -134,7 +135,7 @@ class BoardCanvas(CellScrollArea):
             if key in unmoved:
                 self._pictures[key] = kept
             else:
-                self._spare.append(kept[1])
+                self._spare.append(kept.spare)
         del self._spare[:-MOST]
         self._set_ranges()
         self._place_minimap()
@@ -188,14 +189,16 @@ class BoardCanvas(CellScrollArea):
     def paintEvent(self, event: QPaintEvent) -> None:
         self._is_stale = False
         painter = QPainter(self.viewport())
-        painter.fillRect(event.rect(), QColor(self._theme.paper))
+        offset = self._offset()
+        seen = QRectF(event.rect()).translated(offset)
+        wholes = [
+            self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4)) for slot in self._layout.slots
+        ]
+        self._fill_between(painter, event.rect(), [whole.translated(-offset) for whole in wholes])
         if not self._layout.slots:
             self._paint_message(painter)
-        offset = self._offset()
         painter.translate(-offset)
-        seen = QRectF(event.rect()).translated(offset)
-        for slot in self._layout.slots:
-            whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
+        for slot, whole in zip(self._layout.slots, wholes, strict=True):
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
                 fresh = self._fresh.get((*target_of(slot.heatmap), slot.heatmap.leading))
@@ -212,6 +215,17 @@ class BoardCanvas(CellScrollArea):
         painter.end()
         self.painted.emit()
 
+    def _fill_between(self, painter: QPainter, area: QRect, pictures: list[QRectF]) -> None:
+        """Fill with paper what no picture is drawn over, of which there is less than of those."""
+        rest, paper = QRegion(area), QColor(self._theme.paper)
+        for picture in pictures:
+            left, top = math.ceil(picture.left()), math.ceil(picture.top())
+            right, bottom = math.floor(picture.right()), math.floor(picture.bottom())
+            rest -= QRect(left, top, right - left, bottom - top)
+        painter.setClipRegion(rest)
+        painter.fillRect(area, paper)
+        painter.setClipping(False)
+
     def _paint_message(self, painter: QPainter) -> None:
         painter.setPen(QColor(self._theme.quiet))
         painter.setFont(font(14))
@@ -219,9 +233,9 @@ class BoardCanvas(CellScrollArea):
 
     def _paint_titles(self, painter: QPainter) -> None:
         if self._layout.slots:
-            head = QRectF(0, 0, max(self._layout.width, self.viewport().width()), self._layout.head)
-            painter.fillRect(head, QColor(self._theme.paper))
-            panel_margins_paint.paint_titles(painter, self._layout.titles, self._theme)
+            width = max(self._layout.width, self.viewport().width())
+            ratio = self.devicePixelRatioF()
+            painter.drawPixmap(0, 0, self._frames.titles(self._layout, width, self._theme, ratio))
 
     def _whole_pixels(self, area: QRectF) -> QRectF:
         """Begin a picture at a pixel of the screen, or its cells would lie across two."""
@@ -241,15 +255,15 @@ class BoardCanvas(CellScrollArea):
     def _picture(self, slot: PanelSlot, whole: QRectF) -> QPixmap:
         key = id(slot.heatmap)
         if key not in self._pictures:
-            spare = self._spare.pop() if self._spare else None
-            ratio = self.devicePixelRatioF()
-            picture = self._frames.paint_on(spare, slot, whole, self._theme, ratio)
-            painter = QPainter(picture)
+            picture = self._frames.paint_on(
+                self._spare, slot, whole, self._theme, self.devicePixelRatioF()
+            )
+            painter = QPainter(picture.pixmap)
             painter.translate(-whole.topLeft())
             panel_paint.paint_own(painter, slot, self._theme)
             painter.end()
-            self._pictures[key] = (slot.heatmap, picture)
-        return self._pictures[key][1]
+            self._pictures[key] = picture
+        return self._pictures[key].pixmap
 
 
 def _looks_alike(old: PanelSlot | None, new: PanelSlot) -> bool:
