@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Index = tuple[int | slice, ...]
+FEW = 3
+"""Blocks of so many numbers are compared number by number, which torch does twice as fast."""
 RowLimits = tuple["Tensor", "Tensor", float, float]
 """The smallest and the largest finite number of each row, and of all rows."""
 
@@ -136,13 +139,18 @@ def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
     size = tensor.shape[axis]
     block = min(block, size)
     whole, rest = divmod(size, block)
+    blocks = tensor.unfold(axis, block, block)
+    if block <= FEW:
+        larger = "maximum" if end == "amax" else "minimum"
+        ends: Tensor = reduce(lambda one, other: getattr(one, larger)(other), blocks.unbind(-1))
+    else:
+        ends = getattr(blocks, end)(-1)
     if not rest:
-        ends: Tensor = getattr(tensor.unfold(axis, block, block), end)(-1)
         return ends
     sizes = list(tensor.shape)
     sizes[axis] = whole + 1
     pooled = tensor.new_empty(sizes)
-    pooled.narrow(axis, 0, whole).copy_(getattr(tensor.unfold(axis, block, block), end)(-1))
+    pooled.narrow(axis, 0, whole).copy_(ends)
     last = getattr(tensor.narrow(axis, whole * block, rest), end)(axis, keepdim=True)
     pooled.narrow(axis, whole, 1).copy_(last)
     return pooled
@@ -150,11 +158,10 @@ def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
 
 def _farthest(tensor: Tensor, rows: int, columns: int) -> Tensor:
     high, low = (_pooled(tensor, rows, columns, end) for end in ("amax", "amin"))
-    if not low.isfinite().all():
+    if not math.isfinite(float(low.amin())):
         for place, matrix in _raised(tensor):
             low[place] = _pooled(matrix, rows, columns, "amin")
-    is_below = low.isfinite() & (low.abs() > high.abs())
-    return low.where(is_below, high)
+    return low.where(low + high < 0, high)  # not where either is NaN, or ∞ in place of −∞
 
 
 def _difference(tensor: Tensor, other: Tensor) -> Tensor:
