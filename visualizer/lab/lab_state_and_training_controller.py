@@ -59,6 +59,8 @@ class LabStateController(QObject):
         self.refused: InputError | None = None
         self.broken: Failure | None = None
         """Why a run could not be opened."""
+        self._begun: set[Path] = set()
+        """The folders of runs that were begun here: their processes make them, after a while."""
         self._training: TrainingProcess | None = None
         self._then: list[tuple[str, dict[str, Any]]] = []
         self._waiting = detached_training_controller.BackgroundTrainingWatcher(self)
@@ -159,7 +161,9 @@ class LabStateController(QObject):
     def _begin(self) -> None:
         screen = self.screen
         if screen.progress.can_toggle:
-            self._open(RunState(unused_folder(self.home, self.draft), self.draft), self.draft)
+            folder = unused_folder(self.home, self.draft, self._begun)
+            self._begun.add(folder)
+            self._open(RunState(folder, self.draft), self.draft)
             self._tell("run")
 
     # ------------------------------------------------------------------ the run

@@ -45,7 +45,10 @@ def test_a_new_run_gets_a_name_of_its_own(tmp_path: Path) -> None:
     first = unused_folder(tmp_path, TrainingSettings())
     assert first.name == "repeat-attention-only-1"
     a_run(first)
-    assert unused_folder(tmp_path, TrainingSettings()).name == "repeat-attention-only-2"
+    second = unused_folder(tmp_path, TrainingSettings())
+    assert second.name == "repeat-attention-only-2"
+    third = unused_folder(tmp_path, TrainingSettings(), {second})
+    assert third.name == "repeat-attention-only-3"
 
 
 def test_a_run_is_renamed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from contextlib import suppress
@@ -18,7 +19,7 @@ from visualizer.language.run_folder import RunFolder
 from visualizer.storage.atomic_file import write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from visualizer.language.training_settings import TrainingSettings
@@ -58,13 +59,17 @@ def _changed(folder: Path) -> float:
     return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 
 
-def unused_folder(home: Path, settings: TrainingSettings) -> Path:
-    """Return an unused folder for a new run."""
+def unused_folder(home: Path, settings: TrainingSettings, taken: Collection[Path] = ()) -> Path:
+    """Return an unused folder for a new run.
+
+    Parameters
+    ----------
+    taken : collection of Path
+        Folders that are not there yet but will be.
+    """
     name = f"{settings.source.kind}-{settings.model}"
-    number = 1
-    while os.path.lexists(home / f"{name}-{number}"):
-        number += 1
-    return home / f"{name}-{number}"
+    folders = (home / f"{name}-{number}" for number in itertools.count(1))
+    return next(one for one in folders if one not in taken and not os.path.lexists(one))
 
 
 def renamed(folder: Path, name: str) -> Path:
