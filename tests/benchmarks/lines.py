@@ -11,7 +11,7 @@ from tests.benchmarks.stand import Stand, application, document
 from tests.benchmarks.table import Line, show, times
 
 SIZE = (512, 768, 12)
-FRAME_MS = 33.0
+FRAME_MS = 25.0
 
 
 def measure(repeats: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from tests.benchmarks import children
 from tests.benchmarks.table import Line, ratio, show, times
 
-WINDOW_MS = 600.0
+WINDOW_MS = 500.0
 IMPORT_TIMES = 1.5
 TORCH = "import sys, time, torch; print(time.time() - float(sys.argv[1]))"
 

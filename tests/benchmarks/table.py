@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,13 @@ def times(words: str, seconds: Sequence[float], below_p95_ms: float = 0) -> Line
     if not below_p95_ms:
         return Line(words, figure)
     return Line(words, figure, f"p95 < {below_p95_ms:g} ms", high < below_p95_ms)
+
+
+def middle(words: str, seconds: Sequence[float], at_most_ms: float) -> Line:
+    """The same with a target for the median."""
+    shown = times(words, seconds)
+    is_kept = median(seconds) * 1000 <= at_most_ms
+    return replace(shown, target=f"≤ {at_most_ms:g} ms", is_kept=is_kept)
 
 
 def ratio(words: str, over: Sequence[float], under: Sequence[float], **target: float) -> Line:

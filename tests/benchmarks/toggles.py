@@ -8,13 +8,16 @@ from functools import partial
 
 from tests.benchmarks import children, peers
 from tests.benchmarks.stand import Stand, application, document
-from tests.benchmarks.table import Line, ratio, show, times
+from tests.benchmarks.table import Line, middle, ratio, show, times
 from visualizer.attention.run import share_cores
 
 SIZES = ((6, 3, 2), (64, 64, 8), (1024, 768, 12))
 """Tokens, embedding size and heads."""
-FRAME_MS = 16.0
-LEAST_TIMES = 2.0
+TOGGLE_MS = {6: 8.0, 64: 10.0}
+PANES_MS = 12.0
+LONG_MS = 80.0
+LEAST_TIMES = 1.4
+OF_PYQTGRAPH = {64: 0.7}
 AHEAD = {64: 5.0, 1024: 3.0}
 WARM_UPS = 2
 
@@ -71,9 +74,13 @@ def _measure(repeats: int, tokens: int, size: int, heads: int) -> int:
 
 def _lines(tokens: int, samples: Samples) -> list[Line]:
     toggle, least = _pairs(samples["toggle"]), _pairs(samples["least toggle"])
+    shown = times("mask toggle → painted", samples["toggle"], TOGGLE_MS.get(tokens, 0))
+    if tokens >= 1024:
+        shown = middle("mask toggle → painted", samples["toggle"], LONG_MS)
     at_most = {"at_most": LEAST_TIMES} if tokens >= 1024 else {}
     return [
-        times("mask toggle → painted", samples["toggle"], FRAME_MS if tokens == 64 else 0),
+        shown,
+        times("  board painted → all panes painted", samples["panes"], PANES_MS),
         times("  least torch work for it", samples["least toggle"]),
         ratio("  painted ÷ least torch work", toggle, least, **at_most),
         times("sentence edit → painted", samples["edit"]),
@@ -87,6 +94,7 @@ def _lines(tokens: int, samples: Samples) -> list[Line]:
 def _drawers_lines(tokens: int, samples: Samples) -> list[Line]:
     toggle = _pairs(samples["toggle"])
     at_least = {"at_least": AHEAD[tokens]} if tokens in AHEAD else {}
+    of_pyqtgraph = {"at_least": OF_PYQTGRAPH[tokens]} if tokens in OF_PYQTGRAPH else {}
     full, bare, graph = (_pairs(samples[name]) for name in ("full", "bare", "graph"))
     return [
         times("matplotlib, drawn only, bars and labels", samples["full"]),
@@ -94,7 +102,7 @@ def _drawers_lines(tokens: int, samples: Samples) -> list[Line]:
         times("pyqtgraph, drawn only, bare images", samples["graph"]),
         ratio("matplotlib with bars and labels ÷ our toggle", full, toggle, **at_least),
         ratio("matplotlib with bare images ÷ our toggle", bare, toggle),
-        ratio("pyqtgraph with bare images ÷ our toggle", graph, toggle),
+        ratio("pyqtgraph with bare images ÷ our toggle", graph, toggle, **of_pyqtgraph),
     ]
 
 
@@ -120,6 +128,7 @@ def _round_by_round(stand: Stand, repeats: int, drawers: Drawers | None) -> Samp
             samples.clear()  # what came before was to warm up
         for _ in range(2):
             samples["toggle"].append(stand.toggle())
+            samples["panes"].append(stand.panes_after)
             least = peers.Torch(stand.trace)
             toggle = partial(least.toggle, stand.is_causal)
             samples["least toggle"].append(peers.seconds(toggle))

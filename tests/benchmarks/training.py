@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 STEPS = 40
 """In turns of so many."""
+TURNS = 15
+"""So many at least: in the first hundred steps, a run measures and keeps more often than later."""
 LEAST = 0.95
 
 _TEXT = CorpusSource(CorpusKind.WORLD, size=400_000, tokenizer=Tokenizer.CHARACTERS)
@@ -41,7 +43,7 @@ def measure(repeats: int) -> int:
     """Measure in processes of their own and print; give the number of targets missed."""
     lines = []
     for words in SETTINGS:
-        told = children.run("training", words, str(max(6, repeats // 2)))
+        told = children.run("training", words, str(max(TURNS, repeats)))
         lines += [
             ratio(f"{words}: plain loop ÷ run, time of a step", told["plain"], told["run"],
                   at_least=LEAST),
