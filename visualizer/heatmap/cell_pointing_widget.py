@@ -32,6 +32,15 @@ BY_KEYS = {
 }
 
 
+class _Viewport(QWidget):
+    """What the cells are painted on; it tells when the pointer is gone."""
+
+    left = Signal()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self.left.emit()
+
+
 class CellScrollArea(QAbstractScrollArea):
     """Emits hovering, clicks and key moves; subclasses map points to cells.
 
@@ -50,7 +59,10 @@ class CellScrollArea(QAbstractScrollArea):
         self.setProperty("role", "plot")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.viewport().setMouseTracking(True)
+        viewport = _Viewport()
+        viewport.left.connect(self._forget_pointed)
+        self.setViewport(viewport)
+        viewport.setMouseTracking(True)
         self._theme: Theme = LIGHT
         self._pointed: Cell | LineToken | None = None
         self._is_marked = False
@@ -65,11 +77,9 @@ class CellScrollArea(QAbstractScrollArea):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._point(event.position())
 
-    def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Leave:
-            self._pointed = None
-            self.cellHovered.emit(None)
-        return super().viewportEvent(event)
+    def _forget_pointed(self) -> None:
+        self._pointed = None
+        self.cellHovered.emit(None)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = STEPS.get(Qt.Key(event.key()))
