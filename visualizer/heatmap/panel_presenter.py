@@ -219,7 +219,8 @@ class PanelSource:
         if not is_share or self.extent.blocks != (1, 1):
             return None
         rows = self.held.read((*self.index, self.extent.cells[0]))
-        sums: np.ndarray = rows.sum(axis=-1, dtype=np.float64)
+        with np.errstate(invalid="ignore"):  # ∞ and −∞ in a row have no sum
+            sums: np.ndarray = rows.sum(axis=-1, dtype=np.float64)
         return None if (np.abs(sums - 1) <= UNEVEN).all() else sums
 
     def _notes(
