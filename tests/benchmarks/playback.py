@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LARGE, MIDDLE = (1024, 768, 12), (64, 64, 8)
 SEEK_MS = 10.0
+WARM_UPS = 200
 STEPS = 30.0
 PLAYED_S = 4.0
 PACE = 0.97
@@ -70,8 +71,8 @@ def _seek(repeats: int) -> dict[str, object]:
     for stage in stand.trace.names:  # what is read of a stage is read once
         player.seek_stage(stage)
         stand.settle(10)
-    for seed in range(3):  # to warm up
-        _seek_about(stand, repeats, random.Random(seed))
+    for seed in range(3):  # to warm up: till then, what is kept for next time fills
+        _seek_about(stand, WARM_UPS, random.Random(seed))
     before = psutil.Process().memory_info().rss
     told = _seek_about(stand, repeats, random.Random(3))
     linger(300)

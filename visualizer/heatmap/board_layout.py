@@ -130,7 +130,7 @@ def lay_out(
     wholes = [slot.whole for slot in slots]
     right = max(whole.right() for whole in wholes) + MARGIN
     bottom = max(whole.bottom() for whole in wholes) + BELOW * text_scale()
-    return BoardLayout(slots, right, bottom, HEAD * text_scale())
+    return BoardLayout(slots, right, bottom, HEAD * text_scale(), _PLACES[key])
 
 
 def _shape(board: Board) -> Hashable:
@@ -426,6 +426,12 @@ class BoardLayout:
     width: float
     height: float
     head: float
+    places: tuple[tuple[int, PanelPlace], ...] | None = None
+
+    def is_placed_as(self, other: BoardLayout) -> bool:
+        """Whether panels stand where those of another layout do; False where it is not known."""
+        is_same = self.places is not None and self.places is other.places
+        return is_same and (self.width, self.height) == (other.width, other.height)
 
     @cached_property
     def titles(self) -> tuple[tuple[Heatmap, float], ...]:

@@ -52,6 +52,7 @@ class BoardCanvas(CellScrollArea):
         self._message = ""
         self._is_stale = False
         self._layout = BoardLayout((), 0, 0, 0)
+        self._cells_a_side = 0
         # All of it is filled with paper: Qt need not clear it first.
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = MinimapWidget(self.viewport())
@@ -122,9 +123,15 @@ class BoardCanvas(CellScrollArea):
     def _arrange(self, is_new_theme: bool = False) -> None:
         ratio = self.devicePixelRatioF()
         width, height = self._space()
-        self.roomChanged.emit(self._room(width, height, ratio))
+        board, layout = self._board, self._placed(width, height, ratio)
+        is_placed_anew = not layout.is_placed_as(self._layout)
+        if is_placed_anew:
+            self._cells_a_side = self._room(width, height, ratio)
+        self.roomChanged.emit(self._cells_a_side)
+        if self._board is not board:
+            return  # one with as many cells is shown already
         old = {id(slot.heatmap): slot for slot in self._layout.slots}
-        self._layout = self._placed(width, height, ratio)
+        self._layout = layout
         unmoved = {
             id(slot.heatmap)
             for slot in self._layout.slots
@@ -137,8 +144,9 @@ class BoardCanvas(CellScrollArea):
             else:
                 self._spare.append(kept.spare)
         del self._spare[:-MOST]
-        self._set_ranges()
-        self._place_minimap()
+        if is_placed_anew:
+            self._set_ranges()
+            self._place_minimap()
         self._paint_soon()
         self.arranged.emit()
 
