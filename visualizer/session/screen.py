@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from visualizer.errors import InputError
     from visualizer.session.document import Document
@@ -28,6 +28,24 @@ class PanelId(Generic[Panel]):
         return cast("Panel", panels[self.name])
 
 
+class LatePanels(dict[str, object]):
+    """Panels by id, each made when it is first asked for: what is painted first is made first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.makers: dict[str, Callable[[], object]] = {}
+        """What makes the other panels, by id."""
+
+    def __missing__(self, name: str) -> object:
+        panel = self[name] = self.makers.pop(name)()
+        return panel
+
+    def make_all(self) -> None:
+        """Make what is left; until then, all that it is made from is kept alive."""
+        while self.makers:  # to make one may make others
+            self.__missing__(next(iter(self.makers)))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Screen:
     """The window's whole content.
@@ -36,14 +54,14 @@ class Screen:
     ----------
     resolved : Resolved or None
         The resolved view; None while there are no numbers.
-    panels : mapping
+    panels : LatePanels
         By id.
     """
 
     document: Document
     view: View
     resolved: Resolved | None
-    panels: Mapping[str, object]
+    panels: LatePanels
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
         return wanted.of(self.panels)
@@ -61,8 +79,8 @@ class Moment:
         The problem with the document.
     is_working : bool
         Whether a computation is in progress.
-    panels : dict
-        The panels made so far, by id.
+    panels : LatePanels
+        The panels of the screen, by id.
     """
 
     document: Document
@@ -70,7 +88,7 @@ class Moment:
     resolved: Resolved | None
     refused: InputError | None = None
     is_working: bool = False
-    panels: dict[str, object] = field(default_factory=dict)
+    panels: LatePanels = field(default_factory=LatePanels)
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
         return wanted.of(self.panels)

@@ -361,7 +361,8 @@ class Workspace(QObject):
 
     def _show(self, answer: worker_jobs.WorkerResult | None = None) -> None:
         self._late.stop()
-        panels, known = self.screen.panels, self.screen.resolved
+        panels: Mapping[str, object] = self.screen.panels
+        known = self.screen.resolved
         if answer and answer.resolved:
             panels, known = {**panels, **answer.panels}, answer.resolved
         self.screen = self._present(panels, known)

@@ -75,7 +75,7 @@ class PanelPresenter(Generic[Panel]):
     Parameters
     ----------
     present : callable
-        Makes the panel from the moment, the panels of the rows above and the previous panel.
+        Makes the panel from the moment, other panels of it and the previous panel.
     empty : object
         The panel while there are no numbers, and while its pane is closed.
     pane : str
@@ -186,7 +186,7 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         None,
     ),
 )
-"""The panels made of numbers, each after those it depends on."""
+"""The panels made of numbers; those that are prefetched stand after those they depend on."""
 
 
 class PanelPresenters:
@@ -204,21 +204,24 @@ class PanelPresenters:
     def present(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
         """Make a screen, reusing the objects of unchanged panels."""
         resolved, made = moment.resolved, moment.panels
-        setup = present_setup(moment.document, moment.refused)
-        made[SETUP.name] = setup
-        made[LESSON.name] = self._lesson(moment)
+        made.makers.update(
+            {
+                SETUP.name: partial(present_setup, moment.document, moment.refused),
+                LESSON.name: partial(self._lesson, moment),
+                STATUS.name: partial(_status, moment),
+            }
+        )
         for row in ROWS:
-            before = previous.get(row.id.name, row.empty)
-            made[row.id.name] = (
-                row.present(resolved, moment, before)
-                if resolved is not None and row.is_seen(resolved)
-                else row.empty
-            )
+            name = row.id.name
+            if resolved is not None and row.is_seen(resolved):
+                before = previous.get(name, row.empty)
+                made.makers[name] = partial(row.present, resolved, moment, before)
+            else:
+                made[name] = row.empty
         if resolved is None:
             made[BOARD_CONTENTS.name] = BoardContents(
                 message=WAITING if moment.is_working else EMPTY
             )
-        made[STATUS.name] = _status(moment, setup)
         return Screen(moment.document, moment.view, resolved, made)
 
     def prefetch_key(self, resolved: Resolved) -> Hashable:
@@ -246,12 +249,12 @@ class PanelPresenters:
         )
 
 
-def _status(moment: Moment, setup: SetupPanel) -> StatusLine:
+def _status(moment: Moment) -> StatusLine:
     if moment.resolved is None:
         return StatusLine(is_working=moment.is_working)
     run, painting = moment.resolved.run, moment.panel(MASK_EDIT)
     said = painting.says if painting else facts(run)
-    return StatusLine(said, (*_unused(setup), *run.notices), moment.is_working)
+    return StatusLine(said, (*_unused(moment.panel(SETUP)), *run.notices), moment.is_working)
 
 
 def _unused(setup: SetupPanel) -> tuple[str, ...]:

@@ -266,7 +266,7 @@ class MainWindow(QMainWindow):
         self.board.show_board(*board, self.theme, shown.message)
         if self.workspace.screen is not screen:
             return  # its panels asked for another room, and a newer screen has been shown
-        mask_edit, status = screen.panel(MASK_EDIT), screen.panel(STATUS)
+        mask_edit = screen.panel(MASK_EDIT)
         self.stroke_controller.show_mask_edit(mask_edit)
         self.board.paint_now()
         if "Lines" in self.panes:  # the eye may be on them, and what they show is painted at once
@@ -281,6 +281,7 @@ class MainWindow(QMainWindow):
             if id_ != "Lines":
                 pane.show_screen(screen, self.theme)
         self.token_pane.show_tokens(screen.panel(TOKENS), self.theme)
+        status = screen.panel(STATUS)
         self.progress.show_working(status.is_working, self.theme)
         cell_panel = screen.panel(CELL)
         said = cell_panel.plain if cell_panel else status.facts
@@ -292,6 +293,7 @@ class MainWindow(QMainWindow):
         self.announcer.show_screen(screen)
         self.presenter.show_screen(screen, self.theme)
         self.show_commands()
+        screen.panels.make_all()
 
     def show_commands(self) -> None:
         """Update which commands are enabled and checked."""
@@ -345,7 +347,8 @@ class MainWindow(QMainWindow):
         self.workspace.look(panes=panes)
 
     def make_room(self, room: int) -> None:
-        self.workspace.look(room=room)
+        if room != self.workspace.wanted.room:
+            self.workspace.look(room=room)
 
     def go_to_stage(self, stage: str) -> None:
         if any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR)):
