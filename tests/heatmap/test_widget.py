@@ -129,6 +129,27 @@ def test_a_resting_pointer_does_not_talk_into_walking(hand: Hand) -> None:
     assert words(hand.window.cell_pane.heading).startswith("Weights · head 5, query 1, key 1")
 
 
+def test_scroll_bars_and_minimap_keep_to_what_is_left_between_the_bars(hand: Hand) -> None:
+    workspace = hand.window.workspace
+    workspace.look(stages=frozenset({"queries", "keys"}), zoom=None)
+    hand.settle()
+    assert not hand.board.horizontalScrollBar().maximum()
+    workspace.look(stages=frozenset(workspace.run.trace.names if workspace.run else ()))
+    many_heads(hand)
+    hand.window.view_controller.zoom(2, (3, 3))
+    hand.settle()
+    board = hand.board
+    across, down, size = (
+        board.horizontalScrollBar(),
+        board.verticalScrollBar(),
+        board.viewport().size(),
+    )
+    assert across.maximum() == round(board._layout.width) - size.width() > 0
+    assert down.maximum() == round(board._layout.height) - size.height() > 0
+    corner = board.minimap.geometry().bottomRight()
+    assert corner == board.viewport().rect().bottomRight() - QPoint(12, 12)
+
+
 # -------------------------------------------------------------------------------- what is painted
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPixmap, QRegion
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -53,6 +53,7 @@ class BoardCanvas(CellScrollArea):
         self._is_stale = False
         self._layout = BoardLayout((), 0, 0, 0)
         self._cells_a_side = 0
+        self._seen = QSize()
         # All of it is filled with paper: Qt need not clear it first.
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = MinimapWidget(self.viewport())
@@ -124,7 +125,8 @@ class BoardCanvas(CellScrollArea):
         ratio = self.devicePixelRatioF()
         width, height = self._space()
         board, layout = self._board, self._placed(width, height, ratio)
-        is_placed_anew = not layout.is_placed_as(self._layout)
+        seen, self._seen = self._seen, self.viewport().size()  # less where there are scroll bars
+        is_placed_anew = self._seen != seen or not layout.is_placed_as(self._layout)
         if is_placed_anew:
             self._cells_a_side = self._room(width, height, ratio)
         self.roomChanged.emit(self._cells_a_side)
