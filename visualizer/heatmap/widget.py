@@ -72,9 +72,10 @@ class BoardCanvas(CellScrollArea):
         self._cursor, before = cursor, self._cursor
         self._highlights, lit_before = highlights, self._highlights
         if board is not self._board or theme is not self._theme or message != self._message:
-            is_new_theme = theme is not self._theme
+            if theme is not self._theme:
+                self._pictures.clear()
             self._board, self._theme, self._message = board, theme, message
-            self._arrange(is_new_theme)
+            self._arrange()
         self.minimap.show_board(board, highlights, theme)
         if cursor != before or highlights is not lit_before:
             self._paint_soon()
@@ -121,7 +122,7 @@ class BoardCanvas(CellScrollArea):
             return None
         return found[0].cell(*cell.place[-2:]).translated(-self._offset()).toAlignedRect()
 
-    def _arrange(self, is_new_theme: bool = False) -> None:
+    def _arrange(self) -> None:
         ratio = self.devicePixelRatioF()
         width, height = self._space()
         board, layout = self._board, self._placed(width, height, ratio)
@@ -137,7 +138,7 @@ class BoardCanvas(CellScrollArea):
         unmoved = {
             id(slot.heatmap)
             for slot in self._layout.slots
-            if not is_new_theme and _looks_alike(old.get(id(slot.heatmap)), slot)
+            if _looks_alike(old.get(id(slot.heatmap)), slot)
         }
         pictures, self._pictures = self._pictures, {}
         for key, kept in pictures.items():
