@@ -11,6 +11,7 @@ from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.explanations.step_values_and_wording import row_sums
 from visualizer.heatmap.forbidden_cells import forbidden_in
 from visualizer.heatmap.panel_and_board_types import Axis, Heatmap, counted_from_one
 from visualizer.heatmap.panel_colour_scale import ColourScale, colour_of, outside_limits
@@ -219,8 +220,7 @@ class PanelSource:
         if not is_share or self.extent.blocks != (1, 1):
             return None
         rows = self.held.read((*self.index, self.extent.cells[0]))
-        with np.errstate(invalid="ignore"):  # ∞ and −∞ in a row have no sum
-            sums: np.ndarray = rows.sum(axis=-1, dtype=np.float64)
+        sums = row_sums(rows)
         return None if (np.abs(sums - 1) <= UNEVEN).all() else sums
 
     def _notes(
