@@ -231,7 +231,8 @@ class BoardCanvas(CellScrollArea):
         rest, paper = QRegion(area), QColor(self._theme.paper)
         for picture in pictures:
             left, top = math.ceil(picture.left()), math.ceil(picture.top())
-            right, bottom = math.floor(picture.right()), math.floor(picture.bottom())
+            # A picture is rounded to whole pixels of the screen: less than one may be missing.
+            right, bottom = math.floor(picture.right()) - 1, math.floor(picture.bottom()) - 1
             rest -= QRect(left, top, right - left, bottom - top)
         painter.setClipRegion(rest)
         painter.fillRect(area, paper)
