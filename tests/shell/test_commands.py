@@ -6,10 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
+from shiboken6 import Shiboken
 
 import visualizer
 from tests.support.command_calls import called
@@ -64,6 +65,17 @@ def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
 def every_action(window: MainWindow) -> list[QAction]:
     docks = [dock.toggleViewAction() for dock in window.findChildren(QDockWidget)]
     return [*window.actions_.by_id.values(), *docks]
+
+
+def test_python_learns_of_the_end_of_all_that_menus_are_made_of(window: MainWindow) -> None:
+    window.lesson_controller.load()
+    made: list[QObject] = [window.menuBar(), window.statusBar(), *window.actions_.menus.values()]
+    docks = [dock.toggleViewAction() for dock in window.findChildren(QDockWidget)]
+    for menu in window.actions_.menus.values():
+        made += [
+            action for action in menu.actions() if action not in docks and action.menu() is None
+        ]
+    assert [thing for thing in made if not Shiboken.createdByPython(thing)] == []
 
 
 def test_no_two_actions_share_their_keys(window: MainWindow) -> None:

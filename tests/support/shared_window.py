@@ -33,6 +33,7 @@ from visualizer.features.shapes.widget import ShapesPane
 from visualizer.session.document import Document
 from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
+from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +95,8 @@ class SharedWindow:
             window.resize(*SIZE)
             qtbot.waitExposed(window)
             qtbot.waitUntil(lambda: window.workspace.run is not None, timeout=6 * PATIENCE_MS)
+            for pane in PANES:  # made when first asked for: whoever asked would be said to differ
+                window.panes[pane.id]
             come_to_rest(window, qtbot)
             self._start = Start(
                 window.workspace.wanted,

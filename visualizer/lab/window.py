@@ -45,6 +45,7 @@ from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
+from visualizer.widgets.status_bar import add_status_bar
 from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class LabWindow(QMainWindow):
         self.bar, self.notices = TrainingBar(self._of(NAMES)), RunNotices()
         self.attention, self.scrub, self.probe = LabAttentionView(), SnapshotBar(), QLineEdit()
         self.probe_problem, self.facts = PlainLabel(), PlainLabel()
-        self.statusBar().addWidget(self.facts, 1)
+        add_status_bar(self, self.facts)
         self.next, self.generation_pane = NextTokensPane(), GenerationPane()
         self.generation_controller = GenerationController(self.lab, self.probe_controller)
         self.plot_pane, self.layer_document_controller = (

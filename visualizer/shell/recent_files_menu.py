@@ -11,6 +11,7 @@ from PySide6.QtGui import QAction
 from visualizer.documents import recent_files
 from visualizer.errors import InputError
 from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.command_actions_and_menus import add_separator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,7 @@ class RecentFilesMenu(QObject):
             action.deleteLater()
         paths = recent_files.recent(self._folder)
         self._offered = [self._action(number, path) for number, path in enumerate(paths, 1)]
-        self._offered.append(self._menu.insertSeparator(self._fixed[0]))
+        self._offered.append(add_separator(self._menu, self._fixed[0]))
 
     def _action(self, number: int, path: Path) -> QAction:
         name = path.name.replace("&", "&&")

@@ -60,6 +60,7 @@ from visualizer.widgets.command_actions_and_menus import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.status_bar import add_status_bar
 from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ class MainWindow(QMainWindow):
         self._add_intents()
         self._has_lesson = False
         self.facts, self.notice = PlainLabel(), PlainLabel()
-        self.statusBar().addWidget(self.facts, 1)
-        self.statusBar().addPermanentWidget(self.export_controller.saving)
+        status_bar = add_status_bar(self, self.facts)
+        status_bar.addPermanentWidget(self.export_controller.saving)
         self.actions_ = CommandMenus(self, COMMANDS)
         self.lesson_controller = LessonController(
             workspace, lessons, self.actions_.menus[LESSONS], self

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
+from PySide6.QtWidgets import QMenu, QMenuBar
 
 from visualizer.widgets.icons import icon
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
@@ -14,7 +15,7 @@ from visualizer.widgets.plain_text_tooltips import plain_tooltip
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
+    from PySide6.QtWidgets import QMainWindow, QWidget
 
     from visualizer.widgets.theme import Theme
 
@@ -106,6 +107,17 @@ class CommandAction(QAction):
         self.command.do(self.controllers)
 
 
+def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
+    """Add a separator that may be kept: Python would not learn of the end of one of Qt's own."""
+    separator = QAction(menu)
+    separator.setSeparator(True)
+    if before is None:
+        menu.addAction(separator)
+    else:
+        menu.insertAction(before, separator)
+    return separator
+
+
 class CommandMenus(Generic[ControllersT, StateT]):
     """A window's actions, by the ids of their commands, and its menus."""
 
@@ -114,6 +126,10 @@ class CommandMenus(Generic[ControllersT, StateT]):
     ) -> None:
         self._window = window
         self._commands = tuple(commands)
+        # Made here and not by Qt: Python learns of the end of these. Of a bar that Qt made it does
+        # not, and would take the next window's at the same address for it, and end its menus.
+        self._bar = QMenuBar(window)
+        window.setMenuBar(self._bar)
         self.menus: dict[str, QMenu] = {}
         self._groups: dict[str, QActionGroup] = {}
         self._faces: dict[str, Face] = {}
@@ -131,7 +147,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
             group.addAction(action)
         menu = self.menu(command.menu)
         if command.divides:
-            menu.addSeparator()
+            add_separator(menu)
         menu.addAction(action)
         return action
 
@@ -139,8 +155,9 @@ class CommandMenus(Generic[ControllersT, StateT]):
         """Return a menu by its name, or a submenu: ``&View>Co&lours``."""
         if path not in self.menus:
             above, _, name = path.rpartition(">")
-            parent = self.menu(above) if above else self._window.menuBar()
-            self.menus[path] = parent.addMenu(name)
+            parent = self.menu(above) if above else self._bar
+            self.menus[path] = QMenu(name, parent)
+            parent.addMenu(self.menus[path])
         return self.menus[path]
 
     def act_on(self, controllers: ControllersT) -> None:

@@ -20,6 +20,7 @@ from visualizer.features.lessons.lesson_page_view import (
 from visualizer.resources import resource
 from visualizer.session.view import LessonPosition
 from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.command_actions_and_menus import add_separator
 from visualizer.widgets.dialogs import show_message
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class LessonController(QObject):
         if self.errors:
             self._offered.append(self._action(self._broken_in_words(), self.tell_errors))
         first = self._fixed[0]
-        self._offered.append(self._menu.insertSeparator(first))
+        self._offered.append(add_separator(self._menu, first))
 
     def _offer(self, number: int) -> QAction:
         title = textwrap.shorten(self.lessons[number].title, LONGEST_TITLE, placeholder="…")
