@@ -14,6 +14,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtGui import QImage
+from torch import nn
+from torch.nn import functional
 
 import visualizer
 from tests.architecture.project_graph import ROOT
@@ -114,6 +116,61 @@ def test_the_weights_of_one_can_be_given_to_another(mechanism: str, projection: 
     again = attend(SENTENCE, weights=first.weights, vectors=first["input"], **given)
     assert again.spec.d_out == 4
     np.testing.assert_allclose(again["context"], first["context"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", ["self", "causal", "stacked", "multi-head"])
+def test_own_biases_are_those_of_linear_layers(mechanism: str) -> None:
+    drawn = np.random.default_rng(5)
+    width = 8 if mechanism in {"stacked", "multi-head"} else 4
+    heads = 2 if width == 8 else 1
+    vectors = drawn.normal(size=(5, 3))
+    layers = {"W_query": "queries", "W_key": "keys", "W_value": "values"}
+    weights = {name: drawn.normal(size=(3, width)) for name in layers}
+    weights |= {f"{name}.bias": drawn.normal(size=width) for name in layers}
+    settings: Settings = {"mechanism": mechanism, "dtype": "float64", "device": "cpu"}
+    attention = attend(vectors=vectors, weights=weights, **settings)
+    assert attention.spec.bias
+    for name, stage in layers.items():
+        rows = torch.tensor(weights[name]).T
+        expected = functional.linear(
+            torch.tensor(vectors), rows, torch.tensor(weights[f"{name}.bias"])
+        )
+        split = torch.unflatten(expected, -1, (heads, -1)).transpose(0, 1)  # head token d_head
+        np.testing.assert_allclose(attention[stage], split, atol=1e-12)
+        np.testing.assert_array_equal(attention.weights[f"{name}.bias"], weights[f"{name}.bias"])
+
+
+def test_own_weights_and_biases_give_what_torchs_module_gives() -> None:
+    torch.manual_seed(3)
+    module = nn.MultiheadAttention(6, num_heads=3, batch_first=True, dtype=torch.float64)
+    nn.init.normal_(module.in_proj_bias)
+    nn.init.normal_(module.out_proj.bias)
+    vectors = torch.randn(4, 6, dtype=torch.float64)
+    names = ("W_query", "W_key", "W_value")
+    rows, biases = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
+    weights = {name: row.T for name, row in zip(names, rows, strict=True)}
+    weights |= {f"{name}.bias": bias for name, bias in zip(names, biases, strict=True)}
+    weights |= {"W_output": module.out_proj.weight.T, "W_output.bias": module.out_proj.bias}
+    attention = attend(
+        vectors=vectors, weights=weights, heads=3, causal=True, dtype="float64", device="cpu"
+    )
+    later = torch.triu(torch.ones(4, 4, dtype=torch.bool), diagonal=1)
+    with torch.no_grad():
+        output, shares = module(*(vectors[None],) * 3, attn_mask=later, average_attn_weights=False)
+    np.testing.assert_allclose(attention["output"], output[0], atol=1e-12)
+    np.testing.assert_allclose(attention["weights"], shares[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("mechanism", ["simplified", "self", "stacked", "multi-head", "average"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_all_weights_of_one_give_the_same_numbers(mechanism: str, bias: bool) -> None:
+    given: Settings = {"mechanism": mechanism, "device": "cpu"}
+    if bias and mechanism not in {"simplified", "average"}:
+        given["bias"] = True
+    first = attend(SENTENCE, **given)
+    again = attend(vectors=first["input"], weights=first.weights, **given)
+    for stage in first.stages:
+        np.testing.assert_array_equal(again[stage], first[stage])
 
 
 def test_parameters_load_into_the_books_module() -> None:
@@ -217,8 +274,8 @@ def test_every_cell_of_every_stage_has_an_explanation() -> None:
 # ------------------------------------------------------------------------------------- refusals
 
 REFUSED: list[tuple[Any, str]] = [
-    (lambda: attend(" "), "takes a text that is not blank"),
-    (lambda: attend([SENTENCE, ""]), "takes a text that is not blank"),
+    (lambda: attend(" "), "text is a text that is not blank"),
+    (lambda: attend([SENTENCE, ""]), "text is a text that is not blank"),
     (lambda: attend("a", heads=3), "2 does not divide into 3 heads. Use 2 heads"),
     (lambda: attend("a", heads="two"), "heads is a whole number, and not 'two'."),  # type: ignore[arg-type]
     (lambda: attend("a", heads=1.5), "heads is a whole number, and not 1.5."),  # type: ignore[arg-type]
@@ -229,7 +286,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: attend("a", head=2), "There is no setting “head”. There are mechanism"),  # type: ignore[call-arg]
     (lambda: attend("a", d_in=2), "There is no setting “d_in”"),  # type: ignore[call-arg]
     (lambda: attend("a b", vectors=[1, 2]), "“vectors” takes a matrix of rows and columns, and"),
-    (lambda: attend("a b", vectors=[["x"], ["y"]]), "“vectors” is no matrix of numbers"),
+    (lambda: attend("a b", vectors=[["x"], ["y"]]), "“vectors” takes numbers, and has texts."),
     (lambda: attend("a b", vectors=[[1, 2], [3]]), "“vectors” is no matrix of numbers"),
     (lambda: attend("a", vectors=[[1, np.nan]]), "“vectors” has numbers that are not finite."),
     (lambda: attend("a b", vectors=[[1, 2]]), "The vectors are 1 × 2 and the text needs 2 × 2."),
@@ -250,7 +307,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: attend("a").figure("dropped"), "This module has no stage “dropped”."),
     (lambda: attend("a").figure(heads=[2]), "There is no head 2, only 0 to 1."),
     (lambda: attend("a", heads=1).figure(heads=[-1]), "There is no head -1, only 0 to 0."),
-    (lambda: attend("a").figure(width="85"), "takes a size such as 180mm"),
+    (lambda: attend("a").figure(width="85"), "width is a size such as 180mm"),
     (lambda: attend("a").figure(width="1mm"), "A figure is 10 mm to 5 m wide and high."),
     (lambda: attend("a").figure(dpi=0), "A figure has 36 to 2,400 pixels an inch."),
     (lambda: attend("a").figure(theme="blue"), "theme is one of print, light, dark, and not"),

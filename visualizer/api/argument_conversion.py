@@ -2,37 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from enum import Enum
-from operator import index
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from visualizer.api.keyword_argument_types import Choice, Look, Settings
+from visualizer.api.argument_validation import (
+    LONGEST_NAME,
+    cells,
+    check_names,
+    choice,
+    number,
+    numbers,
+    refused,
+    several,
+    string,
+    switch,
+    whole_number,
+)
+from visualizer.api.arguments_without_effect import OWN, check_effects
+from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.attention.spec import (
-    OWN_LAYERS,
+    BIAS,
+    LAYERS,
+    OWN_BIASES,
     Arrangement,
     AttentionSpec,
     BooleanMatrix,
+    Mask,
     NumberMatrix,
+    Projection,
+    check,
 )
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
-from visualizer.export.option_parsing import figure_settings
+from visualizer.export.option_parsing import SIZES, figure_settings, size_of
 from visualizer.session.document import Document
 from visualizer.session.document_from_texts_and_settings import document_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
+    from visualizer.attention.mechanisms import Mechanism
     from visualizer.export.figure_settings import FigureSettings
 
 
 _NAMES = {"embedding_size": "d_in", "output_size": "d_out", "own_mask": "painted"}
 """Settings with another name in a document."""
+_ARGUMENTS = {own: name for name, own in _NAMES.items()} | {
+    **{"own_input": "vectors", "own_weights": "weights"},
+    "size": "width",
+}
+"""Arguments with another name in a document or in the settings of a figure."""
+_KNOWN = {*Settings.__annotations__, *Look.__annotations__, "text", "vectors", "weights"}
+LONGEST_TITLE = 1_000
+
+
+@contextmanager
+def naming_arguments() -> Iterator[None]:
+    """Let the error of a document's field or a figure's setting name the argument it came from."""
+    try:
+        yield
+    except InputError as error:
+        name = _ARGUMENTS.get(error.field, error.field)
+        words = name.lower().replace("_", " ")
+        is_named = words in error.sentence.lower().replace("_", " ") or name not in _KNOWN
+        sentence = error.sentence if is_named else f"{name}: {error.sentence}"
+        raise InputError(name, sentence, error.remedy) from error.__cause__
 
 
 def figure_settings_of(look: Look) -> FigureSettings:
@@ -43,30 +82,38 @@ def figure_settings_of(look: Look) -> FigureSettings:
     InputError
         When such a figure is impossible.
     """
-    unknown = sorted(look.keys() - Look.__annotations__.keys())
-    if unknown:
-        known = ", ".join(Look.__annotations__)
-        raise InputError(unknown[0], f"A figure has no “{unknown[0]}”. It has {known}.")
-    return figure_settings(
-        look.get("width"),
-        layout=_choice("layout", FigureExtent, look.get("layout", FigureExtent.SHOWN)),
-        theme=_choice("theme", FigurePaper, look["theme"]) if "theme" in look else None,
-        dpi=look.get("dpi"),
-        title=look.get("title", ""),
-        has_caption=look.get("caption", True),
-    )
+    check_names(look, Look.__annotations__, "A figure has no", "It has")
+    given: dict[str, Any] = {name: each for name, each in look.items() if each is not None}
+    title = string("title", given.get("title", ""))
+    if len(title) > LONGEST_TITLE or len(title.splitlines()) > 1:
+        sentence = f"title is one line of at most {LONGEST_TITLE:,} characters."
+        raise InputError("title", sentence)
+    with naming_arguments():
+        return figure_settings(
+            _width(given["width"]) if "width" in given else None,
+            layout=choice("layout", FigureExtent, given.get("layout", FigureExtent.SHOWN)),
+            theme=choice("theme", FigurePaper, given["theme"]) if "theme" in given else None,
+            dpi=whole_number("dpi", given["dpi"]) if "dpi" in given else None,
+            title=title,
+            has_caption=switch("caption", given.get("caption", True)),
+        )
 
 
-def _choice(field: str, kind: type[Choice], value: str) -> Choice:
-    if value not in list(kind):
-        raise InputError(field, f"{field} is one of {', '.join(kind)}, and not {value!r}.")
-    return kind(value)
+def _width(value: object) -> str:
+    width = string("width", value)
+    try:
+        if width not in SIZES:
+            size_of(width)
+    except InputError:
+        takes = f"a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of {', '.join(SIZES)}"
+        raise refused("width", takes, width) from None
+    return width
 
 
 def attention_document_of(
     text: str | Sequence[str] | None,
     vectors: ArrayLike | None,
-    weights: Mapping[str, ArrayLike],
+    weights: Mapping[str, ArrayLike] | None,
     settings: Settings,
 ) -> Document:
     """Make the document of the arguments of `visualizer.attend`.
@@ -74,79 +121,99 @@ def attention_document_of(
     Raises
     ------
     InputError
-        When an argument is invalid.
+        When an argument is invalid, or would have no effect.
     """
-    chosen = dict(_setting(name, each) for name, each in settings.items() if each is not None)
-    texts = [text] if isinstance(text, str) else list(text or ())
-    own = {name: _matrix("own_weights", name, each) for name, each in weights.items()}
+    check_names(settings, Settings.__annotations__, "There is no setting", "There are")
+    given = {name: _setting(name, each) for name, each in settings.items() if each is not None}
+    texts = [] if text is None else _texts(text)
+    chosen = {_NAMES.get(name, name): each for name, each in given.items()}
     if vectors is not None:
-        chosen["own_input"] = given = _matrix("own_input", "vectors", vectors)
-        chosen.setdefault("d_in", given.columns)
-        texts = texts or [" ".join(str(place + 1) for place in range(given.rows))]
-    document = document_of([text_of(each) for each in texts], chosen)
-    return replace(document, spec=_with_own(document.spec, own, chosen))
+        own_input = NumberMatrix.of(numbers("vectors", vectors))
+        chosen = {"d_in": own_input.columns, **chosen, "own_input": own_input}
+        texts = texts or [" ".join(str(place + 1) for place in range(own_input.rows))]
+    own = _own_weights(weights)
+
+    def made(mechanism: Mechanism | None = None) -> Document:
+        document = document_of(texts, chosen | ({"mechanism": mechanism} if mechanism else {}))
+        return replace(document, spec=_with_own(document.spec, own, chosen))
+
+    document = made()
+    _check_own_matrices(document, given)
+    check(document.spec)
+    is_given = {"text": text, "vectors": vectors}
+    check_effects(
+        document.spec,
+        given | {name: each for name, each in is_given.items() if each is not None},
+        lambda mechanism: made(mechanism).spec,
+    )
+    return document
 
 
-def _setting(name: str, value: Any) -> tuple[str, object]:
-    """Return a setting's name in a document, and its value in its type."""
-    if name not in Settings.__annotations__:
-        known = ", ".join(Settings.__annotations__)
-        raise InputError(name, f"There is no setting “{name}”. There are {known}.")
-    own = _NAMES.get(name, name)
+def _texts(text: str | Sequence[str]) -> list[str]:
+    takes = "a text or a list of texts"
+    found = [text] if isinstance(text, str) else several("text", takes, text)
+    for each in found:
+        if not string("text", each).strip():
+            raise refused("text", "a text that is not blank", each)
+    return [text_of(each) for each in found]
+
+
+def _setting(name: str, value: Any) -> object:
+    """Return a setting's value in its type."""
     if name in {"own_mask", "own_kept"}:
-        return own, BooleanMatrix.of(_array(name, name, value, np.bool_))
-    kind = type(Document().get(own))
-    try:
-        return own, _typed(kind, value)
-    except (TypeError, ValueError) as error:
-        takes = {bool: "True or False", int: "a whole number", float: "a number"}.get(kind)
-        takes = takes or f"one of {', '.join(each.value for each in kind)}"
-        raise InputError(own, f"{name} is {takes}, and not {value!r}.") from error
-
-
-def _typed(kind: type, value: Any) -> object:
+        return BooleanMatrix.of(cells(name, value))
+    kind = type(Document().get(_NAMES.get(name, name)))
     if issubclass(kind, bool):
-        if value not in (False, True):
-            raise ValueError
-        return bool(value)
-    if issubclass(kind, Enum):
-        return kind(value)
-    return index(value) if issubclass(kind, int) else float(value)
+        return switch(name, value)
+    if issubclass(kind, StrEnum):
+        return choice(name, kind, value)
+    return whole_number(name, value) if issubclass(kind, int) else number(name, value)
 
 
-def _matrix(field: str, name: str, values: ArrayLike) -> NumberMatrix:
-    numbers = _array(field, name, values, np.float64)
-    if not np.isfinite(numbers).all():
-        raise InputError(field, f"“{name}” has numbers that are not finite.")
-    return NumberMatrix.of(numbers)
+def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None:
+    """Reject a mask without its matrix, and matrices that are not those of the text's tokens."""
+    if given.get("mask") is Mask.OWN and "own_mask" not in given:
+        raise InputError("mask", 'mask is "own" and there is no own_mask. Give its matrix.')
+    tokens = max(map(len, document.tokens()), default=0)
+    for name in ("own_mask", "own_kept"):
+        own = given.get(name)
+        if isinstance(own, BooleanMatrix) and (own.rows, own.columns) != (tokens, tokens):
+            sentence = f"{name} is {own.rows} × {own.columns} and the text needs {tokens} × "
+            raise InputError(name, f"{sentence}{tokens}.")
 
 
-def _array(field: str, name: str, values: Any, dtype: type[np.generic]) -> np.ndarray:
-    if hasattr(values, "detach"):  # may require grad or be on a GPU
-        values = values.detach().cpu()
-    try:
-        array = np.asarray(values, dtype=dtype)
-    except (TypeError, ValueError) as error:
-        raise InputError(field, f"“{name}” is no matrix of numbers: {error}.") from error
-    if array.ndim != 2 or not array.size:
-        shape = " × ".join(map(str, array.shape)) or "a single number"
-        raise InputError(field, f"“{name}” takes a matrix of rows and columns, and is {shape}.")
-    return array
+def _own_weights(weights: Mapping[str, ArrayLike] | None) -> dict[str, NumberMatrix]:
+    """Return own weights and biases by name, a bias as a matrix of one row."""
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        raise refused("weights", "a dictionary of arrays by name", weights)
+    for name in weights:
+        if name not in list(OWN):
+            known = ", ".join(OWN)
+            sentence = f"There are no weights “{str(name)[:LONGEST_NAME]}”, only {known}."
+            raise InputError("weights", sentence)
+    found = {}
+    for name in filter(weights.__contains__, OWN):
+        if name in OWN_BIASES:
+            found[name] = NumberMatrix.of(numbers(name, weights[name], 1)[None])
+        else:
+            found[name] = NumberMatrix.of(numbers(name, weights[name]))
+    return found
 
 
 def _with_own(
     spec: AttentionSpec, own: Mapping[str, NumberMatrix], chosen: Mapping[str, object]
 ) -> AttentionSpec:
-    """Add own weights to a spec, in their order, with their sizes where none are given."""
-    unknown = [name for name in own if name not in OWN_LAYERS]
-    if unknown:
-        sentence = f"There are no weights “{unknown[0]}”, only {', '.join(OWN_LAYERS)}."
-        raise InputError("own_weights", sentence)
-    spec = replace(spec, own_weights=tuple((name, own[name]) for name in OWN_LAYERS if name in own))
+    """Add own weights to a spec, with their sizes and biases where none are given."""
+    spec = replace(spec, own_weights=tuple(own.items()))
+    has_bias = any(f"{layer}{BIAS}" in own for layer in LAYERS)
+    if has_bias and "bias" not in chosen and spec.projection is Projection.LINEAR:
+        spec = replace(spec, bias=True)
     for name, matrix in own.items():
         share = spec.heads if spec.arrangement is Arrangement.STACKED else 1
         if "d_out" not in chosen:
-            spec = replace(spec, d_out=matrix.columns // share)
-        if "d_in" not in chosen and name != "W_output":
+            spec = replace(spec, d_out=matrix.columns // max(share, 1))
+        if "d_in" not in chosen and name in LAYERS:
             spec = replace(spec, d_in=matrix.rows)
     return spec

@@ -7,13 +7,27 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from pathlib import Path
+from numbers import Integral
 from typing import TYPE_CHECKING
 
-from visualizer.api.argument_conversion import attention_document_of, figure_settings_of
+from visualizer.api.argument_conversion import (
+    attention_document_of,
+    figure_settings_of,
+    naming_arguments,
+)
+from visualizer.api.argument_validation import (
+    LONGEST_NAME,
+    file_path,
+    several,
+    shown,
+    string,
+    whole_number,
+)
+from visualizer.api.arguments_without_effect import check_layout, read_weight_names
 from visualizer.api.figure_and_explained_number import Explained, Figure
 from visualizer.api.keyword_argument_types import Look, Settings
-from visualizer.attention.run_parameters_as_spec_weights import weights_of
+from visualizer.attention.run_parameters_as_spec_weights import biases_of, weights_of
+from visualizer.attention.spec import OWN_BIASES
 from visualizer.errors import InputError
 from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.read_files_and_restore_runs import ROOMY, open_as_document, restore_document
@@ -27,11 +41,13 @@ from visualizer.session.stage_and_head_parsing import (
     no_stage,
     with_parsed_stages_and_heads,
 )
+from visualizer.session.timeline import Playhead
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
     from typing import Unpack
 
     import numpy as np
@@ -63,18 +79,21 @@ def attend(
         [token, embedding_size], instead of those drawn for the text's tokens.
     weights : mapping of str to array_like, optional
         Among ``"W_query"``, ``"W_key"``, ``"W_value"``, [embedding_size, width] with all heads
-        side by side, so that queries are ``x @ W_query``; and ``"W_output"``, [width, width].
-        Those left out are drawn.
+        side by side; ``"W_output"``, [width, width]; and the biases [width] of each:
+        ``"W_query.bias"`` and so on, so that queries are ``x @ W_query + bias``. Those left out
+        are drawn.
     **settings
         See `visualizer.Settings`. Sizes left out are those of the vectors and weights.
 
     Raises
     ------
     InputError
-        A `ValueError` that says what is invalid and how to correct it.
+        A `ValueError` that says what is invalid, or has no effect, and how to correct it.
     """
-    document = attention_document_of(text, vectors, weights or {}, settings)
-    return _warned(Attention(document, ROOMY, run_of(document, None)))
+    with naming_arguments():
+        document = attention_document_of(text, vectors, weights, settings)
+        run = run_of(document, None)
+    return _warned(Attention(document, ROOMY, run))
 
 
 def _warned(attention: Attention, notice: str = "") -> Attention:
@@ -95,13 +114,9 @@ def load(path: str | Path) -> Attention:
     InputError
         When the file cannot be opened, or its content cannot be computed.
     """
-    saved, notice = open_as_document(Path(path), Document())
+    saved, notice = open_as_document(file_path("path", path), Document())
     run, view = restore_document(saved, run_of)
     return _warned(Attention(saved.document, view, run), notice)
-
-
-def _several(names: Iterable[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -126,7 +141,7 @@ class Attention:
         return self.run.trace.read(self._checked(stage))
 
     def __contains__(self, stage: object) -> bool:
-        return stage in self.stages
+        return isinstance(stage, str) and stage in self.stages
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -167,9 +182,12 @@ class Attention:
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
-        """The weights as `attend` takes them: W_query [embedding_size, width], and so on."""
-        names = self.run.trace.spec.weight_names
-        return {name: weights_of(self.run.trace, name) for name in names}
+        """The weights and biases as `attend` takes them: W_query [embedding_size, width]."""
+        trace = self.run.trace
+        return {
+            name: biases_of(trace, name) if name in OWN_BIASES else weights_of(trace, name)
+            for name in read_weight_names(trace.spec)
+        }
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -205,9 +223,10 @@ class Attention:
         if place.keys() != {*axes, *dims}:
             raise InputError("place", f"The stage “{stage}” takes {', '.join(dims)}.")
         counts = ((axis, trace.count(axis)) for axis in axes)
-        for dim, size in (*zip(dims, sizes, strict=True), *counts):
-            if not 0 <= place[dim] < size:
-                raise InputError("place", f"There is no {dim} {place[dim]}, only 0 to {size - 1}.")
+        place = {
+            dim: _index(dim, place[dim], size)
+            for dim, size in (*zip(dims, sizes, strict=True), *counts)
+        }
         cell = Cell(stage, tuple(place[dim] for dim in dims))
         view = View(layer=place.get("layer", 0), text=place.get("text", 0))
         resolved = resolve(self.document, view, self.run)
@@ -218,7 +237,7 @@ class Attention:
     def figure(
         self,
         stages: Iterable[str] | None = None,
-        heads: Iterable[int] | None = None,
+        heads: int | Iterable[int] | None = None,
         *,
         text: int = 0,
         layer: int = 0,
@@ -228,9 +247,9 @@ class Attention:
 
         Parameters
         ----------
-        stages : iterable of str, optional
+        stages : str or iterable of str, optional
             Scores, weights, weights after dropout and context by default.
-        heads : iterable of int, optional
+        heads : int or iterable of int, optional
             From 0; all by default.
         text : int
             Index of the text in a batch.
@@ -242,23 +261,56 @@ class Attention:
         Raises
         ------
         InputError
-            When the module has no such stage or head, or such a figure is impossible.
+            When the module has no such stage or head, such a figure is impossible, or an argument
+            would have no effect on it.
         """
-        shown = None if stages is None else named_stages(_several(stages))
-        rows = None if heads is None else frozenset(heads)
-        count = self.run.trace.spec.heads
-        if rows and not rows <= {*range(count)}:
-            raise InputError("heads", f"There is no head {max(rows)}, only 0 to {count - 1}.")
-        view = with_parsed_stages_and_heads(
-            self.run, replace(self.view, text=text, layer=layer), shown, rows
+        settings = figure_settings_of(look)
+        trace = self.run.trace
+        view = replace(
+            self.view,
+            text=_index("text", text, trace.count("text")),
+            layer=_index("layer", layer, trace.count("layer")),
         )
-        return Figure(Snapshot(self.document, view, self.run), figure_settings_of(look))
+        names = None if stages is None else _stages_of(stages)
+        rows = None if heads is None else _heads_of(heads, trace.spec.heads)
+        view = with_parsed_stages_and_heads(self.run, view, names, rows)
+        if names or rows or text or layer or look.get("layout") is not None:
+            # What a loaded file shows in its window would hide what is asked for here.
+            view = replace(view, playhead=Playhead(), guess=None, pinned=None, spread=False)
+        if rows:
+            view = replace(view, folds=frozenset())
+            if not any("head" in trace.stage(name).dims for name in view.stages & {*self.stages}):
+                raise InputError("heads", "heads has no effect on stages that have no heads.")
+        check_layout(settings.extent, names, rows)
+        return Figure(Snapshot(self.document, view, self.run), settings)
 
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix; see `Figure.save`."""
         self.figure().save(*paths)
 
-    def _checked(self, stage: str) -> str:
-        if stage not in self.stages:
-            raise InputError("stage", no_stage(self.run, stage))
-        return stage
+    def _checked(self, stage: object) -> str:
+        if isinstance(stage, str) and stage in self.stages:
+            return stage
+        name = stage[:LONGEST_NAME] if isinstance(stage, str) else shown(stage)
+        raise InputError("stage", no_stage(self.run, name))
+
+
+def _index(name: str, at: object, size: int) -> int:
+    """Check an index along an axis."""
+    index = whole_number(name, at)
+    if not 0 <= index < size:
+        raise InputError(name, f"There is no {name} {index}, only 0 to {size - 1}.")
+    return index
+
+
+def _stages_of(stages: Iterable[str]) -> frozenset[str]:
+    takes = "the name of a stage or a list of names"
+    found = [stages] if isinstance(stages, str) else several("stages", takes, stages)
+    names = (string("stages", name, "a list of names") for name in found)
+    return named_stages([name[:LONGEST_NAME] for name in names])
+
+
+def _heads_of(heads: int | Iterable[int], count: int) -> frozenset[int]:
+    is_one = isinstance(heads, Integral) and not isinstance(heads, bool)
+    rows = [heads] if is_one else several("heads", "a list of heads, such as [0]", heads)
+    return frozenset(_index("head", head, count) for head in rows)

@@ -7,9 +7,9 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from visualizer.api.argument_validation import file_path, several
 from visualizer.export.figure_settings import PIXELS_AN_INCH
 from visualizer.export.missing_font_characters import missing_fonts
 from visualizer.export.offscreen_qt_application import qt_for_drawing
@@ -18,6 +18,7 @@ from visualizer.session.computation_caption import caption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import numpy as np
 
@@ -49,13 +50,15 @@ class Figure:
         Raises
         ------
         InputError
-            When a format is unknown, a file cannot be written or memory does not suffice.
+            When there is no path, a format is unknown, a file cannot be written or memory does not
+            suffice.
         """
+        files = [file_path("path", path) for path in several("paths", "a file's name", paths)]
         with self._drawing():
             from visualizer.export.writers import export
 
-            for path in paths:
-                export(Path(path), self.shot, self.look)
+            for file in files:
+                export(file, self.shot, self.look)
 
     def array(self) -> np.ndarray:
         """Draw the figure as pixels.

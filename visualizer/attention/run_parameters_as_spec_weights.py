@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.spec import LAYERS, OWN_BIASES, OWN_LAYERS, NumberMatrix, Projection
+from visualizer.attention.spec import (
+    BIAS,
+    LAYERS,
+    OWN_BIASES,
+    OWN_LAYERS,
+    NumberMatrix,
+    Projection,
+)
 from visualizer.attention.stages import parameter_names
 from visualizer.errors import InputError
 
@@ -76,3 +83,12 @@ def weights_of(
     if not parts:
         return np.empty((len(range(*rows.indices(height))), 0))
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def biases_of(trace: Trace, name: str) -> np.ndarray:
+    """Read a bias of a run by its name among a spec's own biases, read-only [width]."""
+    names = parameter_names(trace.spec, OWN_BIASES[name])
+    parts = [trace.read(part) for part in names if part.endswith(BIAS)]
+    found = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    found.flags.writeable = False
+    return found

@@ -1,0 +1,326 @@
+"""No argument of the notebook API is ignored: one without effect is an error that names it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+from visualizer.api import argument_conversion
+from visualizer.api.arguments_without_effect import OWN
+from visualizer.api.attention_api import attend, load
+from visualizer.api.keyword_argument_types import Settings
+from visualizer.attention.spec import Mask
+from visualizer.documents.document_file import write_document
+from visualizer.errors import InputError
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document, LineSplit
+from visualizer.session.timeline import Place, Playhead
+from visualizer.session.view import View
+from visualizer.session.worker_jobs import run_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TEXT = "a b c d"
+TWO = ["a b", "c d"]
+DIAGONAL = np.eye(4, dtype=bool)
+VECTORS = np.arange(12.0).reshape(4, 3)
+ALL_OWN: dict[str, np.ndarray] = {
+    **{name: np.full((3, 2), 0.5) for name in ("W_query", "W_key", "W_value")},
+    "W_output": np.eye(2),
+    "W_output.bias": np.zeros(2),
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Compute on one thread: waking others takes longer than so little work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+IGNORED: list[tuple[dict[str, Any], str]] = [
+    (
+        {"own_mask": DIAGONAL, "causal": True},
+        "causal has no effect beside own_mask, which is the mask.",
+    ),
+    (
+        {"causal": False, "own_mask": DIAGONAL},
+        "causal has no effect beside own_mask, which is the mask.",
+    ),
+    (
+        {"own_mask": DIAGONAL, "mask": "causal"},
+        "mask has no effect beside own_mask, which is the mask.",
+    ),
+    ({"mask": "none", "causal": True}, "causal has no effect beside mask, which says the same."),
+    ({"window": 2}, 'window has no effect where mask is not "window".'),
+    ({"causal": False, "route": "after"}, "route has no effect without a mask."),
+    (
+        {"mechanism": "simplified", "output_size": 4},
+        'output_size has no effect where projection is "none", as heads then share the embedding '
+        "size.",
+    ),
+    (
+        {"projection": "uniform", "bias": True},
+        'bias has no effect where projection is not "linear".',
+    ),
+    ({"heads": 1, "arrangement": "split"}, "arrangement has no effect with one head."),
+    (
+        {"mechanism": "average", "scale": "none"},
+        'scale has no effect where normalisation is "uniform".',
+    ),
+    (
+        {"normalisation": "uniform", "temperature": 2},
+        'temperature has no effect where normalisation is "uniform".',
+    ),
+    ({"mode": "eval"}, "mode has no effect where dropout is 0."),
+    ({"dropout_seed": 1}, "dropout_seed has no effect where dropout is 0."),
+    (
+        {"dropout": 0.5, "mode": "eval", "dropout_seed": 1},
+        'dropout_seed has no effect where mode is "eval".',
+    ),
+    (
+        {"dropout": 0.5, "own_kept": DIAGONAL, "dropout_seed": 1},
+        "dropout_seed has no effect beside own_kept, which says what is kept.",
+    ),
+    ({"own_kept": DIAGONAL, "mode": "eval"}, 'own_kept has no effect where mode is "eval".'),
+    (
+        {"mechanism": "simplified", "vectors": VECTORS, "seed": 1},
+        "seed has no effect where neither vectors nor weights are drawn.",
+    ),
+    (
+        {"vectors": VECTORS, "weights": ALL_OWN, "seed": 1},
+        "seed has no effect where neither vectors nor weights are drawn.",
+    ),
+    (
+        {"text": None, "vectors": VECTORS, "tokenizer": "characters"},
+        "tokenizer has no effect on vectors without a text.",
+    ),
+    (
+        {"mechanism": "simplified", "weights": {"W_query": np.eye(3)}},
+        "weights has “W_query”, which this module does not read. It reads no weights.",
+    ),
+    (
+        {"normalisation": "uniform", "output_projection": False, "weights": ALL_OWN},
+        "weights has “W_query”, which this module does not read. It reads W_value.",
+    ),
+    (
+        {"projection": "uniform", "heads": 1, "weights": {"W_key.bias": [0.0, 1.0]}},
+        "weights has “W_key.bias”, which this module does not read. It reads W_query, W_key, "
+        "W_value, W_output, W_output.bias.",
+    ),
+    (
+        {"bias": False, "heads": 1, "weights": {"W_key.bias": [0.0, 1.0]}},
+        "weights has “W_key.bias”, which this module does not read. It reads W_query, W_key, "
+        "W_value, W_output, W_output.bias.",
+    ),
+    (
+        {
+            "mechanism": "average",
+            **{"projection": "linear", "heads": 2, "arrangement": "split", "scale": "d_head"},
+            **{"output_projection": True, "normalisation": "softmax", "causal": True},
+        },
+        "mechanism has no effect where all that it decides is given.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "said"), IGNORED)
+def test_a_setting_without_effect_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        attend(**{"text": TEXT, **settings})
+    assert refused.value.sentence == said
+    assert refused.value.field in settings
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: attend([]), "text is empty. Leave it out, or give a text or a list of texts."),
+        (lambda: attend(TEXT, nothing=None), "There is no setting “nothing”."),  # type: ignore[call-arg]
+        (lambda: attend(TEXT, mask="own"), 'mask is "own" and there is no own_mask.'),
+        (lambda: attend(TWO).figure(text=5), "There is no text 5, only 0 to 1."),
+        (lambda: attend(TEXT).figure(text=1), "There is no text 1, only 0 to 0."),
+        (lambda: attend(TEXT).figure(layer=1), "There is no layer 1, only 0 to 0."),
+        (lambda: attend(TEXT).figure([]), "stages is empty. Leave it out"),
+        (lambda: attend(TEXT).figure(heads=[]), "heads is empty. Leave it out"),
+        (
+            lambda: attend(TEXT).figure("input", [0]),
+            "heads has no effect on stages that have no heads.",
+        ),
+        (
+            lambda: attend(TEXT).figure("weights", layout="all"),
+            'stages has no effect where layout is "all", which shows all of them.',
+        ),
+        (
+            lambda: attend(TEXT).figure(heads=0, layout="heads"),
+            'heads has no effect where layout is "heads", which shows all of them.',
+        ),
+        (
+            lambda: attend(TEXT).figure(heads=[0, 1], layout="head"),
+            'Of 2 heads one has an effect where layout is "head".',
+        ),
+        (
+            lambda: attend(TEXT).figure(["scores", "weights"], layout="panel"),
+            'Of 2 stages one has an effect where layout is "panel".',
+        ),
+        (lambda: attend(TEXT).figure(nothing=None), "A figure has no “nothing”."),  # type: ignore[call-arg]
+        (lambda: attend(TEXT).save(), "paths is empty."),
+        (lambda: attend(TEXT).figure().save(), "paths is empty."),
+    ],
+)
+def test_what_would_be_ignored_is_refused(ask: Any, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        ask()
+    assert refused.value.sentence.startswith(said)
+
+
+# ------------------------------------------------------ every argument beside every kind of module
+
+OTHERS: dict[str, tuple[Any, ...]] = {
+    "embedding_size": (4, 6),
+    "output_size": (4, 6),
+    "heads": (1, 2),
+    "causal": (False, True),
+    "dropout": (0.25, 0.5),
+    "seed": (7, 8),
+    "dropout_seed": (7, 8),
+    "mode": ("train", "eval"),
+    "projection": ("none", "uniform", "linear"),
+    "bias": (False, True),
+    "arrangement": ("split", "stacked"),
+    "output_projection": (False, True),
+    "position": ("none", "learned", "sinusoidal"),
+    "scale": ("none", "d_head", "d_model"),
+    "temperature": (0.5, 2.0),
+    "normalisation": ("softmax", "uniform"),
+    "mask": ("none", "causal", "window"),
+    "window": (1, 2),
+    "own_mask": (DIAGONAL, np.tri(4, k=1)),
+    "own_kept": (DIAGONAL, np.tri(4, k=1)),
+    "route": ("before", "after"),
+    "tokenizer": ("words", "characters"),
+}
+"""Values of each argument that differ in the numbers wherever the argument has an effect."""
+
+MODULES: list[dict[str, Any]] = [
+    {},
+    {"mechanism": "simplified"},
+    {"mechanism": "self"},
+    {"mechanism": "stacked"},
+    {"mechanism": "average"},
+    {"mechanism": "average", "causal": True},
+    {"mechanism": "average", "projection": "linear"},
+    {"projection": "uniform"},
+    {"causal": False},
+    {"mask": "window"},
+    {"own_mask": np.tri(4, k=2)},
+    {"dropout": 0.5},
+    {"dropout": 0.5, "mode": "eval"},
+    {"own_kept": DIAGONAL},
+    {"vectors": VECTORS},
+    {"vectors": VECTORS, "mechanism": "simplified"},
+    {"vectors": VECTORS, "mechanism": "simplified", "position": "learned"},
+    {"vectors": VECTORS, "weights": ALL_OWN},
+    {"vectors": VECTORS, "weights": ALL_OWN, "position": "learned"},
+    {"vectors": VECTORS, "weights": ALL_OWN, "bias": True},
+]
+
+
+TURNED_OFF = ("dropout", {"dropout": 0.5, "mode": "eval"})
+"""Taken without an effect: the mode is there to turn dropout off."""
+
+
+def numbers_of(arguments: dict[str, Any]) -> dict[str, tuple[Any, bytes]] | str:
+    """Compute a call's stages and parameters, or return the sentence that refuses it."""
+    try:
+        attention = attend(**{"text": TEXT, "device": "cpu", **arguments})
+    except InputError as refused:
+        return refused.sentence
+    arrays = {name: attention[name] for name in attention.stages} | attention.parameters
+    return {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
+
+
+def test_every_setting_is_tried() -> None:
+    free = {"mechanism", "dtype", "device"}
+    assert Settings.__annotations__.keys() - free == OTHERS.keys()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: " ".join(module) or "default")
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_argument_is_taken_where_it_has_an_effect(
+    name: str, module: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = {key: each for key, each in module.items() if key != name}
+    found = [numbers_of(beside | {name: value}) for value in OTHERS[name]]
+    taken = [each for each in found if isinstance(each, dict)]
+    if (name, module) != TURNED_OFF and len(taken) > 1:
+        assert any(each != taken[0] for each in taken)
+    if not taken and f"{name} has no effect" in found[0] and "beside" not in found[0]:
+        monkeypatch.setattr(argument_conversion, "check_effects", lambda *_: None)
+        first, *others = (numbers_of(beside | {name: value}) for value in OTHERS[name])
+        assert isinstance(first, dict)
+        assert all(each == first for each in others)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_weight_that_is_taken_has_an_effect(name: str) -> None:
+    size = {"W_output": (2, 2)}.get(name, (2,) if name.endswith(".bias") else (3, 2))
+    drawn = attend(TEXT, bias=True)
+    own = attend(TEXT, weights={name: np.full(size, 0.25)}, bias=True)
+    changed = {each for each in own.stages if (own[each] != drawn[each]).any()}
+    assert changed
+    np.testing.assert_array_equal(own.weights[name], np.full(size, 0.25))
+
+
+# ---------------------------------------------------------------- what is accepted, on purpose
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"own_mask": DIAGONAL, "mask": "own"},
+        {"mechanism": "causal", "own_mask": DIAGONAL},
+        {"mechanism": "self", "causal": True},
+        {"dropout": 0.5, "mode": "eval"},
+        {"own_kept": DIAGONAL, "mode": "train"},
+        {"heads": None, "window": None},
+        {"weights": {}},
+    ],
+)
+def test_what_has_an_effect_is_taken(settings: dict[str, Any]) -> None:
+    assert attend(TEXT, **settings).stages
+
+
+def test_none_is_the_default() -> None:
+    nothing: dict[str, Any] = dict.fromkeys(Settings.__annotations__)
+    first, second = attend(TEXT, **nothing), attend(TEXT)
+    assert first.document == second.document
+    assert second.spec.mask is Mask.CAUSAL
+    look: dict[str, Any] = {"layout": None, "theme": None, "width": None, "title": None}
+    assert second.figure(**look).look == second.figure().look
+
+
+def test_what_a_file_shows_does_not_hide_what_is_asked_for(tmp_path: Path) -> None:
+    document = Document().set("text", "a b\nc d").set("lines", LineSplit.APART)
+    pinned = Cell("context", (1, 0, 0))
+    view = View(
+        stages=frozenset({"scores"}),
+        pinned=pinned,
+        spread=True,
+        playhead=Playhead(Place("context", 0)),
+    )
+    with (tmp_path / "a.attention").open("wb") as file:
+        write_document(file, document, view, run_of(document, None))
+    loaded = load(tmp_path / "a.attention")
+    assert loaded.figure().shot.view.playhead == view.playhead
+    asked = loaded.figure("weights", 0, text=1).shot.view
+    assert (asked.stages, asked.heads) == (frozenset({"weights"}), frozenset({0}))
+    assert asked.text == 1
+    assert (asked.pinned, asked.spread, asked.playhead) == (None, False, Playhead())

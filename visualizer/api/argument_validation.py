@@ -1,0 +1,183 @@
+"""Checks of notebook arguments: each returns the value in its own type, or says what it must be."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping, Set
+from enum import StrEnum
+from numbers import Integral, Real
+from os import fsencode, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+LONGEST_NUMBER = 2**63
+MOST_NUMBERS = 2**28
+"""Numbers that a matrix may have: 2 GiB of them."""
+LONGEST_PATH = 4_096
+LONGEST_NAME = 60
+"""Characters of an unknown name that are repeated in a message."""
+_BRIEF = reprlib.Repr()
+_BRIEF.maxother = 60
+
+
+def shown(value: object) -> str:
+    """Describe a value on one short line, whatever it is."""
+    try:
+        return " ".join(_BRIEF.repr(value).split())
+    except ValueError:  # an integer of more digits than Python writes
+        return f"an {type(value).__name__} of more than 4,300 digits"
+
+
+def refused(name: str, takes: str, value: object) -> InputError:
+    """Return the error of a value that an argument does not take."""
+    return InputError(name, f"{name} is {takes}, and not {shown(value)}.")
+
+
+def switch(name: str, value: object) -> bool:
+    """Return True or False, of Python or numpy."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise refused(name, "True or False", value)
+
+
+def whole_number(name: str, value: object) -> int:
+    """Return an integer, of Python or numpy; True and False are none."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = int(value)
+        if abs(number) < LONGEST_NUMBER:
+            return number
+        raise refused(name, "a whole number of at most 18 digits", value)
+    raise refused(name, "a whole number", value)
+
+
+def number(name: str, value: object) -> float:
+    """Return a number, of Python or numpy, which may be infinite or NaN."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            raise refused(name, "a number that a float can hold", value) from None
+    raise refused(name, "a number", value)
+
+
+def choice(name: str, kind: type[Choice], value: object) -> Choice:
+    """Return a member of an enumeration by its value."""
+    if isinstance(value, str) and value in list(kind):
+        return kind(value)
+    raise refused(name, f"one of {', '.join(kind)}", value)
+
+
+def string(name: str, value: object, takes: str = "a text") -> str:
+    """Return a text that can be written as UTF-8."""
+    if not isinstance(value, str):
+        raise refused(name, takes, value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise refused(name, "a text of whole characters (no surrogates)", value) from None
+    return str(value)
+
+
+def several(name: str, takes: str, values: Any) -> list[Any]:
+    """Return the members of a sequence or another iterable in which their order is known.
+
+    Raises
+    ------
+    InputError
+        When it is something else, or empty.
+    """
+    is_other = isinstance(values, str | bytes | bytearray | Mapping | Set)
+    try:
+        found = [] if is_other else list(values)
+    except TypeError:
+        is_other = True
+    if is_other:
+        raise refused(name, takes, values)
+    if not found:
+        raise InputError(name, f"{name} is empty. Leave it out, or give {takes}.")
+    return found
+
+
+def file_path(name: str, value: Any) -> Path:
+    """Return the path of a file or a folder."""
+    try:
+        path = fspath(value)
+        is_long = len(fsencode(path)) > LONGEST_PATH
+    except (TypeError, UnicodeEncodeError):
+        raise refused(name, "the path of a file", value) from None
+    if not isinstance(path, str) or not path or "\0" in path or is_long:
+        raise refused(name, "the path of a file", value)
+    return Path(path)
+
+
+def numbers(name: str, values: Any, dims: int = 2) -> np.ndarray:
+    """Return finite numbers in float64: a matrix, or with ``dims=1`` a row."""
+    array = _array(name, values)
+    if array.dtype.kind not in "iuf":
+        raise InputError(name, f"“{name}” takes numbers, and has {_kind(array)}.")
+    _check_shape(name, array, dims)
+    with np.errstate(over="ignore"):
+        found = array.astype(np.float64)
+    if not np.isfinite(found).all():
+        raise InputError(name, f"“{name}” has numbers that are not finite.")
+    return found
+
+
+def cells(name: str, values: Any) -> np.ndarray:
+    """Return a matrix of True and False, which may be given as 1 and 0."""
+    array = _array(name, values)
+    if array.dtype.kind not in "biuf":
+        raise InputError(name, f"“{name}” takes True and False, or 1 and 0, not {_kind(array)}.")
+    _check_shape(name, array, 2)
+    if not ((array == 0) | (array == 1)).all():
+        raise InputError(name, f"“{name}” takes True and False, or 1 and 0, not other numbers.")
+    return np.asarray(array == 1)
+
+
+def _array(name: str, values: Any) -> np.ndarray:
+    try:
+        if hasattr(values, "is_floating_point"):  # a tensor, which may require grad or be on a GPU
+            values = values.detach().cpu()
+            values = values.double() if values.is_floating_point() else values
+        array = np.asanyarray(values)
+    except (TypeError, ValueError, RuntimeError, OverflowError, MemoryError) as error:
+        why = " ".join(str(error).split())[:200].rstrip(".!")
+        raise InputError(name, f"“{name}” is no matrix of numbers: {why}.") from error
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise InputError(name, f"“{name}” has masked cells. Fill them with numbers.")
+    return np.asarray(array)
+
+
+def _check_shape(name: str, array: np.ndarray, dims: int) -> None:
+    if array.ndim != dims or not array.size:
+        shape = " × ".join(map(str, array.shape)) or "a single number"
+        shape = f"a row of {shape}" if array.ndim == 1 else shape
+        takes = "a matrix of rows and columns" if dims == 2 else "a row of numbers"
+        raise InputError(name, f"“{name}” takes {takes}, and is {shape}.")
+    if array.size > MOST_NUMBERS:
+        sentence = f"“{name}” has {array.size:,} numbers, and {MOST_NUMBERS:,} can be given."
+        raise InputError(name, sentence)
+
+
+def _kind(array: np.ndarray) -> str:
+    kinds = {"b": "True and False", "c": "complex numbers", "O": "objects"}
+    kinds |= dict.fromkeys("US", "texts") | dict.fromkeys("mM", "dates")
+    return kinds.get(array.dtype.kind, f"the type {array.dtype}")
+
+
+def check_names(given: Iterable[str], known: Iterable[str], none: str, are: str) -> None:
+    """Reject names of keyword arguments that are unknown, listing the known ones."""
+    names = tuple(known)
+    for name in given:
+        if name not in names:
+            sentence = f"{none} “{name[:LONGEST_NAME]}”. {are} {', '.join(names)}."
+            raise InputError(name, sentence)

@@ -1,0 +1,176 @@
+"""Rejects arguments that would have no effect on the numbers or on a figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.mechanisms import Mechanism
+from visualizer.attention.spec import (
+    OWN_BIASES,
+    OWN_LAYERS,
+    AttentionSpec,
+    Mask,
+    Mode,
+    Normalisation,
+    Position,
+    Projection,
+)
+from visualizer.attention.stages import stages
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import FigureExtent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Given = Mapping[str, Any]
+    """The arguments given, by name, in their own types."""
+
+OWN = {**OWN_LAYERS, **OWN_BIASES}
+"""Names of weights and biases, and their layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """When an argument has no effect, and the rest of the sentence that says so."""
+
+    argument: str
+    when: Callable[[AttentionSpec, Given], bool]
+    why: str
+
+
+def _compares(spec: AttentionSpec) -> bool:
+    return spec.normalisation is not Normalisation.UNIFORM
+
+
+def _has_kept(spec: AttentionSpec) -> bool:
+    return spec.own_kept is not None
+
+
+_IDLE: tuple[_Idle, ...] = (
+    _Idle("causal", lambda spec, given: "own_mask" in given, "beside own_mask, which is the mask"),
+    _Idle("causal", lambda spec, given: "mask" in given, "beside mask, which says the same"),
+    _Idle(
+        "mask",
+        lambda spec, given: "own_mask" in given and given["mask"] is not Mask.OWN,
+        "beside own_mask, which is the mask",
+    ),
+    _Idle(
+        "window",
+        lambda spec, given: spec.mask is not Mask.WINDOW,
+        'where mask is not "window"',
+    ),
+    _Idle("route", lambda spec, given: spec.mask is Mask.NONE, "without a mask"),
+    _Idle(
+        "output_size",
+        lambda spec, given: spec.projection is Projection.NONE,
+        'where projection is "none", as heads then share the embedding size',
+    ),
+    _Idle(
+        "bias",
+        lambda spec, given: spec.projection is not Projection.LINEAR,
+        'where projection is not "linear"',
+    ),
+    _Idle("arrangement", lambda spec, given: spec.heads == 1, "with one head"),
+    _Idle("scale", lambda spec, given: not _compares(spec), 'where normalisation is "uniform"'),
+    _Idle(
+        "temperature", lambda spec, given: not _compares(spec), 'where normalisation is "uniform"'
+    ),
+    _Idle(
+        "mode",
+        lambda spec, given: not spec.dropout and not _has_kept(spec),
+        "where dropout is 0",
+    ),
+    _Idle("own_kept", lambda spec, given: spec.mode is Mode.EVAL, 'where mode is "eval"'),
+    _Idle("dropout_seed", lambda spec, given: not spec.dropout, "where dropout is 0"),
+    _Idle("dropout_seed", lambda spec, given: spec.mode is Mode.EVAL, 'where mode is "eval"'),
+    _Idle(
+        "dropout_seed",
+        lambda spec, given: _has_kept(spec),
+        "beside own_kept, which says what is kept",
+    ),
+    _Idle(
+        "seed",
+        lambda spec, given: not _draws(spec),
+        "where neither vectors nor weights are drawn",
+    ),
+    _Idle(
+        "tokenizer",
+        lambda spec, given: "text" not in given and "vectors" in given,
+        "on vectors without a text",
+    ),
+)
+
+
+def _draws(spec: AttentionSpec) -> bool:
+    own = {name for name, _ in spec.own_weights}
+    is_learned = spec.position is Position.LEARNED
+    return spec.own_input is None or is_learned or not own.issuperset(read_weight_names(spec))
+
+
+def read_weight_names(spec: AttentionSpec) -> tuple[str, ...]:
+    """Return the names of the weights and biases that the spec's stages read."""
+    layers = {layer for stage in stages(spec) for layer in stage.parameters}
+    return tuple(name for name in spec.own_sizes if OWN[name] in layers)
+
+
+def check_effects(
+    spec: AttentionSpec,
+    given: Given,
+    spec_from: Callable[[Mechanism], AttentionSpec],
+) -> None:
+    """Reject the first argument without effect.
+
+    Parameters
+    ----------
+    spec : AttentionSpec
+        The spec made of the arguments.
+    given : mapping
+        The arguments given.
+    spec_from : callable
+        Makes the spec of these arguments with another mechanism.
+
+    Raises
+    ------
+    InputError
+        Naming the argument, and why it has no effect.
+    """
+    for idle in _IDLE:
+        if idle.argument in given and idle.when(spec, given):
+            raise InputError(idle.argument, f"{idle.argument} has no effect {idle.why}.")
+    if "mechanism" in given and all(spec_from(each) == spec for each in Mechanism):
+        sentence = "mechanism has no effect where all that it decides is given."
+        raise InputError("mechanism", sentence)
+    _check_weights(spec)
+
+
+def _check_weights(spec: AttentionSpec) -> None:
+    read = read_weight_names(spec)
+    for name, _ in spec.own_weights:
+        if name not in read:
+            has = f"It reads {', '.join(read)}" if read else "It reads no weights"
+            sentence = f"weights has “{name}”, which this module does not read. {has}."
+            raise InputError("weights", sentence)
+
+
+def check_layout(
+    layout: FigureExtent, stages: frozenset[str] | None, heads: frozenset[int] | None
+) -> None:
+    """Reject stages and heads given for a figure whose layout does not show them.
+
+    Raises
+    ------
+    InputError
+        Naming the argument and the layout.
+    """
+    everything = FigureExtent.ALL
+    for name, given, whole, single in (
+        ("stages", stages, FigureExtent.STAGES, (FigureExtent.PANEL,)),
+        ("heads", heads, FigureExtent.HEADS, (FigureExtent.PANEL, FigureExtent.HEAD)),
+    ):
+        if given and layout in {whole, everything}:
+            sentence = f'{name} has no effect where layout is "{layout}", which shows all of them.'
+            raise InputError(name, sentence)
+        if given and len(given) > 1 and layout in single:
+            sentence = f'Of {len(given)} {name} one has an effect where layout is "{layout}".'
+            raise InputError(name, sentence)
