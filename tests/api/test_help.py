@@ -1,0 +1,79 @@
+"""What `help` says of the keyword arguments is what they take."""
+
+from __future__ import annotations
+
+import pydoc
+import re
+from enum import StrEnum
+
+import pytest
+
+import visualizer
+from visualizer.api.argument_conversion import _NAMES
+from visualizer.api.keyword_argument_types import Look, Settings
+from visualizer.attention.spec import LARGEST_SEED, AttentionSpec
+from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
+from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
+from visualizer.session.document import Document
+from visualizer.session.setting_definitions import SETTINGS
+
+DEFAULT = Document()
+
+
+def said(kind: type) -> dict[str, str]:
+    """What `help` says of each argument, after the line of its name and type."""
+    text = pydoc.plain(pydoc.render_doc(kind))
+    parts = re.split(r"^ \|  (\w+(?:, \w+)*) : .*\n", text.split("----------\n", 1)[1], flags=re.M)
+    words = (part.replace(" |  ", " ") for part in parts[2::2])
+    return dict(zip(parts[1::2], words, strict=True))
+
+
+def choices() -> dict[str, tuple[str, ...]]:
+    """The choices of each setting that has some, from its enumeration."""
+    kinds = {name: type(DEFAULT.get(_NAMES.get(name, name))) for name in Settings.__annotations__}
+    return {name: tuple(kind) for name, kind in kinds.items() if issubclass(kind, StrEnum)}
+
+
+def quoted(words: str) -> set[str]:
+    return set(re.findall(r'``"([^"]+)"``', words))
+
+
+@pytest.mark.parametrize("kind", [visualizer.Settings, visualizer.Look])
+def test_every_argument_is_described_in_order(kind: type) -> None:
+    described = [name for name in said(kind) if name in kind.__annotations__]
+    assert described == list(kind.__annotations__)
+
+
+@pytest.mark.parametrize("name", choices())
+def test_every_choice_of_a_setting_is_listed(name: str) -> None:
+    assert quoted(said(Settings)[name]) == set(choices()[name])
+
+
+def test_the_choices_are_those_of_the_windows_table() -> None:
+    table = {setting.name: {value for value, _ in setting.choices} for setting in SETTINGS}
+    own = {_NAMES.get(name, name): set(values) for name, values in choices().items()}
+    assert own.pop("tokenizer") == {"words", "characters"}
+    assert {name: table[name] for name in own} == own
+
+
+@pytest.mark.parametrize(("name", "kind"), [("layout", FigureExtent), ("theme", FigurePaper)])
+def test_every_choice_of_a_figure_is_listed(name: str, kind: type[StrEnum]) -> None:
+    assert quoted(said(Look)[name]) == set(kind)
+
+
+def test_every_preset_of_the_width_is_listed() -> None:
+    listed = quoted(said(Look)["width"])
+    assert set(SIZES) <= listed
+    for size in listed - set(SIZES):
+        assert size_of(size).width > 0
+
+
+def test_defaults_and_limits_are_those_of_the_program() -> None:
+    about, spec, look = said(Settings), AttentionSpec(), said(Look)
+    for name in ("embedding_size", "output_size", "dropout", "seed", "dropout_seed", "window"):
+        value = DEFAULT.get(_NAMES.get(name, name))
+        assert f"; {value:g} " in about[name] or f"; {value:g} by default" in about[name]
+    assert f'``"{DEFAULT.get("mechanism")}"`` (the default)' in " ".join(about["mechanism"].split())
+    assert (LARGEST_SEED, spec.temperature) == (2**31 - 1, 1)
+    assert "from 0 to 2³¹ − 1" in about["seed"]
+    assert f"{SMALLEST_DPI} to {LARGEST_DPI:,}; {FigureSettings().dpi} by default" in look["dpi"]
