@@ -29,6 +29,10 @@ class InputError(ValueError):
         super().__init__(sentence)
         self.field, self.sentence, self.remedy = field, sentence, remedy
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[object, ...]]:
+        # Exceptions pickle their own arguments, of which this one's are not all.
+        return type(self), (self.field, self.sentence, self.remedy)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

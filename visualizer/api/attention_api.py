@@ -128,6 +128,9 @@ class Attention:
     ``attention["weights"]`` reads a stage, read-only, with its named dims in the order of
     ``attention.dims("weights")``; in a batch the texts are the first axis, as are the layers
     where attention of several was opened.
+
+    It can be copied and pickled, as can its figures and explanations: its numbers are kept as numpy
+    arrays, on the CPU.
     """
 
     document: Document

@@ -11,10 +11,11 @@ from itertools import product
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from visualizer.attention.captured_attention import stage_of
 from visualizer.attention.head_aggregates import HeadAggregate, aggregate_heads
 from visualizer.attention.head_measures import HeadMeasures, measure
 from visualizer.attention.masks import Masking, allowed_in_text
-from visualizer.attention.stages import Operation, Stage, shape
+from visualizer.attention.stages import Operation, Stage, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
 from visualizer.attention.weight_transforms import (
     WeightTransform,
@@ -72,6 +73,12 @@ class Trace:
         """The stages' names, in order."""
         self._rows = dict(zip(self.names, stages, strict=True))
         self._held = dict(held)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle the numbers, without what was cached of them; they return to the CPU."""
+        held = {name: self.read(name) for name in self.names}
+        parameters = {name: self.read(name) for name in self.parameters}
+        return trace_of_arrays, (self.spec, self.has_module, parameters, held, self.axes)
 
     def __contains__(self, stage: str) -> bool:
         return stage in self._held
@@ -251,3 +258,19 @@ class Trace:
             actual = tuple(self.tensor(stage.name).shape)
             if actual != expected:
                 raise AssertionError(f"{stage.name} has shape {actual} and not {expected}")
+
+
+def trace_of_arrays(
+    spec: AttentionSpec,
+    has_module: bool,
+    parameters: Mapping[str, np.ndarray],
+    held: Mapping[str, np.ndarray],
+    axes: tuple[str, ...],
+) -> Trace:
+    """Make the trace of a copy: the stages follow from the spec, or from what was captured."""
+    import torch  # late: this module is loaded without it
+
+    rows = stages(spec) if has_module else (stage_of(is_weights="weights" in held),)
+    tensors = {name: CachedTensor(torch.tensor(array)) for name, array in held.items()}
+    own = {name: torch.tensor(array) for name, array in parameters.items()}
+    return Trace(spec, rows, own, tensors, frozenset(tensors), axes)
