@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from visualizer.api.attention_api import Attention, attend, load
     from visualizer.api.figure_and_explained_number import Figure
     from visualizer.api.keyword_argument_types import Look, Settings
+    from visualizer.api.trained_model import TrainedModel
     from visualizer.errors import InputError
 
-__all__ = ["Attention", "Figure", "InputError", "Look", "Settings", "attend", "load"]
+__all__ = [
+    "Attention",
+    "Figure",
+    "InputError",
+    "Look",
+    "Settings",
+    "TrainedModel",
+    "attend",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from PySide6.QtGui import QImage
 from tests.cli.test_export import numbers
 from tests.support.small_runs import KEYS, QUERIES, elsewhere
 from visualizer import app
-from visualizer.api.attention_api import attend, load
+from visualizer.api.attention_api import Attention, attend, load
 from visualizer.attention.modules import SelfAttentionV2
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from PySide6.QtGui import QGuiApplication
-
-    from visualizer.api.attention_api import Attention
 
 SAID = "attention-visualizer: "
 CARRYING = {FormatKind.FIGURE, FormatKind.DOCUMENT}
@@ -45,7 +43,9 @@ def rectangle(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def attention(rectangle: Path) -> Attention:
-    return load(rectangle)
+    found = load(rectangle)
+    assert isinstance(found, Attention)
+    return found
 
 
 # --------------------------------------------------------------------------------- in a notebook

@@ -57,19 +57,24 @@ _ARGUMENTS = {own: name for name, own in _NAMES.items()} | {
     "size": "width",
 }
 """Arguments with another name in a document or in the settings of a figure."""
-_KNOWN = {*Settings.__annotations__, *Look.__annotations__, "text", "vectors", "weights"}
 LONGEST_TITLE = 1_000
 
 
 @contextmanager
-def naming_arguments() -> Iterator[None]:
-    """Let the error of a document's field or a figure's setting name the argument it came from."""
+def naming_arguments(arguments: Mapping[str, str] = _ARGUMENTS) -> Iterator[None]:
+    """Let the error of a field name the argument that it came from.
+
+    Parameters
+    ----------
+    arguments : mapping of str to str
+        Arguments by the names of fields, where these are others.
+    """
     try:
         yield
     except InputError as error:
-        name = _ARGUMENTS.get(error.field, error.field)
+        name = arguments.get(error.field, error.field)
         words = name.lower().replace("_", " ")
-        is_named = words in error.sentence.lower().replace("_", " ") or name not in _KNOWN
+        is_named = words in error.sentence.lower().replace("_", " ")
         sentence = error.sentence if is_named else f"{name}: {error.sentence}"
         raise InputError(name, sentence, error.remedy) from error.__cause__
 

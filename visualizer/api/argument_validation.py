@@ -179,5 +179,5 @@ def check_names(given: Iterable[str], known: Iterable[str], none: str, are: str)
     names = tuple(known)
     for name in given:
         if name not in names:
-            sentence = f"{none} “{name[:LONGEST_NAME]}”. {are} {', '.join(names)}."
-            raise InputError(name, sentence)
+            short = name[:LONGEST_NAME]
+            raise InputError(short, f"{none} “{short}”. {are} {', '.join(names)}.")

@@ -6,9 +6,10 @@ Indices start at 0, as in numpy; positions in sentences start at 1.
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from visualizer.api.argument_conversion import (
     attention_document_of,
@@ -26,6 +27,7 @@ from visualizer.api.argument_validation import (
 from visualizer.api.arguments_without_effect import check_layout, read_weight_names
 from visualizer.api.figure_and_explained_number import Explained, Figure
 from visualizer.api.keyword_argument_types import Look, Settings
+from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.run_parameters_as_spec_weights import biases_of, weights_of
 from visualizer.attention.spec import OWN_BIASES
 from visualizer.errors import InputError
@@ -56,7 +58,17 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
 
-__all__ = ["Attention", "Explained", "Figure", "InputError", "Look", "Settings", "attend", "load"]
+__all__ = [
+    "Attention",
+    "Explained",
+    "Figure",
+    "InputError",
+    "Look",
+    "Settings",
+    "TrainedModel",
+    "attend",
+    "load",
+]
 
 
 def attend(
@@ -102,21 +114,41 @@ def _warned(attention: Attention, notice: str = "") -> Attention:
     return attention
 
 
-def load(path: str | Path) -> Attention:
-    """Open a file, computing its document unless the file holds the numbers.
+def load(path: str | Path) -> Any:
+    """Open a file or the folder of a training run.
 
-    The file is a document or a picture with one embedded; attention of other programs or weights of
-    the book's modules, in ``.npy``, ``.npz``, ``.safetensors`` and ``.pt``; or a ``.txt`` text.
     Notices about it are issued as warnings.
+
+    Parameters
+    ----------
+    path : str or path
+        A document or a picture with one embedded; attention of other programs or weights of the
+        book's modules, in ``.npy``, ``.npz``, ``.safetensors`` and ``.pt``; a ``.txt`` text; or the
+        folder of a language model's training, such as ``runs/poems``.
+
+    Returns
+    -------
+    Attention or TrainedModel
+        Of a file its attention, computed unless the file holds the numbers; of a folder the
+        language model, whose description says how plain torch reads it, too.
 
     Raises
     ------
     InputError
-        When the file cannot be opened, or its content cannot be computed.
+        When the file or folder cannot be opened, or its content cannot be computed.
     """
-    saved, notice = open_as_document(file_path("path", path), Document())
+    place = file_path("path", path)
+    if _is_folder(place):
+        return trained_model(place)
+    saved, notice = open_as_document(place, Document())
     run, view = restore_document(saved, run_of)
     return _warned(Attention(saved.document, view, run), notice)
+
+
+def _is_folder(path: Path) -> bool:
+    with suppress(OSError):  # which is said where the file is opened
+        return path.is_dir()
+    return False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -110,6 +110,24 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
     return trainer_state
 
 
+def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int, TrainerState]:
+    """Load the weights of a checkpoint into a model; return its step and the trainer's state.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when it cannot be read or is of another model.
+    """
+    tensors, metadata = _read(file, (1 + len(_STATES)) * _size(model))
+    try:
+        header = json.loads(metadata["checkpoint"])
+        step, trainer_state = int(header["step"]), _stand(header)
+        _fill(model, _under("model/", tensors))
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError("folder", f"“{file.name}” is damaged, or of another model.") from error
+    return step, trainer_state
+
+
 def _stand(header: dict[str, Any]) -> TrainerState:
     trainer_state = TrainerState(
         float(header["seconds"]), header["first"], int(header["high"]), header["is_ended"]

@@ -11,7 +11,7 @@ import torch
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.run import USABLE, gib
-from visualizer.attention.spec import Dtype
+from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.stages import bytes_needed as bytes_of_stages
 from visualizer.errors import InputError
 from visualizer.language.language_models import LanguageModel, MixingLayer
@@ -22,6 +22,9 @@ ITEM = 4
 COPIES = 8
 """Copies of each parameter: itself, its gradient, two of AdamW, one to read old snapshots with, and
 three in a checkpoint while it is written."""
+COPIES_READ = 7
+"""The same while a checkpoint is read: itself, and with AdamW's two both the file and its tensors.
+"""
 VECTORS = {ModelKind.TRANSFORMER: 30}
 FEWER_VECTORS = 16
 """Vectors per token and layer kept for the backward pass; fewer without a feed-forward part."""
@@ -60,10 +63,33 @@ def check_room(settings: TrainingSettings, tokens: int) -> None:
     raise InputError("batch", f"{asked} {needed}. Use {fits:,}{less}.", ("batch", fits))
 
 
+def check_room_to_read(settings: TrainingSettings, tokens: int) -> None:
+    """Reject a saved model that needs more memory than is free now.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``.
+    """
+    room = USABLE * attention_device.free_bytes(Device.CPU)
+    needed = ITEM * COPIES_READ * _parameters(_without_memory(settings, tokens))
+    if needed > room:
+        sentence = f"This model needs about {gib(needed)} to be read, and {gib(room)} can be used."
+        raise InputError("folder", sentence)
+
+
+def _without_memory(settings: TrainingSettings, tokens: int) -> LanguageModel:
+    with torch.device("meta"):  # tensors with shapes alone
+        return LanguageModel(settings, tokens)
+
+
+def _parameters(model: LanguageModel) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def bytes_needed(settings: TrainingSettings, tokens: int) -> int:
     """Estimate the bytes that training takes; an upper bound of the measured use."""
-    with torch.device("meta"):  # tensors with shapes but without memory
-        model = LanguageModel(settings, tokens)
+    model = _without_memory(settings, tokens)
     places = settings.batch * settings.block
     layers = [layer.attention.spec for layer in model.layers if isinstance(layer, MixingLayer)]
     kept = VECTORS.get(settings.model, FEWER_VECTORS) * places * settings.width
@@ -72,7 +98,7 @@ def bytes_needed(settings: TrainingSettings, tokens: int) -> int:
         kept += spec.heads * places * settings.block * (3 if spec.dropout else 1)
     stages = max((bytes_of_stages(spec, settings.block, settings.batch) for spec in layers),
                  default=0)  # fmt: skip
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = _parameters(model)
     logits = LOGITS * places * tokens
     return ITEM * (COPIES * parameters + max(1, len(layers)) * kept + logits) + stages + TORCH
 

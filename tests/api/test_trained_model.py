@@ -1,0 +1,262 @@
+"""A training run is loaded with its settings, losses and weights, and continues a text."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.support.planted_links import tree
+from tests.support.small_trainings import begun, finish, rows_of
+from visualizer.api.attention_api import load
+from visualizer.api.trained_model import TrainedModel
+from visualizer.attention import device
+from visualizer.attention.modules import MultiHeadAttention
+from visualizer.errors import InputError
+from visualizer.lab.generation.generation_tree import new_generation_tree
+from visualizer.language.loss_log import MISSING
+from visualizer.language.probe import Probe, read
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.sampling import probabilities
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LAYER = ("W_query.weight", "W_key.weight", "W_value.weight", "out_proj.weight", "out_proj.bias")
+POEM = "the cat sat on the mat . the dog sat on the log .\n" * 60
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run on characters of a file, which is gone."""
+    parent = tmp_path_factory.mktemp("runs")
+    text = parent / "poems.txt"
+    text.write_text(POEM, encoding="utf-8")
+    source = CorpusSource(CorpusKind.FILE, str(text))
+    opened = begun(parent / "poems", source=source, steps=12)
+    finish(opened)
+    opened.close()
+    text.unlink()
+    return parent / "poems"
+
+
+@pytest.fixture
+def trained(folder: Path) -> TrainedModel:
+    found = load(folder)
+    assert isinstance(found, TrainedModel)
+    return found
+
+
+def test_a_run_has_its_settings_and_losses(folder: Path, trained: TrainedModel) -> None:
+    about = RunFolder(folder).read_about()
+    assert (trained.settings, trained.step) == (about.settings, 12)
+    assert trained.vocabulary == tuple(sorted(set(POEM)))
+    assert repr(trained) == "<TrainedModel: Transformer · step 12 · 15 tokens>"
+    rows, losses = rows_of(folder), trained.losses
+    training = [row.training for row in rows if row.training != MISSING]
+    validation = {row.step: row.validation for row in rows if row.validation != MISSING}
+    assert losses["training"].tolist() == training
+    assert losses["steps"].tolist() == list(range(12))
+    found = zip(losses["validation_steps"].tolist(), losses["validation"].tolist(), strict=True)
+    assert dict(found) == validation
+
+
+def test_a_run_is_read_without_a_trace(folder: Path) -> None:
+    before, threads, state = tree(folder), torch.get_num_threads(), torch.get_rng_state()
+    load(folder).generate("the ", 5)
+    assert tree(folder) == before
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+# ------------------------------------------------------------------------------------ generation
+
+
+def test_a_text_goes_on_from_the_prompt(trained: TrainedModel) -> None:
+    text = trained.generate("the ", 30, seed=1)
+    assert text.startswith("the ")
+    assert len(text) == 34
+    assert set(text) <= set(trained.vocabulary)
+    assert trained.generate("the ", 30, seed=1) == text
+    assert trained.generate("the ", 30, seed=2) != text
+    assert len(trained.generate()) == 200
+    assert trained.generate(tokens=1) == "t"
+    likeliest = trained.generate("the ", 30, temperature=0)
+    assert trained.generate("the ", 30, top_k=1) == likeliest
+    assert trained.generate("the ", 30, top_p=1e-9) == likeliest
+
+
+def test_it_is_the_text_that_the_lab_samples(trained: TrainedModel) -> None:
+    vocabulary, model = trained.saved.about.vocabulary, trained.saved.model
+    tree = new_generation_tree(tuple("the cat"), 3)
+    for _ in range(25):
+        probe = Probe.of(vocabulary.write(tree.tokens), vocabulary, model)
+        last = read(model, probe)["logits"][-1]
+        chosen = probabilities(last, 0.8, 6, 0.9)
+        tree = tree.drawn(chosen, trained.vocabulary, chosen)
+    text = trained.generate("the cat", 25, seed=3, temperature=0.8, top_k=6, top_p=0.9)
+    assert text == "".join(tree.tokens)
+
+
+@pytest.mark.parametrize("kind", ModelKind)
+def test_every_kind_of_model_generates(kind: ModelKind, tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", model=kind, steps=2)
+    finish(opened)
+    opened.close()
+    trained = load(tmp_path / "run")
+    assert len(trained.generate(tokens=25)) == 25
+    assert len(trained.attention_states) == {ModelKind.BIGRAM: 0}.get(
+        kind, 2 if trained.settings.is_layered else 1
+    )
+
+
+def test_words_are_written_with_spaces(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(POEM, encoding="utf-8")
+    source = CorpusSource(CorpusKind.FILE, str(tmp_path / "a.txt"), tokenizer=Tokenizer.WORDS)
+    opened = begun(tmp_path / "run", source=source, steps=2)
+    finish(opened)
+    opened.close()
+    words = load(tmp_path / "run").generate("the cat", 8).split(" ")
+    assert words[:2] == ["the", "cat"]
+    assert len(words) == 10
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"prompt": 7}, "prompt is a text, and not 7."),
+    ({"prompt": "ß"}, "prompt: “ß” is not in the text that was learned."),
+    ({"tokens": 0}, "tokens is from 1 to 1,000,000, and not 0."),
+    ({"tokens": 10**7}, "tokens is from 1 to 1,000,000, and not 10,000,000."),
+    ({"tokens": 2.0}, "tokens is a whole number, and not 2.0."),
+    ({"tokens": True}, "tokens is a whole number, and not True."),
+    ({"seed": -1}, "seed is from 0 to 2³¹ − 1, and not -1."),
+    ({"seed": "1"}, "seed is a whole number, and not '1'."),
+    ({"temperature": -1}, "The temperature is from 0 to 100. A usual one is 1."),
+    ({"temperature": float("nan")}, "The temperature is from 0 to 100. A usual one is 1."),
+    ({"temperature": "hot"}, "temperature is a number, and not 'hot'."),
+    ({"top_k": 0}, "top_k: Top-k leaves 1 token or more. Leave it empty for all of them."),
+    ({"top_k": True}, "top_k is a whole number, and not True."),
+    ({"top_p": 0}, "top_p: Top-p is more than 0 and at most 1, which leaves all tokens."),
+    ({"top_p": [0.5]}, "top_p is a number, and not [0.5]."),
+    (
+        {"top_k": 1, "seed": 3},
+        "seed has no effect where top_k is 1, which leaves one token.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), REFUSED)
+def test_what_cannot_be_generated_is_refused(
+    trained: TrainedModel, arguments: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        trained.generate(**arguments)
+    assert refused.value.sentence == sentence
+    assert refused.value.field in arguments
+
+
+# --------------------------------------------------------------------------------------- weights
+
+
+def test_the_weights_of_a_layer_are_those_of_the_books_module(trained: TrainedModel) -> None:
+    states, settings = trained.attention_states, trained.settings
+    assert [tuple(state) for state in states] == [LAYER] * settings.layers
+    width, heads = settings.width, settings.heads
+    module = MultiHeadAttention(width, width, settings.block, 0.0, heads)
+    module.load_state_dict(states[1], strict=False)
+    torchs = nn.MultiheadAttention(width, heads, batch_first=True)
+    names = ("W_query.weight", "W_key.weight", "W_value.weight")
+    torchs.load_state_dict({
+        "in_proj_weight": torch.cat([states[1][name] for name in names]),
+        "in_proj_bias": torch.zeros(3 * width),
+        "out_proj.weight": states[1]["out_proj.weight"],
+        "out_proj.bias": states[1]["out_proj.bias"],
+    })  # fmt: skip
+    vectors = torch.randn(1, 5, width)
+    later = torch.triu(torch.ones(5, 5, dtype=torch.bool), diagonal=1)
+    with torch.no_grad():
+        expected = trained.saved.model.layers[1].attention(vectors)  # type: ignore[operator]
+        output, _ = torchs(vectors, vectors, vectors, attn_mask=later)
+        torch.testing.assert_close(module(vectors), expected)
+        torch.testing.assert_close(output, expected)
+
+
+def test_weights_that_are_changed_are_copies(trained: TrainedModel) -> None:
+    before = trained.attention_states
+    trained.attention_states[0]["W_query.weight"].zero_()
+    assert torch.equal(trained.attention_states[0]["W_query.weight"], before[0]["W_query.weight"])
+    assert before[0]["W_query.weight"].any()
+
+
+def test_the_code_of_the_description_loads_the_same_weights(
+    folder: Path, trained: TrainedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = TrainedModel.__doc__
+    assert described
+    found = re.search(r"::\n\n(.*?)\n\n    ``state``", described, re.DOTALL)
+    assert found
+    shutil.copytree(folder, folder.parent / "here" / "runs" / "poems", dirs_exist_ok=True)
+    monkeypatch.chdir(folder.parent / "here")
+    names: dict[str, Any] = {}
+    exec(re.sub(r"^ {8}", "", found[1], flags=re.MULTILINE), names)  # the documented code itself
+    assert tuple(names["state"]) == tuple(sorted(LAYER))
+    for name, tensor in trained.attention_states[0].items():
+        assert torch.equal(names["state"][name], tensor)
+
+
+@pytest.mark.parametrize(
+    "way", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
+)
+def test_a_trained_model_is_copied(trained: TrainedModel, way: Callable[[Any], Any]) -> None:
+    again = way(trained)
+    assert again.generate("the ", 20, seed=4) == trained.generate("the ", 20, seed=4)
+    np.testing.assert_array_equal(again.losses["training"], trained.losses["training"])
+    assert again.settings == trained.settings
+
+
+# ------------------------------------------------------------------------------- unfinished runs
+
+
+def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", steps=12)
+    with pytest.raises(InputError, match="has not saved any weights yet"):
+        load(tmp_path / "run")
+    finish(opened, 5)
+    assert opened.running
+    at_snapshot = load(tmp_path / "run")
+    assert at_snapshot.step == opened.folder.snapshots()[-1]
+    opened.running.save()
+    finish(opened, 8)
+    opened.running._journal.flush()
+    trained = load(tmp_path / "run")
+    opened.close()
+    assert trained.step == 5
+    assert trained.losses["steps"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_model_without_room_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "free_bytes", lambda _: 1_000)
+    with pytest.raises(InputError, match=r"This model needs about 0\.0 GiB to be read"):
+        load(folder)
+
+
+def test_what_is_no_run_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no run in"):
+        load(tmp_path)
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / "checkpoint.safetensors").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"“checkpoint\.safetensors” is damaged"):
+        load(tmp_path / "run")
+    snapshot = next((folder / "snapshots").iterdir())
+    shutil.copyfile(snapshot, tmp_path / "run" / "checkpoint.safetensors")
+    with pytest.raises(InputError, match="is damaged, or of another model"):
+        load(tmp_path / "run")

@@ -1,0 +1,116 @@
+"""The language model of a run's folder, read without training it, and the text it generates.
+
+Neither the text that was learned nor the lock is needed, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from visualizer.attention.tensor_with_cached_reductions import readable
+from visualizer.errors import InputError
+from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
+from visualizer.language.language_models import MixingLayer, build
+from visualizer.language.loss_log import LossLog, curves
+from visualizer.language.memory_estimate import check_room_to_read
+from visualizer.language.sampling import draw, probabilities
+from visualizer.language.tokenizers import tokenize
+
+if TYPE_CHECKING:
+    from visualizer.language.language_models import LanguageModel
+    from visualizer.language.run_folder import RunFolder, RunMetadata
+    from visualizer.language.sampling import Sampling
+
+AttentionState = dict[str, torch.Tensor]
+"""Parameters of an attention module by the names of its ``state_dict``."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SavedModel:
+    """A model as a run's folder holds it.
+
+    Parameters
+    ----------
+    step : int
+        Number of training steps done.
+    losses : dict of str to numpy.ndarray
+        The losses until then; see `visualizer.language.loss_log.curves`.
+    model : LanguageModel
+        On the CPU, in evaluation.
+    """
+
+    about: RunMetadata
+    step: int
+    losses: dict[str, np.ndarray]
+    model: LanguageModel
+
+    @property
+    def attention_states(self) -> tuple[AttentionState, ...]:
+        """Copies of the parameters of each layer's attention."""
+        return tuple(
+            {name: tensor.detach().clone() for name, tensor in layer.attention.named_parameters()}
+            for layer in self.model.layers
+            if isinstance(layer, MixingLayer)
+        )
+
+
+def read_saved_model(folder: RunFolder) -> SavedModel:
+    """Read the model of a run's checkpoint, or of its last snapshot where there is none yet.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when it holds no run or no weights, cannot be read, or its model is too
+        large for the free memory.
+    """
+    about = folder.read_about()
+    check_room_to_read(about.settings, len(about.tokens))
+    model = build(about.settings, len(about.tokens)).eval()
+    snapshots = folder.snapshots()
+    if folder.checkpoint.exists():
+        step, state = read_checkpoint_weights(folder.checkpoint, model)
+        is_over = state.is_ended or state.final is not None
+    elif snapshots:
+        step, is_over = snapshots[-1], False
+        read_weights(folder.snapshot(step), model)
+    else:
+        raise InputError("folder", f"The run in {folder.path} has not saved any weights yet.")
+    # Rows after the weights are of steps to be repeated, unless the run is over.
+    rows = LossLog(folder.losses).read(sys.maxsize if is_over else step)
+    return SavedModel(about, step, curves(rows), model)
+
+
+@torch.no_grad()
+def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: Sampling) -> str:
+    """Continue a prompt by sampled tokens; the lab samples the same ones of the same seed.
+
+    Parameters
+    ----------
+    prompt : str
+        If empty, the first token of the text that was learned is the first of the tokens.
+    tokens : int
+        Number of tokens that follow the prompt.
+
+    Raises
+    ------
+    InputError
+        Of ``text``, when the prompt has tokens that are not in the vocabulary; of a sampling
+        setting that is invalid; of ``logits``, when training diverged.
+    """
+    about, vocabulary = saved.about, saved.about.vocabulary
+    written, ids = vocabulary.read(prompt)
+    if not written:
+        start = tokenize(about.sample, vocabulary.tokenizer)[:1] or about.tokens[:1]
+        ids, tokens = vocabulary.encode(start), tokens - 1
+    found = [int(number) for number in ids]
+    for draws in range(tokens):
+        block = torch.tensor(found[-about.settings.block :])
+        logits = readable(saved.model(block)[-1])
+        chosen = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
+        found.append(draw(chosen, np.random.default_rng([seed, draws])))
+    return vocabulary.write(vocabulary.decode(found))
