@@ -143,6 +143,10 @@ def test_a_setting_without_effect_is_refused(settings: dict[str, Any], said: str
     ("ask", "said"),
     [
         (lambda: attend([]), "text is empty. Leave it out, or give a text or a list of texts."),
+        (
+            lambda: attend(["a\nb", "c"], tokenizer="characters"),
+            'Each of several texts is one line where tokenizer is "characters".',
+        ),
         (lambda: attend(TEXT, nothing=None), "There is no setting “nothing”."),  # type: ignore[call-arg]
         (lambda: attend(TEXT, mask="own"), 'mask is "own" and there is no own_mask.'),
         (lambda: attend(TWO).figure(text=5), "There is no text 5, only 0 to 1."),

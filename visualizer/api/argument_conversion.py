@@ -38,6 +38,7 @@ from visualizer.attention.spec import (
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.option_parsing import SIZES, figure_settings, size_of
+from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.document import Document
 from visualizer.session.document_from_texts_and_settings import document_of, text_of
 
@@ -130,7 +131,7 @@ def attention_document_of(
     """
     check_names(settings, Settings.__annotations__, "There is no setting", "There are")
     given = {name: _setting(name, each) for name, each in settings.items() if each is not None}
-    texts = [] if text is None else _texts(text)
+    texts = [] if text is None else _texts(text, given.get("tokenizer"))
     chosen = {_NAMES.get(name, name): each for name, each in given.items()}
     if vectors is not None:
         own_input = NumberMatrix.of(numbers("vectors", vectors))
@@ -154,12 +155,16 @@ def attention_document_of(
     return document
 
 
-def _texts(text: str | Sequence[str]) -> list[str]:
+def _texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
     takes = "a text or a list of texts"
     found = [text] if isinstance(text, str) else several("text", takes, text)
     for each in found:
         if not string("text", each).strip():
             raise refused("text", "a text that is not blank", each)
+    has_lines = len(found) > 1 and any(len(each.splitlines()) > 1 for each in found)
+    if has_lines and tokenizer is Tokenizer.CHARACTERS:
+        sentence = 'Each of several texts is one line where tokenizer is "characters".'
+        raise InputError("text", sentence)
     return [text_of(each) for each in found]
 
 
