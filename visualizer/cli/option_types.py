@@ -12,6 +12,7 @@ from visualizer.errors import InputError, reason_of
 from visualizer.export.formats import format_of, suffixes
 from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
 from visualizer.session.document_from_texts_and_settings import text_of
+from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,7 +112,7 @@ def text_in_file(name: str) -> str:
 
 
 def _begin_of(name: str) -> bytes:
-    with Path(name).open("rb") as file:
+    with open_regular_file(Path(name)) as file:
         return file.read(LONGEST_TEXT + 1)
 
 

@@ -10,7 +10,7 @@ inside a PDF), as QPdfWriter writes them: in one stream, compressed or not.
 from __future__ import annotations
 
 import io
-import stat
+import os
 from typing import TYPE_CHECKING
 
 from visualizer.documents.document_file import SavedDocument, read_document
@@ -22,6 +22,7 @@ from visualizer.documents.embedded_document import (
 )
 from visualizer.errors import InputError
 from visualizer.storage.archive import MOST_BYTES
+from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,12 +45,9 @@ def open_document(path: Path) -> SavedDocument:
     """
     subject = f"“{path.name or path}”"
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError("open", f"{subject} is no file.")
-        with path.open("rb") as file:
-            is_picture = file.read(2) != b"PK"
-            if status.st_size > (MOST_PICTURE if is_picture else MOST_BYTES + 2**26):
+        with open_regular_file(path) as file:
+            is_picture, size = file.read(2) != b"PK", os.fstat(file.fileno()).st_size
+            if size > (MOST_PICTURE if is_picture else MOST_BYTES + 2**26):
                 raise InputError("open", f"{subject} is too large to be opened.")
             file.seek(0)
             return _in_picture(path, file.read()) if is_picture else read_document(file)

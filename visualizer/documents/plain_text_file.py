@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError, reason_of
 from visualizer.session.document_from_texts_and_settings import text_of
+from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,7 @@ def text_in(path: Path) -> str:
     """
     subject = f"“{path.name}”"
     try:
-        with path.open("rb") as file:
+        with open_regular_file(path) as file:
             content = file.read(4 * LONGEST_TEXT + 1)
         text = content.decode("utf-8-sig") if len(content) <= 4 * LONGEST_TEXT else None
         if text is None or len(text) > LONGEST_TEXT:

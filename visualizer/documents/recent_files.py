@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from visualizer.storage.atomic_file import write
+from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,7 @@ def recent(folder: Path) -> tuple[Path, ...]:
     """Return the files, newest first; none if the list is damaged."""
     kind = type(folder)
     try:
-        with (folder / _NAME).open("rb") as file:
+        with open_regular_file(folder / _NAME) as file:
             given = json.loads(file.read(_LARGEST).decode("utf-8", "surrogatepass"))
     except (OSError, ValueError, RecursionError):
         return ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError, reason_of
 from visualizer.storage.atomic_file import write
 from visualizer.storage.file_lock import FileLock
+from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -129,7 +131,8 @@ class RecoveredDocument:
             Of ``open``, when it cannot be read.
         """
         try:
-            _, _, content = self.file.read_bytes().partition(b"\n")
+            with open_regular_file(self.file) as file:
+                _, _, content = file.read().partition(b"\n")
         except OSError as error:
             sentence = f"What was kept could not be opened: {reason_of(error)}."
             raise InputError("open", sentence) from error
@@ -164,10 +167,10 @@ def _is_abandoned(path: Path) -> bool:
 
 def _left(file: Path) -> list[RecoveredDocument]:
     try:
-        when = datetime.fromtimestamp(file.stat().st_mtime, UTC)
-        with file.open("rb") as opened:
+        with open_regular_file(file) as opened:
+            when = datetime.fromtimestamp(os.fstat(opened.fileno()).st_mtime, UTC)
             of = json.loads(opened.readline(_LONGEST_LINE))
-    except OSError:  # another program has removed it meanwhile
+    except OSError:  # no file, or another program has removed it meanwhile
         return []
     except (ValueError, RecursionError):
         of = None

@@ -20,12 +20,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+from visualizer.storage.regular_file import WITHOUT_WAITING, check_regular_status
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 LINK = "it is a link, and no link is followed there"
-NO_FILE = "it is no file"
 NO_FOLDER = "it is no folder"
 OTHER_NAMES = "it is also a file elsewhere (a hard link)"
 HAS_FOLDER_DESCRIPTORS = {os.open, os.rename, os.unlink} <= os.supports_dir_fd
@@ -33,10 +34,7 @@ _PART = re.compile(r"\.[0-9a-f]{8}\.part")
 """Names of temporary files, written before they are renamed."""
 _NAME_SURROGATE = 0x2000_0000
 """Bit of a Windows reparse tag that marks links and junctions, but not cloud files."""
-_COMMON = (
-    getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-)  # fmt: skip
+_COMMON = WITHOUT_WAITING | getattr(os, "O_NOFOLLOW", 0)
 
 
 def _is_link(found: os.stat_result) -> bool:
@@ -86,7 +84,7 @@ class _OpenFolder:
         found = self.status(name)
         if _is_link(found):
             raise OSError(errno.ELOOP, LINK, name)
-        _check_regular(found, name)
+        check_regular_status(found, name)
         return found
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
@@ -95,7 +93,7 @@ class _OpenFolder:
             self.check_file(name)
         descriptor = os.open(self._at(name), flags | _COMMON, mode, dir_fd=self._descriptor)
         try:
-            _check_regular(os.fstat(descriptor), name)
+            check_regular_status(os.fstat(descriptor), name)
         except OSError:
             os.close(descriptor)
             raise
@@ -126,11 +124,6 @@ class _OpenFolder:
 def _folder_flags() -> int:
     # O_PATH: a folder with write permission but no read permission suffices.
     return getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-
-
-def _check_regular(found: os.stat_result, name: str) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, NO_FILE, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,7 +251,8 @@ def test_a_broken_list_of_tokens_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_file_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "folder.npy").mkdir()
-    assert refusal(tmp_path / "folder.npy").startswith("There is no file “folder.npy” in ")
+    of_folder = "“folder.npy” could not be opened: it is no file, but a folder."
+    assert refusal(tmp_path / "folder.npy") == of_folder
     assert refusal(tmp_path / "absent.npy").startswith("There is no file “absent.npy” in ")
     assert refusal(tmp_path / "a.csv") == (
         "“a.csv” is of no kind that can be opened. Use .npy, .npz, .safetensors, .pt, .pth, .bin."

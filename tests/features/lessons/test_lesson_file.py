@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.architecture.project_graph import ROOT
 from tests.support.examples import examples
 from visualizer.attention.spec import Mask, Route
+from visualizer.features.lessons import lesson_file
 from visualizer.features.lessons.expected_book_numbers import BookNumbers, UnfitError
 from visualizer.features.lessons.lesson_file import LessonError, line_of, load_lessons, read_lesson
 from visualizer.features.lessons.setting_value_parser import NAMES, value_of
@@ -312,7 +313,7 @@ def test_a_broken_lesson_is_named_and_the_others_are_there(tmp_path: Path) -> No
         ("e.toml", 0),
     ]
     assert "UTF-8" in errors[1].sentence
-    assert errors[2].sentence == "It cannot be read: it is no file."
+    assert errors[2].sentence == "It cannot be read: it is no file, but a folder."
     assert str(errors[3]) == "e.toml: It has more than 1 MB, which no lesson needs."
 
 
@@ -341,7 +342,7 @@ def test_a_file_that_may_not_be_looked_at_is_named(
 ) -> None:
     (tmp_path / "a.toml").write_text(GOOD, encoding="utf-8")
 
-    monkeypatch.setattr(Path, "is_file", refuse)
+    monkeypatch.setattr(lesson_file, "open_regular_file", refuse)
     _, errors = load_lessons([tmp_path], PRINTED)
     assert [str(error) for error in errors] == ["a.toml: It cannot be read: Permission denied."]
 

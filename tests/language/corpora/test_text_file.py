@@ -106,7 +106,7 @@ def test_the_system_is_quoted_when_it_refuses(
 
     path = tmp_path / "a.txt"
     path.write_text("text")
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(text_file, "open_regular_file", refuse)
     assert refusal(path) == "“a.txt” could not be read: Permission denied."
 
 

@@ -11,6 +11,7 @@ from visualizer.attention.importers.reader_checks_and_errors import (
     as_input_errors,
     unreadable_file_error,
 )
+from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,9 +73,11 @@ def _beside(path: Path) -> Texts:
 
 def _read(path: Path) -> Texts:
     with as_input_errors(path):
-        if path.stat().st_size > MOST_LETTERS:
+        with open_regular_file(path) as file:
+            content = file.read(MOST_LETTERS + 1)
+        if len(content) > MOST_LETTERS:
             raise unreadable_file_error(f"“{path.name}” is too long to be a list of tokens.")
-        written = path.read_text(encoding="utf-8-sig")
+        written = content.decode("utf-8-sig")
         if path.suffix != ".json":
             return {"tokens": tuple(written.splitlines())}
         held = json.loads(written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import zipfile
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +25,7 @@ from visualizer.attention.importers.reader_checks_and_errors import (
     unreadable_file_error,
     widened,
 )
+from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,16 +49,15 @@ class NpyHeader(NamedTuple):
 
 def npy(path: Path) -> FileContents:
     """List the array of a ``.npy`` file."""
-    with as_input_errors(path):
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            return _together([_listed(path, "", file, size, partial(_whole, path))])
+    with as_input_errors(path), open_regular_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        return _together([_listed(path, "", file, size, partial(_whole, path))])
 
 
 def npz(path: Path) -> FileContents:
     """List the arrays of a ``.npz`` file; nothing is extracted to disk."""
     found = []
-    with as_input_errors(path), zipfile.ZipFile(path) as archive:
+    with as_input_errors(path), _archive(path) as archive:
         members = archive.infolist()
         _check_size(path, members)
         for member in members:
@@ -80,14 +81,20 @@ def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
 
 
 @contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    with open_regular_file(path) as file, zipfile.ZipFile(file) as archive:
+        yield archive
+
+
+@contextmanager
 def _whole(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("rb") as file:
+    with open_regular_file(path) as file:
         yield file
 
 
 @contextmanager
 def _member(path: Path, member: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
-    with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+    with _archive(path) as archive, archive.open(member) as file:
         yield file
 
 

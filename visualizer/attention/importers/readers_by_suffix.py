@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from visualizer.attention.importers import numpy_files, pt_safetensors_files
 from visualizer.attention.importers.captured_attention_arrays import read_captured_attention
 from visualizer.attention.importers.captured_tokens import with_tokens
-from visualizer.attention.importers.reader_checks_and_errors import (
-    as_input_errors,
-    unreadable_file_error,
-)
+from visualizer.attention.importers.reader_checks_and_errors import unreadable_file_error
 from visualizer.attention.importers.state_dict import is_module, spec_in
+from visualizer.errors import reason_of
+from visualizer.storage.regular_file import check_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,10 +56,14 @@ def read_tensor_file(
     if reader is None:
         known = ", ".join(READERS)
         raise unreadable_file_error(f"“{path.name}” is of no kind that can be opened. Use {known}.")
-    with as_input_errors(path):
-        is_file = path.is_file()  # reading a pipe would block
-    if not is_file:
-        raise unreadable_file_error(f"There is no file “{path.name}” in {path.absolute().parent}.")
+    try:
+        check_regular_file(path)  # torch and safetensors open paths, and a pipe would block
+    except FileNotFoundError as error:
+        sentence = f"There is no file “{path.name}” in {path.absolute().parent}."
+        raise unreadable_file_error(sentence) from error
+    except OSError as error:
+        sentence = f"“{path.name}” could not be opened: {reason_of(error)}."
+        raise unreadable_file_error(sentence) from error
     contents = reader(path)
     if is_module(contents):
         return spec_in(contents, base)

@@ -21,6 +21,7 @@ from visualizer.features.lessons.setting_value_parser import WORDS, is_a, value_
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import ORDER, Grain, Place
+from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     import pathlib
@@ -347,9 +348,7 @@ def load_lessons(
 
 def _text(path: pathlib.Path) -> str:
     try:
-        if not path.is_file():  # reading a pipe would block for ever
-            raise LessonError(path.name, 0, "It cannot be read: it is no file.")
-        with path.open("rb") as file:
+        with open_regular_file(path) as file:
             content = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise LessonError(path.name, 0, f"It cannot be read: {reason_of(error)}.") from error

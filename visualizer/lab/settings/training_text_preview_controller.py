@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.language.corpora.corpus import load
 from visualizer.language.tokenizers import tokenize
 from visualizer.language.training_settings import CorpusKind, TrainingSettings, problems
 from visualizer.session.newest_request_worker import Worker
+from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from visualizer.lab.lab_state_and_training_controller import LabStateController
@@ -92,9 +93,8 @@ def sample_of(settings: TrainingSettings) -> str:
 
 def _beginning(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_regular_file(path) as file:
             read = file.read(4 * LONGEST)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError("path", f"“{path.name}” cannot be read: {reason}.") from error
+    except OSError as error:
+        raise InputError("path", f"“{path.name}” cannot be read: {reason_of(error)}.") from error
     return read.decode("utf-8-sig", errors="replace")[:LONGEST]

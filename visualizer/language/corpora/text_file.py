@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from visualizer.errors import InputError, reason_of
+from visualizer.storage.regular_file import open_regular_file
 
 LONGEST = 100 * 10**6
 """Largest size of a text file, in bytes."""
@@ -57,7 +58,7 @@ def _read(path: Path, subject: str) -> bytes:
     if not stat.S_ISREG(before.st_mode):
         what = "a folder" if stat.S_ISDIR(before.st_mode) else "not a file"
         raise _refused(f"{subject} is {what}. Choose a text file.")
-    with path.open("rb") as file:
+    with open_regular_file(path) as file:
         content = file.read(LONGEST + 1)
     if len(content) > LONGEST:
         limit = f"a text to learn has at most {LONGEST // 10**6:,} MB"

@@ -1,0 +1,74 @@
+"""Opening of regular files by path; a pipe, device, socket or folder is refused without waiting.
+
+Opening a pipe waits for a program that writes to it, and reading a device may never end, so that
+what is to be read is checked before and after it is opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO_FILE = "it is no file"
+NO_NAME = "no file can have such a name"
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+WITHOUT_WAITING = (
+    getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+)
+"""Flags of `os.open` with which a pipe in the place of a file does not block."""
+
+
+def check_regular_status(found: os.stat_result, name: str) -> None:
+    """Raise `OSError`, with a reason that can be shown, unless a status is of a regular file."""
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((f", but {words}" for is_of, words in _KINDS if is_of(found.st_mode)), "")
+        raise OSError(errno.EINVAL, f"{NO_FILE}{kind}", name)
+
+
+def check_regular_file(path: Path) -> os.stat_result:
+    """Return the status of a regular file or of a link to one.
+
+    Raises
+    ------
+    OSError
+        When there is nothing of that name, or no regular file.
+    """
+    try:
+        found = path.stat()
+    except ValueError as error:  # a NUL, or characters that the file system cannot encode
+        raise OSError(errno.EINVAL, NO_NAME, str(path)) from error
+    check_regular_status(found, str(path))
+    return found
+
+
+def open_regular_file(path: Path) -> BinaryIO:
+    """Open a regular file, or a link to one, for reading.
+
+    Raises
+    ------
+    OSError
+        When it cannot be opened, or is no regular file.
+    """
+    check_regular_file(path)  # opening a device may already do something
+    return open(path, "rb", opener=_opened)
+
+
+def _opened(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | WITHOUT_WAITING)
+    try:
+        check_regular_status(os.fstat(descriptor), path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
