@@ -23,9 +23,11 @@ from visualizer.attention.run import run as compute
 from visualizer.attention.spec import Device
 from visualizer.console_messages_and_progress import ConsoleProgress
 from visualizer.documents.document_file import write_document
+from visualizer.errors import InputError
 from visualizer.export.figures import rasterization
 from visualizer.export.missing_font_characters import NO_FONTS
 from visualizer.heatmap.board_presenter import present_board
+from visualizer.session.document import Document
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -433,6 +435,20 @@ def saved(path: Path, options: str, *, has_numbers: bool = False) -> Run:
     with path.open("wb") as file:
         write_document(file, made, view, made_of if has_numbers else None)
     return made_of
+
+
+@pytest.mark.parametrize("value", [2**62, -1])
+def test_sizes_that_no_control_makes_are_refused(
+    value: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (tmp_path / "a.attention").open("wb") as file:
+        write_document(file, Document().set("d_in", value), View())
+    arguments = [str(tmp_path / "a.attention"), "--export", str(tmp_path / "a.npz")]
+    assert app.main(arguments) == 2
+    said = f"argument FILE: “a.attention” has a setting, “Embedding size” of {value:,}, that"
+    assert said in capsys.readouterr().err
+    with pytest.raises(InputError, match="that cannot be"):
+        visualizer.load(tmp_path / "a.attention")
 
 
 @pytest.mark.parametrize("has_numbers", [False, True])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import tracemalloc
 import zipfile
 from dataclasses import fields, replace
@@ -89,7 +88,7 @@ def test_all_of_a_view_lasts_but_the_hand_the_window_and_the_lesson(view: View) 
     assert without_passing_fields(kept) == kept
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, -0.0, 5e-324, 0.1])
+@pytest.mark.parametrize("number", [-0.0, 5e-324, 0.1, -1000, 1e300])
 def test_a_number_is_exactly_what_it_was(number: float) -> None:
     document = Document().set("temperature", number)
     read = opened(document_bytes(document, View())).document.spec.temperature
@@ -260,6 +259,21 @@ REFUSED = [
     (put("document", "spec", "own_kept", {"rows": 1, "columns": 1, "bits": 1}), "lacks the num"),
     (put("document", "spec", "own_mask", "columns", 9), "a matrix of 0 and 1 that cannot be"),
     (put("document", "spec", "own_mask", "columns", 1), "a matrix of 0 and 1 that cannot be"),
+    (put("document", "spec", "d_in", 2**62), "“Embedding size” of 4,611,686,018,427,387,904, that"),
+    (put("document", "spec", "d_out", -1), "“Output size” of -1, that cannot be"),
+    (put("document", "spec", "heads", 10_000_000), "“Heads” of 10,000,000, that cannot be"),
+    (put("document", "spec", "window", -3), "“Window” of -3, that cannot be"),
+    (put("document", "spec", "seed", 2**31), "“Weights seed” of 2,147,483,648, that cannot be"),
+    (put("document", "spec", "dropout_seed", -1), "“Dropout seed” of -1, that cannot be"),
+    (put("document", "spec", "dropout", 10.0), "“Dropout” of 10.0, that cannot be"),
+    (put("document", "spec", "dropout", "nan"), "“Dropout” of nan, that cannot be"),
+    (put("document", "spec", "temperature", "nan"), "“Temperature” of nan, that cannot be"),
+    (put("document", "spec", "temperature", "inf"), "“Temperature” of inf, that cannot be"),
+    (put("document", "spec", "temperature", -1e30), "“Temperature” of -1e.30, that cannot be"),
+    (put("document", "spec", "own_weights", 0, 0, "W_harm"), "a set of own weights that cannot"),
+    (put("view", "lines", "threshold", 1.5), "a threshold that cannot be"),
+    (put("view", "lines", "threshold", "nan"), "a threshold that cannot be"),
+    (put("view", "lines", "top", 33), "a choice of lines that cannot be"),
     (put("schema", 0), "does not say which kind"),
     (put("schema", True), "does not say which kind"),
     (put("schema", SCHEMA + 1), r"was written by a newer version 0\.1\.0\. Update"),

@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from tests.support.small_trainings import begun, finish, quick, rows_of
+from visualizer.cli.train import train
 from visualizer.errors import InputError
 from visualizer.lab.runs.run_store import stored_runs
 from visualizer.language import run_folder, snapshot_retention, training_run
@@ -283,7 +284,7 @@ def test_what_cannot_be_a_run_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "folder" / "run.json").mkdir(parents=True)
-    with pytest.raises(InputError, match=r"is no file\."):
+    with pytest.raises(InputError, match=r"is no file, but a folder\."):
         RunFolder(tmp_path / "folder").read_about()
     begun(tmp_path / "run").close()
     monkeypatch.setattr("visualizer.language.run_folder.MOST_BYTES", 100)
@@ -345,14 +346,33 @@ def test_each_step_is_taken_at_its_own_rate(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_a_run_of_settings_that_cannot_be_trained_is_not_opened(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"heads": 3},  # of 16 columns
+        {"model": "bigram", "heads": 2**62},
+        {"model": "bigram", "layers": 0},
+        {"width": 2**40},
+        {"block": -1},
+        {"steps": 2**62},
+        {"dropout": "nan"},
+        {"rate": "inf"},
+        {"seed": -1},
+        {"threads": 10**6},
+    ],
+)
+def test_a_run_of_settings_that_cannot_be_trained_is_not_opened(
+    tmp_path: Path, changes: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
     begun(tmp_path / "run", steps=2).close()
     about = tmp_path / "run" / "run.json"
     held = json.loads(about.read_text(encoding="utf-8"))
-    held["settings"]["heads"] = 3  # of 16 columns
+    held["settings"] |= changes
     about.write_text(json.dumps(held), encoding="utf-8")
     with pytest.raises(InputError, match="settings that cannot be trained"):
         OpenRun(RunFolder(tmp_path / "run"))
+    assert train(["--resume", str(tmp_path / "run")]) == 1
+    assert "settings that cannot be trained" in capsys.readouterr().err
 
 
 def test_a_disk_that_was_full_is_no_longer_spoken_of(

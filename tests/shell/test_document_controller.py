@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from math import nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -280,6 +281,22 @@ def test_what_cannot_be_opened_is_said_and_the_picture_stays(
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert "bad" in box.text()
+    box.close()
+    assert hand.shown is board
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "label"),
+    [("d_in", 2**62, "Embedding size"), ("window", -1, "Window"), ("temperature", nan, "Temp")],
+)
+def test_a_setting_that_no_control_makes_is_refused(
+    hand: Hand, name: str, value: float, label: str, tmp_path: Path
+) -> None:
+    board = hand.shown
+    drop(hand, of_files(written(tmp_path / f"a{SUFFIX}", Document().set(name, value))))
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert f"“a{SUFFIX}” has a setting, “{label}" in box.text()
     box.close()
     assert hand.shown is board
 

@@ -34,8 +34,9 @@ from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.line_options import LineOptions
+from visualizer.session.line_options import MOST_OF_A_QUERY, LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
+from visualizer.session.setting_definitions import BOUNDS, SettingKind
 from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead
 from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion
@@ -44,8 +45,12 @@ from visualizer.session.zoom_ranges import Zoom
 
 STAGES = st.sampled_from(sorted({row.name for row in TABLE}))
 COUNTS = st.integers(0, 5) | st.integers(0, 2**31 - 1)
-WHOLE = st.integers(-5, 5) | st.integers(1 - 2**63, 2**63 - 1)
-NUMBERS = st.floats(allow_nan=False)
+SIZES = st.integers(0, 5) | st.integers(*map(int, BOUNDS[SettingKind.COUNT]))
+SEEDS = st.integers(*map(int, BOUNDS[SettingKind.SEED]))
+RATES = st.floats(*BOUNDS[SettingKind.RATE])
+TEMPERATURES = st.floats(*BOUNDS[SettingKind.NUMBER]) | st.floats(
+    min_value=0, exclude_min=True, allow_infinity=False
+)
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 
 
@@ -81,28 +86,30 @@ def captured(draw: st.DrawFn) -> CapturedAttention:
 OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS}" for name in OWN_LAYERS)]
 SPECS = st.builds(
     AttentionSpec,
-    d_in=WHOLE,
-    d_out=WHOLE,
-    heads=WHOLE,
+    d_in=SIZES,
+    d_out=SIZES,
+    heads=SIZES,
     projection=st.sampled_from(Projection),
     bias=st.booleans(),
     arrangement=st.sampled_from(Arrangement),
     output_projection=st.booleans(),
     position=st.sampled_from(Position),
     scale=st.sampled_from(Scale),
-    temperature=NUMBERS,
+    temperature=TEMPERATURES,
     normalisation=st.sampled_from(Normalisation),
     mask=st.sampled_from(Mask),
-    window=WHOLE,
+    window=SIZES,
     own_mask=st.none() | booleans(),
     route=st.sampled_from(Route),
-    dropout=NUMBERS,
-    dropout_seed=WHOLE,
+    dropout=RATES,
+    dropout_seed=SEEDS,
     own_kept=st.none() | booleans(),
     mode=st.sampled_from(Mode),
-    seed=WHOLE,
+    seed=SEEDS,
     own_input=st.none() | numbers(),
-    own_weights=st.lists(st.tuples(st.sampled_from(OWN_NAMES), numbers()), max_size=3).map(tuple),
+    own_weights=st.lists(
+        st.tuples(st.sampled_from(OWN_NAMES), numbers()), max_size=3, unique_by=lambda own: own[0]
+    ).map(tuple),
     dtype=st.sampled_from(Dtype),
     device=st.sampled_from(Device),
 )
@@ -187,7 +194,7 @@ TRAILS = st.lists(CELLS, max_size=3).map(tuple)
 LINES = st.builds(
     LineOptions,
     threshold=st.floats(0, 1),
-    top=COUNTS,
+    top=st.integers(0, MOST_OF_A_QUERY),
     solo=st.none() | st.just(-1) | COUNTS,
     by_key=st.frozensets(CELLS, max_size=2),
 )

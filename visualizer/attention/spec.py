@@ -240,7 +240,7 @@ class AttentionSpec:
     def d_head(self) -> int:
         """Columns of one head's queries, keys and values."""
         total = self.d_in if self.projection is Projection.NONE else self.d_out
-        return total // self.heads if self.arrangement is Arrangement.SPLIT else total
+        return total // max(1, self.heads) if self.arrangement is Arrangement.SPLIT else total
 
     @property
     def width(self) -> int:

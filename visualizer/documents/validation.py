@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.captured_attention import MOST_LAYERS, MOST_TOKENS
-from visualizer.attention.spec import LARGEST
+from visualizer.attention.spec import LARGEST, OWN_BIASES, OWN_LAYERS
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT
-from visualizer.session.line_options import FOLLOWS
+from visualizer.session.line_options import FOLLOWS, MOST_OF_A_QUERY
+from visualizer.session.setting_definitions import unsettable
 from visualizer.session.stage_toggle_and_cell_pinning import LONGEST as LONGEST_TRAIL
 from visualizer.session.timeline import ORDER, SPEEDS
 from visualizer.storage.json_coding import LONGEST, DamagedError, shown
@@ -47,6 +48,7 @@ def check_saved(document: Document, view: View) -> None:
     compared = view.comparison and view.comparison.document
     for one in (document, compared) if compared else (document,):
         _check(_matrices(one))
+        _check(_settings(one))
         if one.captured:
             _check(_captured(one.captured))
     _check(_view(view))
@@ -69,6 +71,15 @@ def _matrices(document: Document) -> Iterator[Claim]:
     given = (spec.own_input,) if spec.own_input else ()
     for numbers in (*given, *(matrix for _, matrix in spec.own_weights)):
         yield _is_filled(numbers), "a matrix of numbers"
+
+
+def _settings(document: Document) -> Iterator[Claim]:
+    spec = document.spec
+    names = [name for name, _ in spec.own_weights]
+    are_known = set(names) <= OWN_LAYERS.keys() | OWN_BIASES.keys()
+    yield are_known and len(set(names)) == len(names), "a set of own weights"
+    if wrong := unsettable(spec):
+        yield False, f"a setting, “{wrong.label}” of {getattr(spec, wrong.name):,},"
 
 
 def _is_packed(own: BooleanMatrix) -> bool:
@@ -114,9 +125,10 @@ def _view(view: View) -> Iterator[Claim]:
         yield _is_cell(cell), "a cell"
     yield max(len(view.past), len(view.future)) <= LONGEST_TRAIL, "a trail"
     yield _counts(*view.tokens.chosen, view.tokens.match or 0), "a chosen token"
-    yield math.isfinite(view.lines.threshold), "a threshold"
+    yield 0 <= view.lines.threshold <= 1, "a threshold"
     solo = 0 if view.lines.solo in (None, FOLLOWS) else view.lines.solo
-    yield _counts(view.lines.top, solo or 0), "a choice of lines"
+    is_choice = _counts(view.lines.top, solo or 0) and view.lines.top <= MOST_OF_A_QUERY
+    yield is_choice, "a choice of lines"
     painting = view.painting
     yield _counts(painting.window, painting.prefix, painting.padding), "a brush"
 

@@ -181,6 +181,9 @@ LIMITS = {
 def problems(settings: TrainingSettings) -> tuple[Problem, ...]:
     """Return the problems of settings, field by field; empty if they can be trained."""
     found = [problem for name in LIMITS for problem in _whole(settings, name)]
+    least, most = LIMITS["seed"]
+    if not least <= settings.source.seed <= most:
+        found.append(Problem("kind", f"The seed of the text is from {least} to {most:,}."))
     if not 0 <= settings.dropout < 1:
         found.append(Problem("dropout", "Dropout is from 0 to less than 1.", ("dropout", 0.0)))
     if not (math.isfinite(settings.rate) and 0 < settings.rate <= 100):
@@ -200,10 +203,6 @@ def check(settings: TrainingSettings) -> None:
 
 
 def _whole(settings: TrainingSettings, name: str) -> list[Problem]:
-    if name in {"heads", "layers"} and not settings.is_layered:
-        return []
-    if name == "size" and settings.source.kind is CorpusKind.FILE:
-        return []
     value = getattr(settings.source if name == "size" else settings, name)
     least, most = LIMITS[name]
     nearest = min(max(value, least), most)

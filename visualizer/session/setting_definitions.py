@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.mechanisms import TITLES
 from visualizer.attention.spec import (
+    LARGEST_SEED,
     Arrangement,
     AttentionSpec,
     BooleanMatrix,
@@ -21,6 +22,7 @@ from visualizer.attention.spec import (
     Projection,
     Route,
     Scale,
+    problems,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +48,15 @@ class SettingKind(StrEnum):
     WHOLE = auto()
     SMALL = auto()
     FILE = auto()
+
+
+BOUNDS: dict[SettingKind, tuple[float, float]] = {
+    SettingKind.COUNT: (0, 9_999_999),
+    SettingKind.RATE: (-9.999, 9.999),
+    SettingKind.NUMBER: (-1000, 1000),
+    SettingKind.SEED: (0, LARGEST_SEED),
+}
+"""What can be typed into a control, some values that cannot be computed among it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +165,20 @@ SETTINGS: tuple[Setting, ...] = (
         "Floating-point type of every number", (
         (Dtype.FLOAT32, "float32"), (Dtype.FLOAT64, "float64"))),
 )
+
+
+def unsettable(spec: AttentionSpec) -> Setting | None:
+    """Return the first setting whose value nobody can have given, by a control or otherwise.
+
+    Beyond the bounds of its control, a value can be given by an option if it can be computed.
+    """
+    invalid = {problem.field for problem in problems(spec)}
+    for setting in SETTINGS:
+        if setting.kind in BOUNDS and setting.name in invalid:
+            low, high = BOUNDS[setting.kind]
+            if not low <= getattr(spec, setting.name) <= high:
+                return setting
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.session.setting_definitions import Setting, SettingKind, SettingState
+from visualizer.session.setting_definitions import (
+    BOUNDS,
+    Setting,
+    SettingKind,
+    SettingState,
+)
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel, RichLabel
@@ -151,7 +156,8 @@ class CountControl(TypedControl):
         self.slider.setRange(1, int(setting.top))
         self.slider.actionTriggered.connect(self._slide)
         self.slider.sliderReleased.connect(self.settled)
-        self.box.setRange(0, 9_999_999)
+        low, high = BOUNDS[SettingKind.COUNT]
+        self.box.setRange(int(low), int(high))
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
         self.add(self.slider, "Slider", 1)
         self.take(self.box, "QSpinBox")
@@ -185,7 +191,7 @@ class RateControl(TypedControl):
         self.slider.setPageStep(STEPS_PER_UNIT // 10)
         self.slider.actionTriggered.connect(self._slide)
         self.slider.sliderReleased.connect(self.settled)
-        self.box.setRange(-9.999, 9.999)
+        self.box.setRange(*BOUNDS[SettingKind.RATE])
         self.box.setSingleStep(0.05)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
         self.add(self.slider, "Slider", 1)
@@ -205,7 +211,7 @@ class NumberControl(TypedControl):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box = DecimalSpinBox()
-        self.box.setRange(-1000, 1000)
+        self.box.setRange(*BOUNDS[SettingKind.NUMBER])
         self.box.setSingleStep(0.1)
         self.take(self.box, "Decimal", 1)
 
@@ -232,7 +238,8 @@ class SeedControl(TypedControl):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box, self.next = QSpinBox(), QToolButton()
-        self.box.setRange(0, 2**31 - 1)
+        low, high = BOUNDS[SettingKind.SEED]
+        self.box.setRange(int(low), int(high))
         self.take(self.box, "QSpinBox", 1)
         self.add(self.next, "QToolButton")
         self.next.setToolTip("Take the next seed")

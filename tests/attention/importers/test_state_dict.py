@@ -79,6 +79,8 @@ def test_the_heads_of_split_columns_are_as_before_and_that_is_said(tmp_path: Pat
     )
     spec, notice = opened(tmp_path / "a.pt", AttentionSpec(heads=5, d_out=10))
     assert (spec.heads, notice.split(": ")[1]) == (1, "1 was taken.")
+    for heads in (0, 9_999_999):  # as while they are typed
+        assert opened(tmp_path / "a.pt", AttentionSpec(heads=heads))[0].heads == 1
 
 
 @pytest.mark.parametrize("dtype", Dtype)

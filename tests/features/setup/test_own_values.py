@@ -61,3 +61,15 @@ def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
     hand.window.setup.remedy("own_input")
     assert workspace.document.spec.own_input is None
     assert hand.problem("own_input") == ""
+
+
+def test_heads_that_cannot_be_are_said_beside_own_weights(hand: Hand) -> None:
+    workspace = hand.window.workspace
+    assert workspace.run
+    workspace.set("own_weights", weights_as_own(workspace.run.trace))
+    hand.settle()
+    hand.type_number("heads", "0")
+    assert "The heads cannot be 0." in hand.problem("heads")
+    hand.type_number("heads", "2")
+    hand.settle()
+    assert hand.problem("heads") == ""

@@ -116,7 +116,7 @@ def _sized(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
     heads = len(module.heads)
     mechanism = Mechanism.CAUSAL if "mask" in module.parts else Mechanism.SELF
     if "out_proj.weight" in module.parts:
-        mechanism, heads = Mechanism.MULTI_HEAD, base.heads if d_out % base.heads == 0 else 1
+        mechanism, heads = Mechanism.MULTI_HEAD, _fitting_heads(base, d_out)
     elif module.is_stacked:
         mechanism = Mechanism.STACKED
     own_input = base.own_input if base.own_input and base.own_input.columns == d_in else None
@@ -132,6 +132,11 @@ def _sized(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
         own_weights=(),
         dtype=Dtype.FLOAT64 if first.is_double else base.dtype,
     )
+
+
+def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
+    is_usable = 0 < base.heads <= LARGEST["heads"] and d_out % base.heads == 0
+    return base.heads if is_usable else 1
 
 
 def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec:
