@@ -9,11 +9,17 @@ import sys
 import tempfile
 import time
 import tracemalloc
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from tests.support.damaged_files import damaged
+from tests.support.damaged_run_folders import damaged_runs, made_whole
+from tests.support.screens import present
+from tests.support.small_trainings import rows_of
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.run_from_recorded_numbers import recorded_run
 from visualizer.documents.document_file import document_bytes, read_document
@@ -22,6 +28,10 @@ from visualizer.documents.open_document import open_document
 from visualizer.documents.recent_files import recent
 from visualizer.documents.recovery_file import recovery_files_of_crashes
 from visualizer.errors import InputError
+from visualizer.lab.runs.run_store import losses_of
+from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.training_run import DivergedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,16 +110,21 @@ def _tried(opener: Callable[[], SavedDocument], outcome: Outcome) -> SavedDocume
     try:
         return opener()
     except InputError as refused:
-        said = refused.sentence
-        is_fit_to_be_shown = said.endswith(".") and said.isprintable() and len(said) < 300
-        if refused.field != "open" or not is_fit_to_be_shown:
+        if refused.field != "open":
             raise AssertionError(repr(refused)) from refused
-        outcome.said.add(said)
+        _assert_fit_to_be_shown(refused.sentence)
+        outcome.said.add(refused.sentence)
         return None
 
 
+def _assert_fit_to_be_shown(sentence: str) -> None:
+    assert sentence.endswith("."), sentence
+    assert sentence.isprintable(), repr(sentence)
+    assert len(sentence) < 300, sentence
+
+
 def _assert_whole(saved: SavedDocument) -> None:
-    """What opens can be written again, and its numbers are those of its settings."""
+    """What opens can be written again and shown, and its numbers are those of its settings."""
     again = read_document(io.BytesIO(document_bytes(saved.document, saved.view)))
     is_same = repr(again.document) == repr(saved.document)  # NaN is no NaN's equal
     assert is_same
@@ -117,6 +132,62 @@ def _assert_whole(saved: SavedDocument) -> None:
         assert recorded_run(saved.document.spec, saved.recorded).trace.names
     if saved.document.captured:
         assert captured_run(saved.document.captured).trace.names
+    wrong = saved.document.problems()
+    refused = InputError(wrong[0].field, wrong[0].sentence, wrong[0].remedy) if wrong else None
+    assert present(saved.document, saved.view, None, refused, False, None).panels
+
+
+def spoil_runs(runs: int, seed: int = 1) -> Outcome:
+    """Open damaged run folders as the lab does, and train on; what is no refusal ends it."""
+    outcome = Outcome()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        whole = Path(name) / "whole"
+        made_whole(whole)
+        for how, run in damaged_runs(whole, Path(name) / "damaged", runs, seed):
+            start = time.perf_counter()
+            outcome.files += 1
+            try:
+                _open_run(RunFolder(run))
+                outcome.opened += 1
+            except InputError as refused:
+                _assert_fit_to_be_shown(refused.sentence.replace(str(run), ""))
+                outcome.refused += 1
+                outcome.said.add(refused.sentence)
+            except Exception as error:
+                raise AssertionError(f"{how}: {error!r}") from error
+            outcome.slowest = max(outcome.slowest, time.perf_counter() - start)
+    return outcome
+
+
+def _open_run(folder: RunFolder) -> None:
+    """Read all that a run holds, and go on with it where that is possible."""
+    assert losses_of(folder.path).steps is not None
+    opened = OpenRun(folder, is_held=False)
+    try:
+        running, last = opened.running, opened.about.settings.steps
+        assert all(step <= last for step in opened.snapshots())
+        refused = [step for step in opened.snapshots() if not _is_read(opened, step)]
+        if running and not running.is_done:
+            opened.hold()
+            with suppress(DivergedError):  # weights may be any numbers
+                running.advance()
+            running.save()
+        steps = [row.step for row in rows_of(folder.path)]
+        assert steps == sorted({*steps})
+        assert all(0 <= step <= last for step in steps) or running is None
+        if refused:
+            opened.model(refused[0])
+    finally:
+        opened.close()
+
+
+def _is_read(opened: OpenRun, step: int) -> bool:
+    try:
+        opened.model(step)
+    except InputError:
+        return False
+    return True
 
 
 def main() -> None:
@@ -129,6 +200,7 @@ def main() -> None:
         default=40,
         help="programs to kill while they save, while they export, and while they train",
     )
+    parser.add_argument("--runs", type=int, default=400, help="damaged run folders to open")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     start = time.perf_counter()
@@ -136,6 +208,9 @@ def main() -> None:
     _print(f"{outcome.files:,} damaged files: {outcome.refused:,} refused in a sentence, ")
     _print(f"{outcome.opened:,} opened whole; {outcome.peak / 2**20:.0f} MiB at most, ")
     _print(f"{outcome.slowest:.2f} s for the slowest, {time.perf_counter() - start:.1f} s in all\n")
+    outcome = spoil_runs(options.runs, options.seed)
+    _print(f"{outcome.files:,} damaged run folders: {outcome.refused:,} refused in a sentence, ")
+    _print(f"{outcome.opened:,} opened; {outcome.slowest:.2f} s for the slowest\n")
     if options.kills and hasattr(os, "fork"):
         from tests.support import killed_export as exporting
         from tests.support import killed_saving as saving

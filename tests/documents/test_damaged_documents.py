@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given
 
 from tests.architecture.project_graph import ROOT
-from tests.damage import spoil
+from tests.damage import spoil, spoil_runs
 from tests.documents.test_document_file import opened
 from tests.support.damaged_files import packed, spoiled_tree, unpacked
 from tests.support.document_strategies import VIEWS
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 FILES = 2_000
+RUNS = 160
 PANES = frozenset(pane.id for pane in pane_table.PANES)
 MEMORY = 64 * 2**20
 
@@ -43,6 +44,15 @@ def test_damaged_files_are_refused_in_a_sentence_or_open_whole() -> None:
     assert outcome.refused > outcome.files // 2
     assert outcome.peak < MEMORY
     assert len(outcome.said) > 40
+
+
+@pytest.mark.slow
+def test_damaged_runs_are_refused_in_a_sentence_or_open() -> None:
+    outcome = spoil_runs(RUNS)
+    assert outcome.files == RUNS
+    assert outcome.refused > outcome.files // 3
+    assert outcome.opened > outcome.files // 8
+    assert len(outcome.said) > 15
 
 
 def test_whatever_opens_can_be_looked_at() -> None:

@@ -81,7 +81,9 @@ def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_measured() -> No
 
 @given(
     some.integers(0, 3 * AT_ONCE),
-    some.sampled_from(["", "7,1,", "7,1,,.1,0", "x\n", "7.5,1,,1,0\n"]),
+    some.sampled_from(
+        ["", "7,1,", "7,1,,.1,0", "x\n", "7.5,1,,1,0\n", "10000001,1,,1,0\n", "1e300,1,,1,0\n"]
+    ),
 )
 def test_of_many_rows_those_before_a_bad_one_are_read(place: int, bad: str) -> None:
     lines = [HEADER + "\n", *MANY_LINES]

@@ -12,16 +12,19 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load, save, save_file
 
+from tests.support.damaged_run_folders import DONE, HEADERS, STEPS, made_whole
 from tests.support.small_trainings import begun, finish, quick, rows_of
+from visualizer.attention import device
 from visualizer.cli.train import train
 from visualizer.errors import InputError
-from visualizer.lab.runs.run_store import stored_runs
+from visualizer.lab.runs.run_store import losses_of, stored_runs
 from visualizer.language import run_folder, snapshot_retention, training_run
 from visualizer.language.checkpoints import (
     TrainerState,
     read_checkpoint,
+    read_metadata,
     read_weights,
     write_checkpoint,
 )
@@ -36,6 +39,13 @@ from visualizer.storage.link_safe_folder import ContainedFile
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+@pytest.fixture
+def half_done(tmp_path: Path) -> Path:
+    """A run of `STEPS` steps of which `DONE` are done."""
+    made_whole(tmp_path / "run")
+    return tmp_path / "run"
 
 
 def losses(folder: Path) -> list[tuple[float, ...]]:
@@ -413,6 +423,108 @@ def test_that_a_run_has_ended_is_read_from_its_checkpoint(tmp_path: Path) -> Non
         write_checkpoint(file, training, opened.about, written)
         assert read_checkpoint(file, training) == written
     opened.close()
+
+
+@pytest.mark.parametrize(("field", "value"), HEADERS)
+def test_a_checkpoint_that_no_training_wrote_is_refused(
+    half_done: Path, field: str, value: object
+) -> None:
+    path = half_done / "checkpoint.safetensors"
+    content = path.read_bytes()
+    header = json.loads(read_metadata(content)["checkpoint"]) | {field: value}
+    path.write_bytes(save(load(content), {"checkpoint": json.dumps(header)}))
+    with pytest.raises(
+        InputError, match=r"“checkpoint\.safetensors” is (damaged|of step)"
+    ) as refused:
+        OpenRun(RunFolder(half_done))
+    assert refused.value.field == "folder"
+
+
+@pytest.mark.parametrize("field", ["seed", "rate", "model", "source"])
+def test_a_checkpoint_of_another_run_is_refused(half_done: Path, field: str) -> None:
+    path = half_done / "checkpoint.safetensors"
+    content = path.read_bytes()
+    header = json.loads(read_metadata(content)["checkpoint"])
+    other = {"seed": 5, "rate": 0.5, "model": "bigram"}
+    if field == "source":
+        header["run"]["settings"]["source"]["seed"] = 5
+    else:
+        header["run"]["settings"][field] = other[field]
+    path.write_bytes(save(load(content), {"checkpoint": json.dumps(header)}))
+    with pytest.raises(InputError, match="is damaged, or of another model"):
+        OpenRun(RunFolder(half_done))
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("model/embedding.weight", lambda tensor: tensor.double()),
+        ("model/embedding.weight", lambda tensor: tensor[:-1]),
+        ("optimiser/exp_avg/embedding.weight", lambda tensor: torch.ones(())),
+        ("optimiser/exp_avg/embedding.weight", lambda tensor: None),
+        ("optimiser/step/embedding.weight", lambda tensor: torch.ones(3)),
+        ("optimiser/step/embedding.weight", lambda tensor: -tensor),
+        ("optimiser/step/embedding.weight", lambda tensor: tensor * torch.nan),
+        ("randomness/cpu", lambda tensor: tensor[:-1]),
+        ("randomness/cpu", lambda tensor: None),
+    ],
+)
+def test_tensors_that_do_not_fit_the_model_are_refused(
+    half_done: Path, name: str, spoil: Callable[[torch.Tensor], torch.Tensor | None]
+) -> None:
+    path = half_done / "checkpoint.safetensors"
+    content = path.read_bytes()
+    tensors = load(content)
+    assert name in tensors, sorted(tensors)
+    spoiled = spoil(tensors.pop(name))
+    path.write_bytes(
+        save(tensors | ({} if spoiled is None else {name: spoiled}), read_metadata(content))
+    )
+    with pytest.raises(InputError, match="is damaged, or of another model"):
+        OpenRun(RunFolder(half_done))
+
+
+def test_a_run_that_was_made_longer_goes_on_though_one_file_does_not_say_so(
+    half_done: Path,
+) -> None:
+    path = half_done / "run.json"
+    about = json.loads(path.read_text(encoding="utf-8"))
+    about["settings"]["steps"] = DONE - 1
+    path.write_text(json.dumps(about), encoding="utf-8")
+    opened = OpenRun(RunFolder(half_done))
+    assert opened.running
+    assert opened.running.step == DONE
+    opened.close()
+
+
+def test_steps_from_the_future_are_left_out(half_done: Path, tmp_path: Path) -> None:
+    snapshots = half_done / "snapshots"
+    shutil.copy(snapshots / "00000003.safetensors", snapshots / "99999999.safetensors")
+    with (half_done / "losses.csv").open("a") as file:
+        file.write(f"{DONE},1,,0.1,1\n99999999,1,,0.1,1\n")
+    opened = OpenRun(RunFolder(half_done), is_held=False)
+    assert opened.running
+    assert max(opened.snapshots()) <= DONE
+    assert [row.step for row in opened.running.take_rows()] == [*range(DONE)]
+    opened.close()
+    assert losses_of(half_done).steps.tolist() == [*range(DONE + 1)]
+    path = half_done / "run.json"
+    about = json.loads(path.read_text(encoding="utf-8"))
+    about["fingerprint"] = "another text"
+    path.write_text(json.dumps(about), encoding="utf-8")
+    opened = OpenRun(RunFolder(half_done), is_held=False)
+    assert opened.running is None
+    assert max(opened.snapshots()) <= STEPS
+    opened.close()
+
+
+def test_weights_for_which_there_is_no_memory_are_not_made(
+    half_done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "free_bytes", lambda _: 10_000)
+    with pytest.raises(InputError, match=r"The weights of the run need .* to be read") as refused:
+        OpenRun(RunFolder(half_done))
+    assert refused.value.field == "folder"
 
 
 def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:

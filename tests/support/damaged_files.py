@@ -151,6 +151,7 @@ VALUES = (
     *("null", "true", "0", "-1", "1.5", "1e400", "-0.0", '""', '"nan"', "[]", "{}", "[[]]"),
     *('"\\ud800"', '"weights"', '"kept"', '"../../x"', "9" * 30, "9" * 5_000, "2147483648"),
     *("[" * 5_000 + "]" * 5_000, '{"a":' * 5_000 + "1" + "}" * 5_000, '"' + "x" * 300_000 + '"'),
+    *("4611686018427387904", "-3", "9999999", "10000000", "1e38", "-1e30", '"inf"', '"-inf"'),
     *("NaN", "-Infinity", '{"a": 1, "a": 2}', "[0, 0]", "[0, 5]", "3", "256", "257", "1e-320"),
 )
 
@@ -209,6 +210,8 @@ ARRAYS: tuple[Callable[[np.ndarray], bytes], ...] = (
     lambda old: _claiming("(1099511627776, 1099511627776)", "<f8"),
     lambda old: _claiming("(99999999999999999999999999999999,)"),
     lambda old: _claiming("(-4,)"),
+    lambda old: _claiming("(True, True)") + bytes(4),
+    lambda old: _claiming("(1.0, 1)") + bytes(4),
     lambda old: _claiming("(" + "1, " * 40 + ")") + bytes(4),
     lambda old: _claiming("(1 2,)") + bytes(8),
     lambda old: _claiming("()") + bytes(4),

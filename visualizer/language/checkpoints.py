@@ -7,6 +7,7 @@ as JSON. It is written atomically.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from safetensors.torch import load, save
 
 from visualizer.errors import InputError, reason_of
 from visualizer.language.run_folder import MOST_BYTES as MOST_ABOUT
-from visualizer.language.run_folder import RunMetadata, plain
+from visualizer.language.run_folder import RunMetadata, about_of, plain
+from visualizer.language.training_settings import LIMITS
 from visualizer.storage.atomic_file import write
 
 if TYPE_CHECKING:
@@ -98,15 +100,19 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
     tensors, metadata = _read(file, (1 + len(_STATES)) * _size(training.model))
     try:
         header = json.loads(metadata["checkpoint"])
-        trainer_state = _stand(header)
+        step, most = _count(header["step"]), _steps_of(header["run"], training)
+        trainer_state = _trainer_state(header)
         training.generator.bit_generator.state = header["generator"]
-        training.step = int(header["step"])
         _fill(training.model, _under("model/", tensors))
-        for state in _STATES:
-            _remember(training, state, _under(f"optimiser/{state}/", tensors))
-        training.randomness = _under("randomness/", tensors)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        for parameter_name, parameter in training.model.named_parameters():
+            _remember(training, parameter, _optimiser_state(tensors, parameter_name, parameter))
+        training.randomness = _checked_randomness(_under("randomness/", tensors))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
         raise InputError("folder", f"“{file.name}” is damaged, or of another model.") from error
+    if step > most:
+        sentence = f"“{file.name}” is of step {step:,}, and the run has {most:,}: it is damaged."
+        raise InputError("folder", sentence)
+    training.step = step
     return trainer_state
 
 
@@ -121,21 +127,49 @@ def read_checkpoint_weights(file: ContainedFile, model: nn.Module) -> tuple[int,
     tensors, metadata = _read(file, (1 + len(_STATES)) * _size(model))
     try:
         header = json.loads(metadata["checkpoint"])
-        step, trainer_state = int(header["step"]), _stand(header)
+        step, trainer_state = _count(header["step"]), _trainer_state(header)
         _fill(model, _under("model/", tensors))
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
         raise InputError("folder", f"“{file.name}” is damaged, or of another model.") from error
     return step, trainer_state
 
 
-def _stand(header: dict[str, Any]) -> TrainerState:
-    trainer_state = TrainerState(
-        float(header["seconds"]), header["first"], int(header["high"]), header["is_ended"]
+def _steps_of(run: object, training: Trainer) -> int:
+    """Return the most steps that a checkpoint's run can have; raise `ValueError` of another run.
+
+    A run that was made longer has more steps in one of its files than in the other.
+    """
+    written, own = about_of(run).settings, training.settings
+    if replace(written, steps=own.steps) != own:
+        raise ValueError("another run")
+    return max(written.steps, own.steps)
+
+
+def _trainer_state(header: dict[str, Any]) -> TrainerState:
+    """Convert the state in a header; raise `TypeError` or `ValueError` if it is not one."""
+    first, final, is_ended = header["first"], header.get("final"), header["is_ended"]
+    seconds = _number(header["seconds"])
+    if not isinstance(is_ended, bool) or not 0 <= seconds < math.inf:
+        raise ValueError("no state")
+    state = TrainerState(
+        seconds, None if first is None else _number(first), _count(header["high"]), is_ended
     )
-    if not header.get("final"):
-        return trainer_state
-    training, validation = header["final"]
-    return replace(trainer_state, final=(float(training), float(validation)))
+    if not final:
+        return state
+    training, validation = map(_number, final)
+    return replace(state, final=(training, validation))
+
+
+def _number(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError("no number")
+    return float(given)
+
+
+def _count(given: object) -> int:
+    if type(given) is not int or not 0 <= given <= LIMITS["steps"][1]:
+        raise TypeError("no count of steps")
+    return given
 
 
 def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetadata) -> None:
@@ -185,7 +219,7 @@ def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, 
     """Read a file whose tensors have at most ``size`` bytes."""
     try:
         content = file.read_bytes(size + _MOST_BESIDE)
-        return load(content), _metadata(content)
+        return load(content), read_metadata(content)
     except FileNotFoundError as error:
         raise InputError("folder", f"There is no “{file.name}” in {file.folder.path}.") from error
     except OSError as error:
@@ -194,7 +228,7 @@ def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, 
         raise InputError("folder", f"“{file.name}” is damaged.") from error
 
 
-def _metadata(content: bytes) -> dict[str, str]:
+def read_metadata(content: bytes) -> dict[str, str]:
     """Read the metadata of a safetensors file: JSON whose length is in the first 8 bytes."""
     length = int.from_bytes(content[:8], "little")
     found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
@@ -213,16 +247,36 @@ def _fill(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     if parameters.keys() != tensors.keys():
         raise KeyError("other parameters")
     for name, parameter in parameters.items():
-        if parameter.shape != tensors[name].shape:
+        if parameter.shape != tensors[name].shape or parameter.dtype != tensors[name].dtype:
             raise RuntimeError("other sizes")
         parameter.copy_(tensors[name])
 
 
-def _remember(training: Trainer, state: str, tensors: dict[str, Tensor]) -> None:
-    for name, parameter in training.model.named_parameters():
-        if name in tensors:
-            kept: dict[str, Any] = training.optimiser.state[parameter]
-            target = tensors[name]
-            if target.shape not in {parameter.shape, torch.Size([])}:
-                raise RuntimeError("other sizes")
-            kept[state] = target.to(training.device)
+def _optimiser_state(
+    tensors: dict[str, Tensor], name: str, parameter: nn.Parameter
+) -> dict[str, Tensor]:
+    """Return the optimiser's state of a parameter, which has all of its tensors or none."""
+    paths = {state: f"optimiser/{state}/{name}" for state in _STATES}
+    found = {state: tensors[path] for state, path in paths.items() if path in tensors}
+    if found and len(found) < len(_STATES):
+        raise KeyError("a part of the state")
+    for state, tensor in found.items():
+        shape = torch.Size([]) if state == "step" else parameter.shape
+        if tensor.shape != shape or tensor.dtype != torch.float32:
+            raise RuntimeError("other sizes")
+    if found and not 0 <= found["step"].item() < math.inf:
+        raise ValueError("no step")
+    return found
+
+
+def _remember(training: Trainer, parameter: nn.Parameter, state: dict[str, Tensor]) -> None:
+    if state:
+        kept = {name: tensor.to(training.device) for name, tensor in state.items()}
+        training.optimiser.state[parameter] = kept
+
+
+def _checked_randomness(states: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the states of generators; raise `RuntimeError` if torch does not take the CPU's."""
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(states["cpu"])
+    return states

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from visualizer.errors import InputError, reason_of
+from visualizer.language.training_settings import LIMITS
 from visualizer.storage.atomic_file import write
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 HEADER = "step,training,validation,rate,seconds"
 MOST_BYTES = 2**30
 """Largest size of the file; ten million steps take less."""
+MOST_STEPS = LIMITS["steps"][1]
 AT_ONCE = 1_024
 """Rows parsed at a time."""
 MISSING = -1.0
@@ -70,12 +72,13 @@ NO_ROWS = np.empty((0, len(LossRow._fields)))
 def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
     """Parse the lines of a file as arrays [row, field of `LossRow`], in blocks of rows.
 
-    Reading ends at the first line that is truncated or whose step does not increase.
+    Reading ends at the first line that is truncated, or whose step does not increase or is more
+    than any run has.
     """
     last, left = -1.0, islice(lines, 1, None)
     while some := list(islice(left, AT_ONCE)):
         table = _numbers(some)
-        is_next = np.diff(table[:, 0], prepend=last) > 0
+        is_next = (np.diff(table[:, 0], prepend=last) > 0) & (table[:, 0] <= MOST_STEPS)
         count = len(table) if is_next.all() else int(is_next.argmin())
         yield table[:count]
         if count < len(some):

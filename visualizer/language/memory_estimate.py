@@ -22,9 +22,11 @@ ITEM = 4
 COPIES = 8
 """Copies of each parameter: itself, its gradient, two of AdamW, one to read old snapshots with, and
 three in a checkpoint while it is written."""
-COPIES_READ = 7
+COPIES_OF_CHECKPOINT = 7
 """The same while a checkpoint is read: itself, and with AdamW's two both the file and its tensors.
 """
+COPIES_OF_WEIGHTS = 2
+"""The same while weights alone are read: the file's content, and the model."""
 VECTORS = {ModelKind.TRANSFORMER: 30}
 FEWER_VECTORS = 16
 """Vectors per token and layer kept for the backward pass; fewer without a feed-forward part."""
@@ -63,8 +65,15 @@ def check_room(settings: TrainingSettings, tokens: int) -> None:
     raise InputError("batch", f"{asked} {needed}. Use {fits:,}{less}.", ("batch", fits))
 
 
-def check_room_to_read(settings: TrainingSettings, tokens: int) -> None:
+def check_room_to_read(settings: TrainingSettings, tokens: int, copies: int) -> None:
     """Reject a saved model that needs more memory than is free now.
+
+    Parameters
+    ----------
+    tokens : int
+        Size of the vocabulary.
+    copies : int
+        How often its parameters are held meanwhile.
 
     Raises
     ------
@@ -72,7 +81,7 @@ def check_room_to_read(settings: TrainingSettings, tokens: int) -> None:
         Of ``folder``.
     """
     room = USABLE * attention_device.free_bytes(Device.CPU)
-    needed = ITEM * COPIES_READ * _parameters(_without_memory(settings, tokens))
+    needed = ITEM * copies * _parameters(_without_memory(settings, tokens))
     if needed > room:
         sentence = f"This model needs about {gib(needed)} to be read, and {gib(room)} can be used."
         raise InputError("folder", sentence)

@@ -9,7 +9,7 @@ from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_weights
 from visualizer.language.corpora.corpus import load
 from visualizer.language.language_models import build
-from visualizer.language.memory_estimate import check_room
+from visualizer.language.memory_estimate import COPIES_OF_WEIGHTS, check_room, check_room_to_read
 from visualizer.language.training_run import TrainingRun, new_run_metadata
 from visualizer.storage.file_lock import FileLock
 
@@ -50,6 +50,7 @@ class OpenRun:
         if settings and corpus:
             folder.begin(new_run_metadata(settings, corpus))
         self.about = folder.read_about()
+        check_room_to_read(self.about.settings, len(self.about.tokens), COPIES_OF_WEIGHTS)
         self._lock = _held(folder) if is_held or settings else None
         try:
             self._seen = folder.versions()
@@ -128,9 +129,9 @@ class OpenRun:
         return self._kept, wanted
 
     def snapshots(self) -> tuple[int, ...]:
-        """List the steps with saved weights, without those after the current step."""
-        last = self.running.step if self.running else None
-        return tuple(step for step in self.folder.snapshots() if last is None or step <= last)
+        """List the steps with saved weights, without those after the current or last step."""
+        last = self.running.step if self.running else self.about.settings.steps
+        return tuple(step for step in self.folder.snapshots() if step <= last)
 
     def close(self) -> None:
         """Release the lock."""

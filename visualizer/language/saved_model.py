@@ -17,7 +17,7 @@ from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
 from visualizer.language.language_models import MixingLayer, build
 from visualizer.language.loss_log import LossLog, curves
-from visualizer.language.memory_estimate import check_room_to_read
+from visualizer.language.memory_estimate import COPIES_OF_CHECKPOINT, check_room_to_read
 from visualizer.language.sampling import draw, probabilities
 from visualizer.language.tokenizers import tokenize
 
@@ -69,7 +69,7 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         large for the free memory.
     """
     about = folder.read_about()
-    check_room_to_read(about.settings, len(about.tokens))
+    check_room_to_read(about.settings, len(about.tokens), COPIES_OF_CHECKPOINT)
     model = build(about.settings, len(about.tokens)).eval()
     snapshots = folder.snapshots()
     if folder.checkpoint.exists():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,7 +126,7 @@ class TrainingRun:
         self._journal = LossLog(folder.losses)
         # Rows of a diverged or finished run are kept; rows of steps to be repeated are not.
         is_over = self.state.is_ended or self.final is not None
-        rows = self._journal.read(sys.maxsize if is_over else self.step)
+        rows = self._journal.read(self.settings.steps + 1 if is_over else self.step)
         self._rows = [row for row in rows if self.final is None or row.step < self.step]
         self._saved_at = time.monotonic()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -244,6 +245,17 @@ def test_a_broken_list_of_tokens_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", attention((3, 3)))
     (tmp_path / "a.json").write_text("[", encoding="utf-8")
     assert refusal(tmp_path / "a.npy") == "“a.json” is no json file, or it is damaged."
+
+
+@pytest.mark.parametrize("shape", ["(True, True)", "(1.0, 1)", "(-1, 1)", "(2, 1)"])
+def test_a_shape_that_is_none_is_refused(shape: str, tmp_path: Path) -> None:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    content = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + bytes(4)
+    (tmp_path / "a.npy").write_bytes(content)
+    assert "damaged" in refusal(tmp_path / "a.npy")
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("weights.npy", content)
+    assert "damaged" in refusal(tmp_path / "a.npz")
 
 
 # ------------------------------------------------------------------------------- no files

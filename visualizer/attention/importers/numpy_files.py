@@ -122,9 +122,13 @@ def _listed(path: Path, name: str, file: IO[bytes], size: int, open_: Open) -> F
 
 def _header(file: IO[bytes]) -> NpyHeader:
     version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        return NpyHeader(*np.lib.format.read_array_header_1_0(file))
-    return NpyHeader(*np.lib.format.read_array_header_2_0(file))
+    read = np.lib.format.read_array_header_1_0
+    if version != (1, 0):
+        read = np.lib.format.read_array_header_2_0
+    header = NpyHeader(*read(file))
+    if not all(type(size) is int for size in header.shape):  # numpy takes True for 1
+        raise ValueError("a size is no whole number")
+    return header
 
 
 def _numbers(path: Path, open_: Open, header: NpyHeader) -> np.ndarray:
