@@ -6,6 +6,7 @@ import builtins
 import gc
 import sys
 import traceback
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -106,7 +107,9 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
         say(notice)
     document = document_of(options, saved.document)
     # Recorded numbers are valid only for the document they were computed from.
-    return saved if document == saved.document else SavedDocument(document, saved.view)
+    if document == saved.document:
+        return saved
+    return replace(saved, document=document, recorded=None)
 
 
 def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:

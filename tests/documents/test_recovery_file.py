@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from tests.support.golden_documents import OWN, OWN_VIEW, PLAIN
 from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
 from visualizer.errors import InputError
 from visualizer.session.view import View
+from visualizer.storage.regular_file import version_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +76,20 @@ def test_what_a_crash_left_is_offered(tmp_path: Path, other: subprocess.Popen[st
     left.forget()
     assert recovery_files_of_crashes(tmp_path / "kept") == []
     assert files(tmp_path / "kept") == []
+
+
+def test_a_file_that_was_changed_after_the_crash_is_known_to_be(
+    tmp_path: Path, other: subprocess.Popen[str]
+) -> None:
+    file = tmp_path / "猫.attention"
+    file.write_bytes(b"as it was")
+    crash(other)
+    (left,) = recovery_files_of_crashes(tmp_path / "kept")
+    at = left.when.timestamp()
+    os.utime(file, (at - 1, at - 1))
+    assert left.saved().version == version_at(file) is not None
+    os.utime(file, (at + 1, at + 1))
+    assert left.saved().version is None
 
 
 def test_what_another_program_works_on_is_not(

@@ -259,6 +259,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     idle = {key for key, action in by_id.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
+        "filer.revert",
         *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
         *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
         *("gaze.whole", "gaze.further"),
@@ -278,7 +279,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     hand.settle()
     idle = {key for key, action in by_id.items() if not action.isEnabled()}
     assert idle == {
-        *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
+        *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all", "filer.revert"),
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         *("painter.paint_pinned", "gaze.whole", "gaze.further"),
         *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),

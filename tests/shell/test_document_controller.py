@@ -301,6 +301,185 @@ def test_a_setting_that_no_control_makes_is_refused(
     assert hand.shown is board
 
 
+# --------------------------------------------------------------------------- other programs
+
+
+ELSEWHERE = Document(text="written elsewhere")
+
+
+def retype(hand: Hand, text: str) -> None:
+    """Type another sentence, after a dialog may have had the focus."""
+    hand.activate()
+    hand.type_sentence(text)
+    hand.settle()
+
+
+def change_elsewhere(hand: Hand, path: Path) -> bytes:
+    """Change the document here, and its file by another program; return the file's content."""
+    save_as(hand, path)
+    retype(hand, "changed here")
+    return written(path, ELSEWHERE).read_bytes()
+
+
+def press_save(hand: Hand) -> None:
+    hand.activate()
+    hand.press(Qt.Key.Key_S)
+    at_rest(hand)
+
+
+def asks_about(hand: Hand, path: Path) -> None:
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert box.text().startswith(f"“{path.name}” was changed by another program since")
+
+
+def test_what_another_program_wrote_is_overwritten_only_if_that_is_wished(
+    hand: Hand, tmp_path: Path
+) -> None:
+    path = tmp_path / f"a{SUFFIX}"
+    content = change_elsewhere(hand, path)
+    press_save(hand)
+    asks_about(hand, path)
+    assert path.read_bytes() == content
+    answer(hand, "Cancel")
+    at_rest(hand)
+    assert path.read_bytes() == content
+    assert hand.window.isWindowModified()
+    press_save(hand)
+    asks_about(hand, path)
+    answer(hand, "Overwrite")
+    hand.until(lambda: not hand.window.isWindowModified())
+    assert read(path).document.text == "changed here"
+    retype(hand, "changed again")
+    press_save(hand)  # which does not ask about what was written here
+    assert hand.boxes() == []
+    assert read(path).document.text == "changed again"
+
+
+def test_it_is_saved_beside_what_another_program_wrote(hand: Hand, tmp_path: Path) -> None:
+    path, other = tmp_path / f"a{SUFFIX}", tmp_path / f"b{SUFFIX}"
+    content = change_elsewhere(hand, path)
+    press_save(hand)
+    asks_about(hand, path)
+    answer(hand, "Save as…")
+    type_name(hand, other)
+    at_rest(hand)
+    hand.until(lambda: hand.window.document_controller.path == other)
+    assert path.read_bytes() == content
+    assert read(other).document.text == "changed here"
+
+
+def test_closing_waits_for_the_answer_about_another_program(hand: Hand, tmp_path: Path) -> None:
+    path = tmp_path / f"a{SUFFIX}"
+    content = change_elsewhere(hand, path)
+    hand.window.close()
+    answer(hand, "Save")
+    asks_about(hand, path)
+    answer(hand, "Cancel")
+    assert hand.window.isVisible()
+    assert path.read_bytes() == content
+    hand.window.close()
+    answer(hand, "Save")
+    asks_about(hand, path)
+    answer(hand, "Overwrite")
+    hand.until(lambda: not hand.window.isVisible())
+    assert read(path).document.text == "changed here"
+
+
+def test_a_file_that_was_opened_and_then_changed_elsewhere_is_asked_about(
+    hand: Hand, tmp_path: Path
+) -> None:
+    path = written(tmp_path / f"a{SUFFIX}", Document(text="opened"))
+    drop(hand, of_files(path))
+    hand.until(lambda: hand.chips == ("opened",))
+    retype(hand, "changed here")
+    content = written(path, ELSEWHERE).read_bytes()
+    press_save(hand)
+    asks_about(hand, path)
+    answer(hand, "Cancel")
+    assert path.read_bytes() == content
+
+
+def test_a_file_that_is_gone_is_written_without_a_question(hand: Hand, tmp_path: Path) -> None:
+    path = tmp_path / f"a{SUFFIX}"
+    change_elsewhere(hand, path)
+    path.unlink()
+    press_save(hand)
+    assert hand.boxes() == []
+    assert read(path).document.text == "changed here"
+
+
+def test_two_saves_at_once_do_not_ask_about_each_other(hand: Hand, tmp_path: Path) -> None:
+    save_as(hand, tmp_path / f"a{SUFFIX}")
+    retype(hand, "changed")
+    hand.window.document_controller.save()
+    hand.window.document_controller.save()
+    at_rest(hand)
+    assert hand.boxes() == []
+
+
+# --------------------------------------------------------------------------- reverting
+
+
+def revert(hand: Hand) -> None:
+    hand.activate()
+    hand.press(Qt.Key.Key_R, CONTROL | ALT)
+    at_rest(hand)
+
+
+def test_changes_are_reverted_and_brought_back(hand: Hand, tmp_path: Path) -> None:
+    action = hand.window.actions_.by_id["filer.revert"]
+    retype(hand, "as it was saved")
+    assert not action.isEnabled()  # there is no file yet
+    save_as(hand, tmp_path / f"a{SUFFIX}")
+    assert not action.isEnabled()  # there is no change
+    retype(hand, "changed here")
+    hand.until(action.isEnabled)
+    revert(hand)
+    hand.until(lambda: hand.chips == ("as", "it", "was", "saved"))
+    hand.settle()
+    assert not hand.window.isWindowModified()
+    assert not action.isEnabled()
+    hand.press(Qt.Key.Key_Z)
+    hand.until(lambda: hand.chips == ("changed", "here"))
+    assert hand.window.isWindowModified()
+    hand.until(action.isEnabled)
+
+
+def test_reverting_takes_what_another_program_wrote(hand: Hand, tmp_path: Path) -> None:
+    path = tmp_path / f"a{SUFFIX}"
+    change_elsewhere(hand, path)
+    revert(hand)
+    hand.until(lambda: hand.chips == ("written", "elsewhere"))
+    hand.settle()
+    assert not hand.window.isWindowModified()
+    retype(hand, "and changed here")
+    press_save(hand)
+    assert hand.boxes() == []
+    assert read(path).document.text == "and changed here"
+
+
+def test_what_cannot_be_reverted_to_is_said(hand: Hand, tmp_path: Path) -> None:
+    path = tmp_path / f"a{SUFFIX}"
+    change_elsewhere(hand, path)
+    path.write_bytes(b"nonsense")
+    revert(hand)
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert f"“a{SUFFIX}” is no document" in box.text()
+    box.close()
+    assert hand.chips == ("changed", "here")
+    assert hand.window.isWindowModified()
+
+
+def test_a_page_of_a_lesson_is_not_reverted(hand: Hand, tmp_path: Path) -> None:
+    save_as(hand, tmp_path / f"a{SUFFIX}")
+    retype(hand, "changed here")
+    hand.window.lesson_controller.open(2)
+    hand.settle()
+    assert not hand.window.actions_.by_id["filer.revert"].isEnabled()
+
+
 # --------------------------------------------------------------------------- dropping
 
 

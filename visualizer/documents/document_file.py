@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.recorded_numbers import RecordedNumbers
     from visualizer.attention.run import Run
+    from visualizer.storage.regular_file import FileVersion
 
 __all__ = ["SCHEMA", "SUFFIX", "SavedDocument", "document_bytes", "read_document", "write_document"]
 
@@ -66,6 +67,8 @@ class SavedDocument:
         The numbers of side A of the view's comparison.
     title : str
         Title of a document that has no file yet; not written.
+    version : FileVersion or None
+        Version of the file that was read; None where it is unknown.
     """
 
     document: Document
@@ -73,6 +76,7 @@ class SavedDocument:
     recorded: RecordedNumbers | None = None
     kept: RecordedNumbers | None = None
     title: str = ""
+    version: FileVersion | None = None
 
     @property
     def notice(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from visualizer.documents.document_file import SavedDocument, read_document
@@ -22,7 +23,7 @@ from visualizer.documents.embedded_document import (
 )
 from visualizer.errors import InputError
 from visualizer.storage.archive import MOST_BYTES
-from visualizer.storage.regular_file import open_regular_file
+from visualizer.storage.regular_file import open_regular_file, version_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,11 +47,12 @@ def open_document(path: Path) -> SavedDocument:
     subject = f"“{path.name or path}”"
     try:
         with open_regular_file(path) as file:
-            is_picture, size = file.read(2) != b"PK", os.fstat(file.fileno()).st_size
-            if size > (MOST_PICTURE if is_picture else MOST_BYTES + 2**26):
+            is_picture, found = file.read(2) != b"PK", os.fstat(file.fileno())
+            if found.st_size > (MOST_PICTURE if is_picture else MOST_BYTES + 2**26):
                 raise InputError("open", f"{subject} is too large to be opened.")
             file.seek(0)
-            return _in_picture(path, file.read()) if is_picture else read_document(file)
+            saved = _in_picture(path, file.read()) if is_picture else read_document(file)
+            return replace(saved, version=version_of(found))
     except (OSError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or "there is not enough memory"
         raise InputError("open", f"{subject} could not be opened: {reason}.") from error

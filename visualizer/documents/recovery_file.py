@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError, reason_of
 from visualizer.storage.atomic_file import write
 from visualizer.storage.file_lock import FileLock
-from visualizer.storage.regular_file import open_regular_file
+from visualizer.storage.regular_file import open_regular_file, version_of
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from visualizer.documents.document_file import SavedDocument
     from visualizer.session.document import Document
     from visualizer.session.view import View
+    from visualizer.storage.regular_file import FileVersion
 
 _KEPT, _LOCK = ".recovery", ".lock"
 _LONGEST_LINE = 2**16
@@ -136,7 +137,15 @@ class RecoveredDocument:
         except OSError as error:
             sentence = f"What was kept could not be opened: {reason_of(error)}."
             raise InputError("open", sentence) from error
-        return read_document(io.BytesIO(content))
+        return replace(read_document(io.BytesIO(content)), version=self._unchanged())
+
+    def _unchanged(self) -> FileVersion | None:
+        """Return the version of the document's file, unless it was changed after the crash."""
+        with suppress(OSError, ValueError):
+            found = self.path.stat() if self.path else None
+            if found and found.st_mtime <= self.when.timestamp():
+                return version_of(found)
+        return None
 
     def forget(self) -> None:
         """Delete the recovery file."""

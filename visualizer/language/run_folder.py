@@ -31,9 +31,12 @@ from visualizer.storage.link_safe_folder import (
     ContainedFolder,
     leads_elsewhere,
 )
+from visualizer.storage.regular_file import version_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from visualizer.storage.regular_file import FileVersion
 
 SCHEMA = 1
 MOST_BYTES = 64 * 2**20
@@ -49,9 +52,6 @@ _KINDS = (
 )
 _CODING = JsonCoding({kind.__name__: kind for kind in _KINDS})
 _SNAPSHOT = re.compile(r"([0-9]{8})\.safetensors")
-
-Version = tuple[int, int, int]
-"""Identifies the state of a file: inode, modification time in ns, size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class RunFolder:
             sentence = f"“{path.name}” could not be written to {path.parent}: {LINK}."
             raise InputError("export", sentence)
 
-    def versions(self) -> tuple[Version | None, ...]:
+    def versions(self) -> tuple[FileVersion | None, ...]:
         """Return the file versions that change when another program trains the run."""
         return tuple(map(_version, (self.about, self.checkpoint, self.losses)))
 
@@ -299,9 +299,8 @@ class RunFolder:
             raise InputError("folder", f"“{self.about.name}” in {self.path} {why}") from error
 
 
-def _version(file: ContainedFile) -> Version | None:
+def _version(file: ContainedFile) -> FileVersion | None:
     try:
-        found = file.stat()
+        return version_of(file.stat())
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size

@@ -108,6 +108,7 @@ class WindowState:
     can_export: bool
     can_copy_script: bool
     keeps_numbers: bool
+    can_revert: bool
     is_presenting: bool
     is_motion_reduced: bool
 
@@ -244,6 +245,8 @@ COMMANDS: tuple[Row, ...] = (
         icon="save", divides=True),
     Row("filer.save_as", FILE, "Save &as…", lambda c: c.document_controller.save_as(),
         ("Ctrl+Shift+S",)),
+    Row("filer.revert", FILE, "Re&vert to saved", lambda c: c.document_controller.revert(),
+        ("Ctrl+Alt+R",), is_enabled=lambda now: now.can_revert),
     Row("filer.toggle_numbers", FILE, "Save the n&umbers too",
         lambda c: c.document_controller.toggle_numbers(), ("Ctrl+Alt+N",),
         is_checked=lambda now: now.keeps_numbers),

@@ -11,31 +11,38 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.documents.document_change import DocumentChange
-from visualizer.documents.document_file import SUFFIX, UNTITLED
+from visualizer.documents.document_file import SUFFIX, UNTITLED, SavedDocument
 from visualizer.errors import InputError
 from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.document_read_and_write import (
     OPENED,
+    ChangedFile,
     ReadResult,
     WriteResult,
     write_saved_document,
 )
 from visualizer.widgets.app_settings import NOTICE_MS
-from visualizer.widgets.dialogs import ask_open_path, ask_save_path, ask_unsaved, refuse
+from visualizer.widgets.dialogs import (
+    ask_open_path,
+    ask_overwrite,
+    ask_save_path,
+    ask_unsaved,
+    refuse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from PySide6.QtWidgets import QMainWindow, QWidget
 
-    from visualizer.documents.document_file import SavedDocument
     from visualizer.documents.recovery_file import RecoveredDocument
     from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
     from visualizer.session.document import Document
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
     from visualizer.shell.injected_services import Services
+    from visualizer.storage.regular_file import FileVersion
 
     WindowOn = Callable[[Path], QMainWindow | None]
     """Returns the window in which a file is open."""
@@ -73,12 +80,16 @@ class DocumentController(QObject):
         self._program, self._workspace, self._lessons = program, workspace, lessons
         self._window, self._window_on = window, window_on
         self.path: Path | None = None
+        self._version: FileVersion | None = None
+        """Of the file as it was last opened or saved here."""
         self._title = UNTITLED
         self.keeps_numbers = False
         self._clean: Document | None = self._workspace.document
         self._then: Callable[[], object] | None = None
         self._waiting: deque[Callable[[], None]] = deque()
         self._is_writing = self._is_restoring = self._has_closed = False
+        self._is_asking = False
+        """Whether the worker was asked and its answer has not been taken yet."""
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
@@ -114,9 +125,14 @@ class DocumentController(QObject):
         return self.path is None and self.is_saved
 
     @property
+    def can_revert(self) -> bool:
+        """Whether there are changes of a document that has a file."""
+        return self.path is not None and not (self._workspace.wanted.lesson or self.is_saved)
+
+    @property
     def is_busy(self) -> bool:
         """Whether a file is being read or written."""
-        return self._worker.is_working or bool(self._waiting)
+        return self._is_asking or bool(self._waiting)
 
     def see_changes(self) -> None:
         """Keep what has changed, and tell whether it is saved."""
@@ -129,8 +145,12 @@ class DocumentController(QObject):
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._waiting and not self._worker.is_working:
+        if self._waiting and not self._is_asking:
             self._waiting.popleft()()
+
+    def _ask(self, request: Callable[[], object]) -> None:
+        self._is_asking = True
+        self._worker.ask(request)
 
     # ------------------------------------------------------------------ opening
 
@@ -158,15 +178,28 @@ class DocumentController(QObject):
             self._go_on()
             return
         self._say("Opening…", 0)
-        self._worker.ask(partial(self._read, path, self._workspace.document))
+        self._ask(partial(self._read, path, self._workspace.document))
 
-    def _read(self, path: Path, document: Document) -> ReadResult:
-        return ReadResult(self._program.read(path, document), path)
+    def _read(self, path: Path, document: Document, *, is_reverting: bool = False) -> ReadResult:
+        return ReadResult(self._program.read(path, document), path, is_reverting)
+
+    def revert(self) -> None:
+        """Read the document's file again in place of the changes, as one undoable change."""
+        if self.can_revert:
+            self._waiting.append(self._start_reverting)
+            self._go_on()
+
+    def _start_reverting(self) -> None:
+        if self.path:
+            self._say("Opening…", 0)
+            read = partial(self._read, self.path, self._workspace.document, is_reverting=True)
+            self._ask(read)
 
     def take_in(self, saved: SavedDocument, path: Path | None) -> None:
         """Show a document; only a document file keeps its path, and a titled one is unsaved."""
         is_own = path is not None and path.suffix.lower() == SUFFIX
         self.path = path if is_own else None
+        self._version = saved.version
         self.keeps_numbers = is_own and saved.recorded is not None
         self._title = saved.title or UNTITLED
         self._clean, self._is_restoring = None if saved.title else saved.document, True
@@ -208,7 +241,7 @@ class DocumentController(QObject):
         is_named = name.lower().endswith(SUFFIX)
         path = Path(name if is_named else name + SUFFIX)
         if self._window_on(path) in (None, self._window):
-            self._write(path)
+            self._write(path, may_replace=True)  # the dialog has asked
         else:
             self._stay()
             said = f"“{path.name}” is open in another window. Close it there, or use another name."
@@ -223,20 +256,22 @@ class DocumentController(QObject):
         self.changed.emit()
         self._go_on()
 
-    def _write(self, path: Path) -> None:
+    def _write(self, path: Path, *, may_replace: bool = False) -> None:
         self._is_writing = True
         self._say("Saving…", 0)
-        self._waiting.append(partial(self._start_writing, path))
+        self._waiting.append(partial(self._start_writing, path, may_replace))
         self._go_on()
 
-    def _start_writing(self, path: Path) -> None:
+    def _start_writing(self, path: Path, may_replace: bool) -> None:
         if self._workspace.is_working and (self.keeps_numbers or self._is_restoring):
-            self._waiting.appendleft(partial(self._start_writing, path))  # until then
+            self._waiting.appendleft(partial(self._start_writing, path, may_replace))  # until then
             return
         run = self._workspace.run if self.keeps_numbers else None
         document, view = self._workspace.document, self._workspace.wanted
         is_copy = view.lesson is not None  # a page of a lesson is not the user's document
-        self._worker.ask(partial(write_saved_document, path, document, view, run, is_copy=is_copy))
+        write = partial(write_saved_document, path, document, view, run)
+        replaced = self._version
+        self._ask(partial(write, is_copy=is_copy, replaced=replaced, may_replace=may_replace))
 
     # ------------------------------------------------------------------ being done
 
@@ -280,19 +315,25 @@ class DocumentController(QObject):
 
     # ------------------------------------------------------------------ how it went
 
-    def _take(self, answer: ReadResult | WriteResult) -> None:
-        self.settled.emit(answer.path)
+    def _take(self, answer: ReadResult | WriteResult | ChangedFile) -> None:
+        self._is_asking = False
+        if not isinstance(answer, ChangedFile):
+            self.settled.emit(answer.path)
         if self._has_closed:
             return
-        if isinstance(answer, WriteResult):
+        if isinstance(answer, ChangedFile):
+            self._ask_overwrite(answer.path)
+        elif isinstance(answer, WriteResult):
             self._take_written(answer)
+        elif answer.is_reverting:
+            self._take_reverted(answer.what, answer.path)
         else:
             self._take_read(answer.what, answer.path)
         self._go_on()
 
     def _take_written(self, done: WriteResult) -> None:
         if not done.is_copy:
-            self.path, self._clean = done.path, done.document
+            self.path, self._clean, self._version = done.path, done.document, done.version
         self._say(f"Saved {'a copy in ' * done.is_copy}{done.path}")
         self.see_changes()
         self.changed.emit()
@@ -313,7 +354,23 @@ class DocumentController(QObject):
         if isinstance(what, DocumentChange) or what.notice:
             self._say(f"Opened {path.name}. {what.notice}", NOTICE_MS)
 
+    def _take_reverted(self, what: SavedDocument | DocumentChange, path: Path) -> None:
+        self._say("")
+        is_there_still = path == self.path and not self._workspace.wanted.lesson
+        if is_there_still and isinstance(what, SavedDocument):
+            self._clean, self._version = what.document, what.version
+            self._workspace.show_document(what.document, self._workspace.wanted)
+            self._say(f"Reverted to {path}. Undo takes this back.")
+            self.changed.emit()
+
+    def _ask_overwrite(self, path: Path) -> None:
+        self._is_writing = bool(self._waiting)
+        self._say("")
+        overwrite = partial(self._write, path, may_replace=True)
+        ask_overwrite(self._window, path.name, overwrite, self.save_as, self._stay)
+
     def _fail(self, error: Exception) -> None:
+        self._is_asking = False
         if self._has_closed:
             return
         self._then, self._is_writing = None, bool(self._waiting)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.documents.document_file import SUFFIX, write_document
 from visualizer.storage import atomic_file
+from visualizer.storage.regular_file import version_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from visualizer.documents.document_file import SavedDocument
     from visualizer.session.document import Document
     from visualizer.session.view import View
+    from visualizer.storage.regular_file import FileVersion
 
 
 _OWN, _PICTURES = f"*{SUFFIX}", "*.png *.svg *.pdf *.html"
@@ -30,10 +32,17 @@ OPENED = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadResult:
-    """The result of reading a file: a document of its own, or a change of the current one."""
+    """The result of reading a file: a document of its own, or a change of the current one.
+
+    Parameters
+    ----------
+    is_reverting : bool
+        Whether the window's own file was read again, in place of the changes made since.
+    """
 
     what: SavedDocument | DocumentChange
     path: Path
+    is_reverting: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,11 +52,36 @@ class WriteResult:
     document: Document
     path: Path
     is_copy: bool
+    version: FileVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A file that was not written because another program has changed it."""
+
+    path: Path
 
 
 def write_saved_document(
-    path: Path, document: Document, view: View, run: Run | None, *, is_copy: bool
-) -> WriteResult:
-    """Write a document, with the numbers of a run if there is one."""
+    path: Path,
+    document: Document,
+    view: View,
+    run: Run | None,
+    *,
+    is_copy: bool,
+    replaced: FileVersion | None,
+    may_replace: bool,
+) -> WriteResult | ChangedFile:
+    """Write a document, with the numbers of a run if there is one.
+
+    Parameters
+    ----------
+    replaced : FileVersion or None
+        The version of the file that may be replaced; None if no file may be.
+    may_replace : bool
+        Whether any file may be replaced.
+    """
+    if not may_replace and version_at(path) not in (None, replaced):
+        return ChangedFile(path)
     atomic_file.write(path, lambda file: write_document(file, document, view, run))
-    return WriteResult(document, path, is_copy)
+    return WriteResult(document, path, is_copy, version_at(path))

@@ -323,6 +323,7 @@ class MainWindow(QMainWindow):
             can_export=can_export,
             can_copy_script=can_export and not screen.panel(SETUP).captured,
             keeps_numbers=self.document_controller.keeps_numbers,
+            can_revert=self.document_controller.can_revert,
             is_presenting=self.presenter.is_on,
             is_motion_reduced=self.reduced_motion_controller.is_on,
         )

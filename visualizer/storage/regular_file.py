@@ -29,6 +29,23 @@ WITHOUT_WAITING = (
 """Flags of `os.open` with which a pipe in the place of a file does not block."""
 
 
+FileVersion = tuple[int, int, int]
+"""Identifies the content of a file: inode, modification time in ns, size."""
+
+
+def version_of(found: os.stat_result) -> FileVersion:
+    """Return the version of a file with a status."""
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def version_at(path: Path) -> FileVersion | None:
+    """Return the version of the file at a path; None where there is none."""
+    try:
+        return version_of(path.stat())
+    except FileNotFoundError:
+        return None
+
+
 def check_regular_status(found: os.stat_result, name: str) -> None:
     """Raise `OSError`, with a reason that can be shown, unless a status is of a regular file."""
     if not stat.S_ISREG(found.st_mode):

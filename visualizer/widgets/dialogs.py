@@ -121,6 +121,29 @@ def ask_unsaved(
     box.open()
 
 
+def ask_overwrite(
+    window: QWidget,
+    name: str,
+    overwrite: Callable[[], object],
+    save_as: Callable[[], object],
+    cancel: Callable[[], object],
+) -> None:
+    """Ask what to do with a file that another program has changed. One box at a time."""
+    if window.findChild(QMessageBox, "overwrite"):
+        return
+    said = f"“{name}” was changed by another program since it was opened or saved here."
+    box = message_box(window, "overwrite", QMessageBox.Icon.Warning, said)
+    box.setInformativeText("To overwrite it loses what the other program has written.")
+    overwriting = box.addButton("&Overwrite", QMessageBox.ButtonRole.DestructiveRole)
+    saving_as = box.addButton("Save &as…", QMessageBox.ButtonRole.AcceptRole)
+    cancelling = box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(saving_as)
+    overwriting.clicked.connect(overwrite)
+    saving_as.clicked.connect(save_as)
+    cancelling.clicked.connect(cancel)
+    box.open()
+
+
 def ask_recover(
     window: QWidget, names: str, recover: Callable[[], None], drop: Callable[[], None]
 ) -> None:
