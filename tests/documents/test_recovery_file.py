@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -76,6 +77,20 @@ def test_what_a_crash_left_is_offered(tmp_path: Path, other: subprocess.Popen[st
     left.forget()
     assert recovery_files_of_crashes(tmp_path / "kept") == []
     assert files(tmp_path / "kept") == []
+
+
+def test_what_a_kill_left_half_written_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    (tmp_path / ".attention-0123abcd.part").write_bytes(b"half")
+    assert recovery_files_of_crashes(tmp_path) == []
+    assert files(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
+def test_it_is_the_users_alone(tmp_path: Path, keeper: RecoveryFile) -> None:
+    keeper.keep(OWN, OWN_VIEW)
+    folder = tmp_path / "kept"
+    found = {path.suffix: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
+    assert found == {"": 0o700, ".recovery": 0o600, ".lock": 0o600}
 
 
 def test_a_file_that_was_changed_after_the_crash_is_known_to_be(

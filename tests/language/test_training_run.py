@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import shutil
+import stat
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -672,3 +674,12 @@ def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
     finish(opened)
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(21))
     opened.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
+def test_a_run_is_the_users_alone(half_done: Path) -> None:
+    found = [half_done, *half_done.rglob("*")]
+    assert len(found) > 5
+    for path in found:
+        allowed = 0o700 if path.is_dir() else 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == allowed, path

@@ -89,7 +89,8 @@ def probe(client: Client, folder: Path) -> None:
 
 def left_over(folder: Path) -> None:
     """Leave what a training that was killed leaves, and what others may have put there."""
-    for name in ("stop", "orders", "lock", ".0123abcd.part", "snapshots/.0123abcd.part"):
+    part = ".attention-0123abcd.part"
+    for name in ("stop", "orders", "lock", part, f"snapshots/{part}"):
         (folder / name).touch()
     shutil.copy(folder / SNAPSHOT, folder / "snapshots" / "00000009.safetensors")
     with (folder / "losses.csv").open("a") as file:
@@ -238,7 +239,7 @@ def test_what_was_cut_off_is_removed_but_not_what_it_leads_to(
     folder: Path, outside: Path, client: Client, kind: str
 ) -> None:
     for place in (folder, folder / "snapshots"):
-        plant(place / ".0123abcd.part", kind, outside)
+        plant(place / ".attention-0123abcd.part", kind, outside)
     before = tree(outside)
     looked_at(client, folder)
     client.say("run")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import stat
+import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QByteArray, QSettings
 from PySide6.QtWidgets import QApplication, QDockWidget, QToolBar
 
+from visualizer import app
+from visualizer.documents.recent_files import remember
 from visualizer.shell.pane_table import PANES
+from visualizer.shell.window_manager import WindowManager
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import DARK, LIGHT, Scheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from visualizer.shell.window import MainWindow
 
@@ -172,3 +177,28 @@ def test_a_pane_that_closes_gives_its_room_to_the_heatmaps(open_window: Open) ->
     assert narrow < wide
     after, cell = turn("Lines")
     assert (cell, after >= wide) == (before, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
+@pytest.mark.usefixtures("application")
+def test_what_the_program_keeps_is_the_users_alone() -> None:
+    app_settings.own_folder().mkdir(parents=True)
+    for _ in range(2):  # when it is new, and when Qt has written it
+        app_settings.keep_private()
+        app_settings.save_scheme(Scheme.DARK)
+        QSettings().sync()
+        settings = Path(QSettings().fileName())
+        assert "dark" in settings.read_text(encoding="utf-8")
+        assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+        for folder in (settings.parent, app_settings.own_folder()):
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
+def test_a_program_that_starts_keeps_it_so(application: QApplication) -> None:
+    windows = WindowManager(app.window_services())
+    assert stat.S_IMODE(app_settings.own_folder().stat().st_mode) == 0o700
+    remember(app_settings.own_folder(), Path("a"))
+    recent = app_settings.own_folder() / "recent.json"
+    assert stat.S_IMODE(recent.stat().st_mode) == 0o600
+    assert windows.all == []

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import stat
+import sys
 import tracemalloc
 import zipfile
 from functools import partial
@@ -20,7 +21,10 @@ from tests.support.small_runs import a_run
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
 from visualizer.export.data.npz_writer import npz
+from visualizer.storage import link_safe_folder
 from visualizer.storage.atomic_file import write
+from visualizer.storage.link_safe_folder import ContainedFolder
+from visualizer.storage.private_folder import make_private_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +71,7 @@ def test_what_is_written_beside_has_a_short_name(tmp_path: Path) -> None:
     seen: list[str] = []
     write(tmp_path / "a.npz", lambda _: seen.extend(left(tmp_path)))
     (name,) = seen
-    assert re.fullmatch(r"\.[0-9a-f]{8}\.part", name)
+    assert re.fullmatch(r"\.attention-[0-9a-f]{8}\.part", name)
 
 
 @pytest.mark.parametrize("name", ["a" * 251 + ".png", "é" * 125 + ".png"])
@@ -284,3 +288,85 @@ def test_the_numbers_are_not_held_a_second_time(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert (tmp_path / "a.npz").stat().st_size > 30_000_000
     assert peak < 20_000_000 + 4 * 1_500 * 1_500
+
+
+# --------------------------------------------------------------------------- what a kill leaves
+
+
+LEFT = ".attention-0123abcd.part"
+
+
+def test_what_a_kill_left_is_removed_when_something_is_written_beside_it(tmp_path: Path) -> None:
+    (tmp_path / LEFT).write_bytes(b"half")
+    write(tmp_path / "a", content(b"new"))
+    assert left(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("name", [".0123abcd.part", "a.part", ".attention-0123abcd.part2"])
+def test_what_others_have_written_stays(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"precious")
+    write(tmp_path / "a", content(b"new"))
+    assert (tmp_path / name).read_bytes() == b"precious"
+
+
+def test_what_is_being_written_is_not_taken_for_left(tmp_path: Path) -> None:
+    def fill(file: BinaryIO) -> None:
+        write(tmp_path / "b", content(b"other"))
+        file.write(b"new")
+
+    write(tmp_path / "a", fill)
+    assert left(tmp_path) == ["a", "b"]
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="what is open cannot be removed there")
+def test_what_is_removed_before_it_is_locked_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = link_safe_folder._is_locked_by
+    taken: list[Path] = []
+
+    def lock_late(descriptor: int) -> bool:
+        if not taken:  # another program is faster
+            taken.extend(tmp_path.glob(".attention-*.part"))
+            taken[0].unlink()
+        return lock(descriptor)
+
+    monkeypatch.setattr(link_safe_folder, "_is_locked_by", lock_late)
+    write(tmp_path / "a", content(b"new"))
+    assert taken
+    assert (tmp_path / "a").read_bytes() == b"new"
+    assert left(tmp_path) == ["a"]
+
+
+def test_where_there_are_no_locks_it_is_written_and_nothing_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> bool:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(link_safe_folder, "_is_locked_by", refuse)
+    (tmp_path / LEFT).write_bytes(b"half")
+    write(tmp_path / "a", content(b"new"))
+    assert left(tmp_path) == [LEFT, "a"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions on Windows")
+def test_what_is_in_a_private_folder_is_private(tmp_path: Path) -> None:
+    folder = ContainedFolder(tmp_path / "home", "inner", is_private=True)
+    folder.make()
+    write(folder.file("a"), content(b""))
+    folder.file("b").touch()
+    (tmp_path / "home" / "inner" / "c").touch(0o644)
+    write(folder.file("c"), content(b""))
+    found = [tmp_path / "home", *sorted((tmp_path / "home").rglob("*"))]
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in found]
+    assert modes == [0o700, 0o700, 0o600, 0o600, 0o600]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions on Windows")
+def test_a_folder_is_made_private(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(0o755)
+    for path in (tmp_path / "open", tmp_path / "new" / "inner"):
+        make_private_folder(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700

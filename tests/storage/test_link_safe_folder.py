@@ -99,7 +99,7 @@ def test_a_link_is_removed_and_what_it_leads_to_stays(
     folder: ContainedFolder, outside: Path, kind: str
 ) -> None:
     before = tree(outside)
-    plant(folder.path / ".0123abcd.part", kind, outside)
+    plant(folder.path / ".attention-0123abcd.part", kind, outside)
     plant(folder.path / "a", kind, outside)
     folder.remove_parts()
     assert folder.names() == ("a",)

@@ -18,7 +18,7 @@ Tree = dict[str, tuple[object, ...]]
 def make_outside(folder: Path) -> Path:
     """Make the files that must stay unchanged: one file, and a folder with the names of a run."""
     (folder / "folder").mkdir(parents=True)
-    for name in ("file", "folder/00000003.safetensors", "folder/.0123abcd.part"):
+    for name in ("file", "folder/00000003.safetensors", "folder/.attention-0123abcd.part"):
         (folder / name).write_bytes(b"precious")
     return folder
 

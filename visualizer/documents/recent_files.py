@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from visualizer.storage.atomic_file import write
+from visualizer.storage.link_safe_folder import ContainedFolder
+from visualizer.storage.private_folder import make_private_folder
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
@@ -49,8 +51,8 @@ def forget(folder: Path, path: Path) -> tuple[Path, ...]:
 
 def _kept(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:
     paths = tuple(dict.fromkeys(paths))[:MOST]
-    folder.mkdir(parents=True, exist_ok=True)
-    write(folder / _NAME, partial(_fill, paths))
+    make_private_folder(folder)
+    write(ContainedFolder(folder, is_private=True).file(_NAME), partial(_fill, paths))
     return paths
 
 

@@ -21,6 +21,8 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError, reason_of
 from visualizer.storage.atomic_file import write
 from visualizer.storage.file_lock import FileLock
+from visualizer.storage.link_safe_folder import ContainedFolder
+from visualizer.storage.private_folder import make_private_folder
 from visualizer.storage.regular_file import open_regular_file, version_of
 
 if TYPE_CHECKING:
@@ -51,13 +53,14 @@ class RecoveryFile:
 
     def __init__(self, folder: Path) -> None:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(folder)
             self._lock: FileLock | None = _new_lock(folder)
         except OSError as error:
             reason = reason_of(error)
             sentence = f"Nothing can be kept for the case of a crash in {folder}: {reason}."
             raise InputError("recovery", sentence) from error
-        self._file = self._lock.path.with_suffix(_KEPT)
+        kept = self._lock.path.with_suffix(_KEPT).name
+        self._file = ContainedFolder(folder, is_private=True).file(kept)
 
     def keep(self, document: Document, view: View, path: Path | None = None) -> None:
         """Write a document in place of the one kept before.
@@ -156,9 +159,11 @@ class RecoveredDocument:
 def recovery_files_of_crashes(folder: Path) -> list[RecoveredDocument]:
     """List the recovery files of crashed programs, newest first.
 
-    Files of running programs, this one included, are left out. Stale locks are removed.
+    Files of running programs, this one included, are left out. Stale locks and files that were only
+    half written are removed.
     """
     found = []
+    ContainedFolder(folder).remove_parts()
     with suppress(OSError):
         for file in [*folder.glob(f"*{_KEPT}"), *folder.glob(f"*{_LOCK}")]:
             if _is_abandoned(file.with_suffix(_LOCK)) and file.suffix == _KEPT:

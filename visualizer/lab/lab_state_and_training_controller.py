@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from visualizer.lab.training.process_controller import ProcessEnd, TrainingProce
 from visualizer.lab.training.run_state import Failure, Phase, RunState, refused_as
 from visualizer.language.run_folder import RunFolder, plain_settings
 from visualizer.language.training_settings import LIMITS, TrainingSettings
+from visualizer.storage.private_folder import make_private_folder
 from visualizer.widgets.app_settings import own_folder
 
 if TYPE_CHECKING:
@@ -162,6 +164,8 @@ class LabStateController(QObject):
         screen = self.screen
         if screen.progress.can_toggle:
             folder = unused_folder(self.home, self.draft, self._begun)
+            with suppress(OSError):  # which the process that begins the run says
+                make_private_folder(self.home)
             self._begun.add(folder)
             self._open(RunState(folder, self.draft), self.draft)
             self._tell("run")

@@ -135,11 +135,11 @@ class RunFolder:
 
     @property
     def _top(self) -> ContainedFolder:
-        return ContainedFolder(self.path)
+        return ContainedFolder(self.path, is_private=True)
 
     @property
     def _kept(self) -> ContainedFolder:
-        return ContainedFolder(self.path, "snapshots")
+        return ContainedFolder(self.path, "snapshots", is_private=True)
 
     @property
     def about(self) -> ContainedFile:

@@ -60,6 +60,7 @@ class WindowManager(QObject):
 
     def __init__(self, program: Services) -> None:
         super().__init__()
+        app_settings.keep_private()
         self._program = program
         self.all: list[MainWindow] = []
         self.lab: LabWindow | None = None

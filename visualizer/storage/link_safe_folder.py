@@ -17,10 +17,14 @@ import secrets
 import stat
 import sys
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 
+from visualizer.storage.private_folder import PRIVATE
 from visualizer.storage.regular_file import WITHOUT_WAITING, check_regular_status
+
+if sys.platform != "win32":
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,8 +34,8 @@ LINK = "it is a link, and no link is followed there"
 NO_FOLDER = "it is no folder"
 OTHER_NAMES = "it is also a file elsewhere (a hard link)"
 HAS_FOLDER_DESCRIPTORS = {os.open, os.rename, os.unlink} <= os.supports_dir_fd
-_PART = re.compile(r"\.[0-9a-f]{8}\.part")
-"""Names of temporary files, written before they are renamed."""
+_PART = re.compile(r"\.attention-[0-9a-f]{8}\.part")
+"""Names of temporary files, written before they are renamed; nobody else gives such names."""
 _NAME_SURROGATE = 0x2000_0000
 """Bit of a Windows reparse tag that marks links and junctions, but not cloud files."""
 _COMMON = WITHOUT_WAITING | getattr(os, "O_NOFOLLOW", 0)
@@ -44,23 +48,30 @@ def _is_link(found: os.stat_result) -> bool:
 
 
 class _OpenFolder:
-    """An open folder whose names are resolved through its descriptor, where the system has one."""
+    """An open folder whose names are resolved through its descriptor, where the system has one.
 
-    def __init__(self, path: Path, descriptor: int | None) -> None:
-        self.path, self._descriptor = path, descriptor
+    Parameters
+    ----------
+    most : int
+        The most permissions of what is created in it.
+    """
+
+    def __init__(self, path: Path, descriptor: int | None, most: int) -> None:
+        self.path, self._descriptor, self.most = path, descriptor, most
 
     @classmethod
-    def at(cls, path: Path) -> _OpenFolder:
+    def at(cls, path: Path, most: int) -> _OpenFolder:
         """Open a folder, which may itself be a link."""
-        return cls(path, os.open(path, _folder_flags()) if HAS_FOLDER_DESCRIPTORS else None)
+        return cls(path, os.open(path, _folder_flags()) if HAS_FOLDER_DESCRIPTORS else None, most)
 
     def below(self, name: str) -> _OpenFolder:
         """Open a subfolder, which may not be a link."""
         self.check_folder(name)
         if self._descriptor is None:
-            return _OpenFolder(self.path / name, None)
+            return _OpenFolder(self.path / name, None, self.most)
         flags = _folder_flags() | os.O_NOFOLLOW
-        return _OpenFolder(self.path / name, os.open(name, flags, dir_fd=self._descriptor))
+        below = os.open(name, flags, dir_fd=self._descriptor)
+        return _OpenFolder(self.path / name, below, self.most)
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -91,6 +102,7 @@ class _OpenFolder:
         """Open a regular file, new or existing, and return its descriptor."""
         with suppress(FileNotFoundError):
             self.check_file(name)
+        mode &= self.most
         descriptor = os.open(self._at(name), flags | _COMMON, mode, dir_fd=self._descriptor)
         try:
             check_regular_status(os.fstat(descriptor), name)
@@ -98,6 +110,14 @@ class _OpenFolder:
             os.close(descriptor)
             raise
         return descriptor
+
+    def is_there(self, name: str) -> bool:
+        """Whether the name is taken."""
+        try:
+            self.status(name)
+        except FileNotFoundError:
+            return False
+        return True
 
     def unlink(self, name: str) -> None:
         os.unlink(self._at(name), dir_fd=self._descriptor)
@@ -108,7 +128,7 @@ class _OpenFolder:
 
     def make_folder(self, name: str) -> None:
         with suppress(FileExistsError):
-            os.mkdir(self._at(name), dir_fd=self._descriptor)
+            os.mkdir(self._at(name), self.most, dir_fd=self._descriptor)
         self.check_folder(name)
 
     def names(self) -> tuple[str, ...]:
@@ -136,15 +156,22 @@ class ContainedFolder:
         The folder that the user chose; it may be reached through links.
     subfolder : str
         Name of a folder in the root; empty for the root itself.
+    is_private : bool
+        Whether all that is created is the user's alone.
     """
 
     root: Path
     subfolder: str = ""
+    is_private: bool = False
 
     @property
     def path(self) -> Path:
         """The folder's path, for messages."""
         return self.root / self.subfolder
+
+    @property
+    def _most(self) -> int:
+        return PRIVATE if self.is_private else 0o777
 
     def file(self, name: str) -> ContainedFile:
         """Return a file of the folder, existing or not."""
@@ -153,7 +180,7 @@ class ContainedFolder:
     @contextmanager
     def opened(self) -> Iterator[_OpenFolder]:
         """Open the folder for the length of the context."""
-        root = _OpenFolder.at(self.root)
+        root = _OpenFolder.at(self.root, self._most)
         try:
             if not self.subfolder:
                 yield root
@@ -168,9 +195,9 @@ class ContainedFolder:
 
     def make(self) -> None:
         """Create the folder if missing; its root is created with all parents."""
-        self.root.mkdir(parents=True, exist_ok=True)
+        self.root.mkdir(self._most, parents=True, exist_ok=True)
         if self.subfolder:
-            with ContainedFolder(self.root).opened() as root:
+            with replace(self, subfolder="").opened() as root:
                 root.make_folder(self.subfolder)
 
     def names(self) -> tuple[str, ...]:
@@ -182,10 +209,9 @@ class ContainedFolder:
             return ()
 
     def remove_parts(self) -> None:
-        """Remove temporary files left by interrupted writes."""
-        for name in filter(_PART.fullmatch, self.names()):
-            with suppress(OSError):
-                self.file(name).unlink()
+        """Remove temporary files left by interrupted writes, but none that is being written."""
+        with suppress(OSError), self.opened() as folder:
+            _remove_parts(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +235,9 @@ class ContainedFile:
         """Whether the name is taken, also by a broken link."""
         try:
             with self.folder.opened() as folder:
-                folder.status(self.name)
+                return folder.is_there(self.name)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return True
 
     def is_file(self) -> bool:
         """Whether it exists and is a regular file."""
@@ -262,20 +287,24 @@ class ContainedFile:
         fill : callable
             Writes the content into a binary file.
         """
-        beside = f".{secrets.token_hex(4)}.part"  # short: file systems limit names
         with self.folder.opened() as folder:
             before = None
             with suppress(FileNotFoundError):
                 before = folder.check_file(self.name)
+            with suppress(OSError):
+                _remove_parts(folder)
+            beside, descriptor = _new_part(folder)
             try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-                with os.fdopen(folder.open(beside, flags), "wb") as file:
+                with os.fdopen(descriptor, "wb") as file:
                     fill(file)
                     file.flush()
                     os.fsync(file.fileno())
-                    if before and sys.platform != "win32":
-                        os.fchmod(file.fileno(), before.st_mode & 0o777)
-                folder.replace(beside, self.name)
+                    if sys.platform != "win32":
+                        if before:
+                            os.fchmod(file.fileno(), before.st_mode & folder.most)
+                        folder.replace(beside, self.name)  # while it is locked
+                if sys.platform == "win32":  # where an open file cannot be renamed
+                    folder.replace(beside, self.name)
             finally:
                 with suppress(OSError):
                     folder.unlink(beside)
@@ -307,6 +336,46 @@ class ContainedFile:
             except FileNotFoundError:
                 if not missing_ok:
                     raise
+
+
+def _new_part(folder: _OpenFolder) -> tuple[str, int]:
+    """Create a temporary file, locked until it is closed; return its name and descriptor."""
+    while True:
+        name = f".attention-{secrets.token_hex(4)}.part"  # short: file systems limit names
+        descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            if _is_locked_by(descriptor) and folder.is_there(name):
+                return name, descriptor
+        except OSError:  # no locks there: then nobody removes it either
+            return name, descriptor
+        os.close(descriptor)  # another program has just taken it for one that was left
+
+
+def _remove_parts(folder: _OpenFolder) -> None:
+    for name in filter(_PART.fullmatch, folder.names()):
+        with suppress(OSError):
+            if not stat.S_ISREG(folder.status(name).st_mode):
+                folder.unlink(name)  # a link itself, not its target
+                continue
+            descriptor = folder.open(name, os.O_RDWR)
+            try:
+                is_left = _is_locked_by(descriptor)
+                if is_left and sys.platform != "win32":
+                    folder.unlink(name)
+            finally:
+                os.close(descriptor)
+            if is_left and sys.platform == "win32":  # where an open file cannot be removed
+                folder.unlink(name)
+
+
+def _is_locked_by(descriptor: int) -> bool:
+    """Lock a temporary file; on Windows one that is open cannot be removed anyway."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):  # which of the two depends on the file system
+            return False
+    return True
 
 
 def path_of_open(file: BinaryIO, contained: ContainedFile) -> str:

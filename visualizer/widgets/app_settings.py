@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt
+from PySide6.QtCore import QByteArray, QCoreApplication, QSettings, QStandardPaths, Qt
 
+from visualizer.storage.private_folder import make_private_folder
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
@@ -19,6 +21,21 @@ def own_folder() -> Path:
     """Return the program's folder for user data; it may not exist yet."""
     kind = QStandardPaths.StandardLocation.AppDataLocation
     return Path(QStandardPaths.writableLocation(kind))
+
+
+def keep_private() -> None:
+    """Have the program's folders and the file of its settings be the user's alone.
+
+    Qt creates both so that all users of the computer can read them.
+    """
+    settings = Path(QSettings().fileName())
+    with suppress(OSError):
+        make_private_folder(own_folder())
+    if settings.parent.name == QCoreApplication.organizationName():  # not in Windows' registry
+        with suppress(OSError):
+            make_private_folder(settings.parent)
+            settings.touch(0o600)
+            settings.chmod(0o600)
 
 
 VERSION = 2
