@@ -22,10 +22,12 @@ from visualizer.attention.run import USABLE, run
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
+    BooleanMatrix,
     Device,
     Dtype,
     Mask,
     Normalisation,
+    NumberMatrix,
     Position,
     Projection,
     Route,
@@ -388,3 +390,71 @@ def test_rows_that_sum_to_nothing_are_said(route: Route) -> None:
     nothing = run(((PADDING, PADDING),), spec)  # a vector of zeros: every score is 0
     assert np.isnan(nothing.trace.read("weights")).any()
     assert nothing.notices == (said,)
+
+
+def own_vectors(value: float, spec: AttentionSpec) -> AttentionSpec:
+    return replace(spec, own_input=NumberMatrix.of(np.full((len(TEXT), spec.d_in), value)))
+
+
+@pytest.mark.parametrize("dtype", Dtype)
+def test_numbers_that_overflow_are_said(dtype: Dtype) -> None:
+    spec = replace(SPEC, dtype=dtype, position=Position.NONE)
+    large = 1e38 if dtype is Dtype.FLOAT32 else 1e300
+    result = run((TEXT,), own_vectors(large, spec))
+    assert np.isinf(result.trace.read("scores")).any()
+    (notice,) = result.notices
+    said = f"The numbers overflow: among the scores are some that {dtype} cannot hold (more than "
+    assert notice.startswith(said)
+    assert "temperature" not in notice
+    assert run((TEXT,), own_vectors(large**0.25, spec)).notices == ()
+
+
+def test_a_score_that_overflows_is_said_though_every_weight_is_a_number() -> None:
+    rows, same = np.zeros((len(TEXT), 2)), np.eye(2)
+    rows[0, 0] = 1e25
+    own = {"W_query": same, "W_key": -same, "W_value": 0 * same, "W_output": same}
+    spec = AttentionSpec(
+        d_in=2,
+        d_out=2,
+        heads=1,
+        mask=Mask.NONE,
+        device=Device.CPU,
+        own_input=NumberMatrix.of(rows),
+        own_weights=tuple((name, NumberMatrix.of(weights)) for name, weights in own.items()),
+    )
+    result = run((TEXT,), spec)
+    assert result.trace.read("scores")[0, 0, 0] == -np.inf
+    assert np.isfinite(result.trace.read("weights")).all()
+    (notice,) = result.notices
+    assert "among the scores are some" in notice
+
+
+@pytest.mark.parametrize("temperature", [1e-39, 1e-320])
+def test_a_temperature_that_is_hardly_a_number_is_said(temperature: float) -> None:
+    spec = replace(SPEC, temperature=temperature, scale=Scale.NONE)
+    *overflow, notice = run((TEXT,), spec).notices
+    divided = f"The scores are divided by {temperature:.3g}, and float32 holds numbers from 1.2e-38"
+    assert notice.startswith(divided)
+    scaled = ["The numbers overflow: among the scaled scores are"] * (temperature < 1e-40)
+    assert [one[: len(scaled[0])] for one in overflow] == scaled
+    assert run((TEXT,), replace(spec, normalisation=Normalisation.UNIFORM)).notices == ()
+
+
+@pytest.mark.parametrize("route", Route)
+def test_rows_that_may_read_nothing_are_said(route: Route) -> None:
+    cells = np.tri(len(TEXT), dtype=bool)
+    spec = replace(SPEC, mask=Mask.OWN, own_mask=BooleanMatrix.of(cells), route=route)
+    assert run((TEXT,), spec).notices == ()
+    cells[[0, 2]] = False
+    (notice,) = run((TEXT,), replace(spec, own_mask=BooleanMatrix.of(cells))).notices
+    said = f"2 of {len(TEXT)} queries may read nothing: the mask forbids every key."
+    assert notice == said
+
+
+def test_padding_is_no_row_that_may_read_nothing() -> None:
+    cells = np.eye(len(TEXT), dtype=bool)
+    spec = replace(SPEC, mask=Mask.OWN, own_mask=BooleanMatrix.of(cells))
+    assert run((TEXT, TEXT[:2]), spec).notices == ()
+    cells[1] = False
+    (notice,) = run((TEXT, TEXT[:2]), replace(spec, own_mask=BooleanMatrix.of(cells))).notices
+    assert notice.startswith(f"2 of {len(TEXT) + 2} queries may read nothing")

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QSlider
 
 from tests.support.window_input import CONTROL, SHIFT, link_in, words
 from visualizer.attention import device as attention_device
-from visualizer.attention.spec import Device
+from visualizer.attention.spec import BooleanMatrix, Device, NumberMatrix
 from visualizer.documents.plain_text_file import LONGEST_TEXT
 from visualizer.session.setting_definitions import SETTINGS
 
@@ -267,3 +267,23 @@ def test_an_absent_device_is_said_and_the_cpu_computes(
     hand.choose("device QComboBox", "CPU")
     hand.settle()
     assert words(notice) == ""
+
+
+def test_rows_that_may_read_nothing_are_said_above_the_heatmaps(hand: Hand) -> None:
+    cells = np.tri(6, dtype=bool)
+    cells[0] = False
+    hand.window.workspace.set("painted", BooleanMatrix.of(cells))
+    hand.settle()
+    assert "1 of 6 queries may read nothing" in words(hand.window.notice)
+    assert hand.window.notice.isVisible()
+    hand.press(Qt.Key.Key_Z)
+    hand.settle()
+    assert not hand.window.notice.isVisible()
+
+
+def test_numbers_that_overflow_are_said_above_the_heatmaps(hand: Hand) -> None:
+    vectors = NumberMatrix.of(np.full((6, 3), 1e38))
+    hand.window.workspace.set("own_input", vectors)
+    hand.settle()
+    assert "The numbers overflow: among the scores" in words(hand.window.notice)
+    assert hand.window.notice.isVisible()

@@ -16,13 +16,13 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
 from visualizer.attention.own_weight_matrices import own_tensor
 from visualizer.attention.parameter_init import draw
+from visualizer.attention.run_notices import notices_of
 from visualizer.attention.spec import (
     DRAWN_FROM,
     READ_FROM,
     Arrangement,
     AttentionSpec,
     Device,
-    Normalisation,
     Projection,
     check,
 )
@@ -140,7 +140,7 @@ def run(
             device = Device.CPU
             trace = _trace(texts, spec, device, previous, pool)
     notices = (notice,) if notice else ()
-    return Run(texts, trace, attention_device.describe(device), notices + _remarks(trace))
+    return Run(texts, trace, attention_device.describe(device), notices + notices_of(trace))
 
 
 def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
@@ -303,35 +303,3 @@ def _largest_fitting(spec: AttentionSpec, tokens: int, texts: int, free: float) 
 def gib(count: float) -> str:
     """Format a number of bytes in GiB."""
     return f"{count / 2**30:,.1f} GiB"
-
-
-def _remarks(trace: Trace) -> tuple[str, ...]:
-    spec, remarks = trace.spec, []
-    if spec.normalisation is Normalisation.NAIVE_SOFTMAX and _overflowed(trace):
-        remarks.append(
-            f"The naive softmax overflowed: e to the power of a score is more than {spec.dtype} "
-            "holds, or 0 for a whole row, so these rows are no numbers. Softmax subtracts the "
-            "row's largest first."
-        )
-    if spec.normalisation is Normalisation.SUM and _wild(trace):
-        remarks.append(
-            "Dividing by the sum gave weights below 0 or above 1: scores had both signs."
-        )
-    if spec.normalisation is Normalisation.SUM and _has_no_numbers(trace):
-        remarks.append("Dividing by the sum gave rows that are no numbers: their sum is 0.")
-    return tuple(remarks)
-
-
-def _overflowed(trace: Trace) -> bool:
-    normalised = "unmasked" if "unmasked" in trace else "weights"
-    return bool(trace.tensor(normalised).isnan().any())
-
-
-def _has_no_numbers(trace: Trace) -> bool:
-    stages = [stage for stage in ("unmasked", "weights") if stage in trace]
-    return not all(trace.tensor(stage).isfinite().all() for stage in stages)
-
-
-def _wild(trace: Trace) -> bool:
-    low, high = trace.limits("weights")
-    return low < 0 or high > 1

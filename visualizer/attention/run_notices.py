@@ -1,0 +1,117 @@
+"""Notices on computed numbers that are not what a reader expects: overflows, odd rows.
+
+Matrices of queries and keys are searched only where smaller tensors give a reason, as they may
+have billions of cells.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from visualizer.attention.masks import MASKED_SCORES, allowed
+from visualizer.attention.spec import Mask, Normalisation
+from visualizer.attention.stages import Operation
+
+if TYPE_CHECKING:
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import Trace
+
+
+def notices_of(trace: Trace) -> tuple[str, ...]:
+    """Return a sentence for each way in which the numbers of a computed trace are odd."""
+    spec, notices = trace.spec, []
+    if spec.normalisation is Normalisation.NAIVE_SOFTMAX and _overflowed(trace):
+        notices.append(
+            f"The naive softmax overflowed: e to the power of a score is more than {spec.dtype} "
+            "holds, or 0 for a whole row, so these rows are no numbers. Softmax subtracts the "
+            "row's largest first."
+        )
+    if spec.normalisation is Normalisation.SUM and _wild(trace):
+        notices.append(
+            "Dividing by the sum gave weights below 0 or above 1: scores had both signs."
+        )
+    if spec.normalisation is Normalisation.SUM and _has_no_numbers(trace):
+        notices.append("Dividing by the sum gave rows that are no numbers: their sum is 0.")
+    return (*notices, *_too_large(trace), *_too_small_divisor(trace), *_reading_nothing(trace))
+
+
+def _overflowed(trace: Trace) -> bool:
+    normalised = "unmasked" if "unmasked" in trace else "weights"
+    return bool(trace.tensor(normalised).isnan().any())
+
+
+def _has_no_numbers(trace: Trace) -> bool:
+    stages = [stage for stage in ("unmasked", "weights") if stage in trace]
+    return not all(trace.tensor(stage).isfinite().all() for stage in stages)
+
+
+def _wild(trace: Trace) -> bool:
+    low, high = trace.limits("weights")
+    return low < 0 or high > 1
+
+
+def _too_large(trace: Trace) -> list[str]:
+    """Name the first stage with numbers that its type cannot hold."""
+    if not _may_overflow(trace):
+        return []
+    spec = trace.spec
+    stage = next((one for one in trace.stages if _is_beyond(trace, one)), None)
+    is_said = spec.normalisation in {Normalisation.NAIVE_SOFTMAX, Normalisation.SUM}
+    if stage is None or (stage.is_weights and is_said):
+        return []
+    most = torch.finfo(getattr(torch, spec.dtype)).max
+    warmer = " or a larger temperature" if spec.divisor < 1 else ""
+    return [
+        f"The numbers overflow: among the {stage.nouns} are some that {spec.dtype} cannot hold "
+        f"(more than {most:.2g}), and what is computed from them may be no number. Use smaller "
+        f"vectors or weights{warmer}."
+    ]
+
+
+def _may_overflow(trace: Trace) -> bool:
+    vectors = [stage for stage in trace.stages if not {"query", "key"} <= {*stage.dims}]
+    if not all(bool(trace.tensor(stage.name).isfinite().all()) for stage in vectors):
+        return True
+    products = (one for one in trace.stages if one.operation is Operation.DOT_PRODUCT)
+    most = torch.finfo(getattr(torch, trace.spec.dtype)).max
+    # A score is at most the product of its vectors' lengths (Cauchy and Schwarz).
+    return any(not _longest(trace, stage) / min(1, trace.spec.divisor) < most for stage in products)
+
+
+def _longest(trace: Trace, stage: Stage) -> float:
+    """Return the product of the largest lengths of the vectors that a stage multiplies."""
+    lengths = (trace.tensor(name).norm(dim=-1).max().item() for name in stage.reads)
+    return float(np.prod([*lengths]))
+
+
+def _is_beyond(trace: Trace, stage: Stage) -> bool:
+    is_masked = stage.name in MASKED_SCORES  # by −∞, which is no overflow
+    return not is_masked and not bool(trace.tensor(stage.name).isfinite().all())
+
+
+def _too_small_divisor(trace: Trace) -> list[str]:
+    spec = trace.spec
+    least = torch.finfo(getattr(torch, spec.dtype)).tiny
+    if spec.normalisation is Normalisation.UNIFORM or spec.divisor >= least:
+        return []
+    return [
+        f"The scores are divided by {spec.divisor:.3g}, and {spec.dtype} holds numbers from "
+        f"{least:.2g} with all their digits. Use a larger temperature."
+    ]
+
+
+def _reading_nothing(trace: Trace) -> list[str]:
+    spec = trace.spec
+    if spec.mask is not Mask.OWN:  # every other one allows a query itself
+        return []
+    reads = np.asarray(allowed(spec, trace.tokens).any(-1))  # query, or text 1 query
+    if spec.lengths:
+        real = np.arange(trace.tokens) < np.array(spec.lengths)[:, None]  # text query
+        reads = reads[:, 0][real]
+    count = reads.size - int(reads.sum())
+    if not count:
+        return []
+    return [f"{count:,} of {reads.size:,} queries may read nothing: the mask forbids every key."]
