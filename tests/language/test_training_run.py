@@ -524,7 +524,7 @@ def test_weights_for_which_there_is_no_memory_are_not_made(
     half_done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device, "free_bytes", lambda _: 10_000)
-    with pytest.raises(InputError, match=r"The weights of the run need .* to be read") as refused:
+    with pytest.raises(InputError, match=r"This model needs about .* to be read") as refused:
         OpenRun(RunFolder(half_done))
     assert refused.value.field == "folder"
 
