@@ -80,7 +80,8 @@ def obey(given: list[str]) -> int:
     try:
         saved = open_file(options)
     except InputError as refused:
-        say(f"argument FILE: {refused.sentence}")
+        is_of_weights = refused.field == "own_weights"
+        say(f"argument {'--weights' if is_of_weights else 'FILE'}: {refused.sentence}")
         return 2
     wrong = complaint(options, saved.document)
     if wrong:
@@ -95,17 +96,21 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     Raises
     ------
     InputError
-        When the file cannot be opened.
+        When the file cannot be opened; of ``own_weights``, when that of the weights cannot be.
     """
-    from visualizer.cli.document_and_figure_settings_from_options import document_of
+    from visualizer.cli.document_and_figure_settings_from_options import document_of, with_weights
 
-    saved, notice = SavedDocument(Document(), ROOMY), ""
+    base, saved, notices = None, SavedDocument(Document(), ROOMY), []
     if options.file:
         # The options supply the settings that a file of weights does not contain.
         saved, notice = open_as_document(options.file, document_of(options))
-    if notice:
-        say(notice)
-    document = document_of(options, saved.document)
+        base, notices = saved.document, [notice]
+    document = document_of(options, base)
+    if options.weights:
+        document, notice = with_weights(options, document)
+        notices.append(notice)
+    for said in filter(None, notices):
+        say(said)
     # Recorded numbers are valid only for the document they were computed from.
     if document == saved.document:
         return saved
@@ -123,7 +128,7 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
     """
     from visualizer.cli.document_and_figure_settings_from_options import figure_settings_of
     from visualizer.cli.export_files import write_all
-    from visualizer.cli.options import option_of
+    from visualizer.cli.options import option_of, value_of
     from visualizer.console_messages_and_progress import ConsoleProgress
     from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
     from visualizer.session.exportable_snapshot import Snapshot
@@ -141,7 +146,8 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
                 options.export, Snapshot(saved.document, view, run), figure_settings, progress
             )
     except InputError as refused:
-        option = f"argument {option_of(refused.field)}: " if refused.field in _LOOKS else ""
+        is_given = value_of(options, refused.field) is not None
+        option = f"argument {option_of(refused.field)}: " if is_given else ""
         say(option + refused.sentence)
         return 1 if refused.field == "export" else 2
     except InterruptedRunError as stopped:
@@ -152,9 +158,6 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
 def run_and_view_of(saved: SavedDocument) -> tuple[Run, View]:
     """Return the run of an opened document, computed unless it was recorded, and its view."""
     return restore_document(saved, compute)
-
-
-_LOOKS = {"stages", "heads_shown", "size", "dpi"}
 
 
 def reset_settings() -> int:

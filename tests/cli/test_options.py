@@ -282,7 +282,7 @@ WRONG = [
     ("--theme dark", "--theme", "is for files", "Add --export"),
     ("--no-caption", "--no-caption", "is for files", "Add --export"),
     ("--speed 2", "--speed", "is for files", "Add --export"),
-    ("--speed 2 --export a.png", "--speed", "is for films, such as .gif", "Export one."),
+    ("--speed 2 --export a.png", "--speed", "is for .gif, .apng, ", "Export one of them."),
     ("--heads-shown all", "--heads-shown", "is for files", "Add --export"),
     ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
     ("--heads-shown 3 --export a.png", "--heads-shown", "no head 3", "There are 2 heads."),

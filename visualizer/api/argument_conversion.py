@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -24,15 +23,10 @@ from visualizer.api.argument_validation import (
 from visualizer.api.arguments_without_effect import OWN, check_effects
 from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.attention.spec import (
-    BIAS,
-    LAYERS,
     OWN_BIASES,
-    Arrangement,
-    AttentionSpec,
     BooleanMatrix,
     Mask,
     NumberMatrix,
-    Projection,
     check,
 )
 from visualizer.errors import InputError
@@ -134,14 +128,12 @@ def attention_document_of(
     texts = [] if text is None else _texts(text, given.get("tokenizer"))
     chosen = {_NAMES.get(name, name): each for name, each in given.items()}
     if vectors is not None:
-        own_input = NumberMatrix.of(numbers("vectors", vectors))
-        chosen = {"d_in": own_input.columns, **chosen, "own_input": own_input}
-        texts = texts or [" ".join(str(place + 1) for place in range(own_input.rows))]
-    own = _own_weights(weights)
+        chosen["own_input"] = NumberMatrix.of(numbers("vectors", vectors))
+    if own := _own_weights(weights):
+        chosen["own_weights"] = own
 
     def made(mechanism: Mechanism | None = None) -> Document:
-        document = document_of(texts, chosen | ({"mechanism": mechanism} if mechanism else {}))
-        return replace(document, spec=_with_own(document.spec, own, chosen))
+        return document_of(texts, chosen | ({"mechanism": mechanism} if mechanism else {}))
 
     document = made()
     _check_own_matrices(document, given)
@@ -192,10 +184,12 @@ def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None
             raise InputError(name, f"{sentence}{tokens}.")
 
 
-def _own_weights(weights: Mapping[str, ArrayLike] | None) -> dict[str, NumberMatrix]:
+def _own_weights(
+    weights: Mapping[str, ArrayLike] | None,
+) -> tuple[tuple[str, NumberMatrix], ...]:
     """Return own weights and biases by name, a bias as a matrix of one row."""
     if weights is None:
-        return {}
+        return ()
     if not isinstance(weights, Mapping):
         raise refused("weights", "a dictionary of arrays by name", weights)
     for name in weights:
@@ -209,21 +203,4 @@ def _own_weights(weights: Mapping[str, ArrayLike] | None) -> dict[str, NumberMat
             found[name] = NumberMatrix.of(numbers(name, weights[name], 1)[None])
         else:
             found[name] = NumberMatrix.of(numbers(name, weights[name]))
-    return found
-
-
-def _with_own(
-    spec: AttentionSpec, own: Mapping[str, NumberMatrix], chosen: Mapping[str, object]
-) -> AttentionSpec:
-    """Add own weights to a spec, with their sizes and biases where none are given."""
-    spec = replace(spec, own_weights=tuple(own.items()))
-    has_bias = any(f"{layer}{BIAS}" in own for layer in LAYERS)
-    if has_bias and "bias" not in chosen and spec.projection is Projection.LINEAR:
-        spec = replace(spec, bias=True)
-    for name, matrix in own.items():
-        share = spec.heads if spec.arrangement is Arrangement.STACKED else 1
-        if "d_out" not in chosen:
-            spec = replace(spec, d_out=matrix.columns // max(share, 1))
-        if "d_in" not in chosen and name in LAYERS:
-            spec = replace(spec, d_in=matrix.rows)
-    return spec
+    return tuple(found.items())

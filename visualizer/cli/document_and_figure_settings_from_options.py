@@ -3,42 +3,64 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.spec import Device, Dtype, Mask, Projection
+from visualizer.cli.matrices_in_files import own_weights_in, with_module_in
+from visualizer.cli.options import SETTING_GROUPS, value_of
+from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.option_parsing import figure_settings
 from visualizer.session import document_from_texts_and_settings
+from visualizer.session.document import Document
 from visualizer.session.timeline import Grain
 
 if TYPE_CHECKING:
     import argparse
 
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.document import Document
 
 
 def document_of(options: argparse.Namespace, base: Document | None = None) -> Document:
-    """Make the document that the options describe; the base supplies the rest."""
-    given = {
-        "mechanism": options.mechanism,
-        "projection": options.projection and Projection(options.projection),
-        "d_in": options.embedding_size,
-        "d_out": options.output_size,
-        "heads": options.heads,
-        "dropout": options.dropout,
-        "seed": options.seed,
-        "device": options.device and Device(options.device),
-        "dtype": options.dtype and Dtype(options.dtype),
-        "mask": _mask(options.causal),
+    """Make the document that the options describe; the base supplies the rest.
+
+    Weights in a file are those of `with_weights`.
+    """
+    return document_from_texts_and_settings.document_of(options.text or (), _given(options), base)
+
+
+def with_weights(options: argparse.Namespace, document: Document) -> tuple[Document, str]:
+    """Return the document with the weights of the file that the options name, and a notice.
+
+    Raises
+    ------
+    InputError
+        Of ``own_weights``, when they cannot be used.
+    """
+    try:
+        own = own_weights_in(options.weights)
+        if own:
+            settings = _given(options) | {"own_weights": own}
+            return document_from_texts_and_settings.document_of((), settings, document), ""
+        document, notice = with_module_in(options.weights, document)
+    except InputError as refused:
+        raise InputError("own_weights", refused.sentence) from refused
+    return document_of(options, document), notice
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of the document that the options give, in their types."""
+    names = ["tokenizer", "lines", *(name for names in SETTING_GROUPS.values() for name in names)]
+    given = {name: value_of(options, name) for name in names if name != "own_weights"}
+    usual = Document()
+    typed = {
+        name: type(usual.get(name))(value) if isinstance(value, str) else value
+        for name, value in given.items()
+        if value is not None
     }
-    settings = {name: value for name, value in given.items() if value is not None}
-    return document_from_texts_and_settings.document_of(options.text or (), settings, base)
-
-
-def _mask(causal: bool | None) -> Mask | None:
-    return None if causal is None else (Mask.CAUSAL if causal else Mask.NONE)
+    # An own mask is also what the mask is, unless another is asked for.
+    painted = {"painted": typed.pop("own_mask")} if "own_mask" in typed else {}
+    return painted | typed
 
 
 def figure_settings_of(options: argparse.Namespace) -> FigureSettings:

@@ -4,22 +4,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.cli.options import OPTION_GROUPS, option_of
-from visualizer.export.formats import FORMATS, FormatKind, format_of, suffixes
+from visualizer.cli.options import SETTING_GROUPS, option_of, value_of
+from visualizer.export.export_settings import ExportSettings
+from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of, suffixes
+from visualizer.session.setting_definitions import SETTINGS
 
 if TYPE_CHECKING:
     import argparse
 
+    from visualizer.errors import Problem
     from visualizer.session.document import Document
 SIZED = ("d_in", "d_out", "heads", "mechanism")
 """Fields that determine the sizes of own matrices."""
 FOR_FILES = (
     *("stages", "heads_shown", "layout", "theme", "size", "dpi", "title", "no_caption"),
-    "quiet",
+    *("span", "grain", "speed", "quiet"),
 )
 """Options that affect how files are written, and so need one to write."""
-FOR_FILMS = ("span", "grain", "speed")
 _LEFT_OUT = (None, False, "")
+_ACTS = {
+    "d_out": "with a projection",
+    "mode": "with --dropout above 0",
+    "dropout_seed": "with --dropout above 0",
+    "own_weights": "where the module has such weights",
+    "bias": "with --projection linear",
+    "scale": "where scores are compared, and not with --normalisation uniform",
+    "temperature": "where scores are compared, and not with --normalisation uniform",
+    "window": "with --mask window",
+    "own_mask": "with --mask own",
+    "route": "with a mask",
+}
+"""Where the settings act that do not always."""
+_FIELDS = {
+    "layout": "extent",
+    "theme": "paper",
+    "dpi": "dpi",
+    "title": "title",
+    "no_caption": "has_caption",
+    "span": "film",
+    "grain": "film",
+    "speed": "film",
+}
+"""The field of `FigureSettings` that an option sets."""
 
 
 def complaint(options: argparse.Namespace, document: Document) -> str | None:
@@ -28,41 +54,87 @@ def complaint(options: argparse.Namespace, document: Document) -> str | None:
     Names the option given that takes part in the problem, or else what the file holds.
     """
     for problem in document.problems():
-        remedied = problem.remedy[0] if problem.remedy else problem.field
-        sizes = SIZED if problem.field.startswith("own_") else ()
-        parts = (problem.field, remedied, "projection", *sizes)
-        field = next((field for field in parts if _given(options, field)), problem.field)
-        if field.startswith("own_"):
-            return f"argument FILE: {problem.sentence}"
-        return f"argument {option_of(field)}: got '{document.get(field)}'. {problem.sentence}"
-    return _idle_on_captured(options, document) or _idle(options)
+        return _said(problem, options, document)
+    return (
+        _contradiction(options)
+        or _idle_on_captured(options, document)
+        or _idle_in_document(options, document)
+        or _idle(options)
+    )
+
+
+def _said(problem: Problem, options: argparse.Namespace, document: Document) -> str:
+    field = problem.field
+    if field == "own_mask" and _given(options, "mask"):
+        return "argument --mask: got 'own', and there is no matrix yet. Add --own-mask FILE."
+    remedied = problem.remedy[0] if problem.remedy else field
+    sizes = SIZED if field.startswith("own_") else ()
+    parts = (field, remedied, "projection", *sizes)
+    field = next((part for part in parts if _given(options, part)), field)
+    if field.startswith("own_"):
+        return f"argument {_name(options, field)}: {problem.sentence}"
+    return f"argument {option_of(field)}: got '{document.get(field)}'. {problem.sentence}"
+
+
+def _name(options: argparse.Namespace, field: str) -> str:
+    """Return the option that supplied a matrix, or the file that was opened."""
+    return option_of(field) if _given(options, field) else "FILE"
+
+
+def _contradiction(options: argparse.Namespace) -> str | None:
+    if _given(options, "mask") and _given(options, "causal"):
+        given = "--causal" if options.causal else "--no-causal"
+        return f"argument {given}: --mask says which mask there is. Leave one of them out."
+    return None
 
 
 def _idle_on_captured(options: argparse.Namespace, document: Document) -> str | None:
     """Return which option needs a module where attention is captured."""
-    names = [option for option in OPTION_GROUPS["Module"] if _is_given(options, option)]
+    fields = ("lines", *(name for names in SETTING_GROUPS.values() for name in names))
+    names = [option_of(field) for field in fields if _given(options, field)]
     if document.captured is None or not names:
         return None
     return f"argument {names[0]}: is for a module, and {document.captured.called} is attention."
 
 
-def _idle(options: argparse.Namespace) -> str | None:
-    """Return which option has no effect, if any has none."""
-    given = [name for name in (*FOR_FILES, *FOR_FILMS) if getattr(options, name) not in _LEFT_OUT]
-    if given and not options.export:
-        return f"argument {option_of(given[0])}: is for files. Add --export with a file's name."
-    films = tuple(each for each in FORMATS if each.kind is FormatKind.FILM)
-    alone = [name for name in given if name in FOR_FILMS]
-    if alone and not {format_of(path.name) for path in options.export}.intersection(films):
-        return (
-            f"argument {option_of(alone[0])}: is for films, such as {suffixes(films)}. Export one."
-        )
+def _idle_in_document(options: argparse.Namespace, document: Document) -> str | None:
+    """Return which setting has no effect beside the others."""
+    for setting in SETTINGS:
+        if _given(options, setting.name) and not setting.counts(document.spec):
+            acts = _ACTS[setting.name]
+            return f"argument {option_of(setting.name)}: acts only {acts}."
     return None
 
 
+def _idle(options: argparse.Namespace) -> str | None:
+    """Return which option has no effect on what is done, if any has none."""
+    given = [name for name in FOR_FILES if getattr(options, name) not in _LEFT_OUT]
+    if given and not options.export:
+        return f"argument {option_of(given[0])}: is for files. Add --export with a file's name."
+    exported = {format_of(path.name) for path in options.export or ()}
+    for name in given:
+        heeding = tuple(each for each in FORMATS if _heeds(each, name, options))
+        if not exported.intersection(heeding):
+            return f"argument {option_of(name)}: is for {suffixes(heeding)}. Export one of them."
+    return None
+
+
+def _heeds(format_: ExportFormat, name: str, options: argparse.Namespace) -> bool:
+    """Whether an option decides how files of a format are."""
+    deciding = ExportSettings(format_.suffix).deciding
+    is_film, is_document = format_.kind is FormatKind.FILM, format_.kind is FormatKind.DOCUMENT
+    if name == "quiet":
+        return True
+    if name == "stages":  # those of a film are those of its steps
+        return is_document or ("extent" in deciding and not is_film)
+    if name == "heads_shown":
+        return is_document or "extent" in deciding
+    if name == "size":
+        return is_film or "width_mm" in deciding
+    if name == "dpi" and is_film:  # makes lengths of its size pixels
+        return bool(options.size)
+    return _FIELDS[name] in deciding
+
+
 def _given(options: argparse.Namespace, field: str) -> bool:
-    return _is_given(options, option_of(field))
-
-
-def _is_given(options: argparse.Namespace, option: str) -> bool:
-    return getattr(options, option.strip("-").replace("-", "_"), None) is not None
+    return value_of(options, field) is not None

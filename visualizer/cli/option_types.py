@@ -73,6 +73,17 @@ def rate(text: str) -> float:
     return value
 
 
+def positive_number(text: str) -> float:
+    """Convert a finite number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"got '{text}', takes a number above 0")
+    return value
+
+
 def one_of(values: Sequence[str]) -> Callable[[str], str]:
     """Make a converter for one of some words."""
 

@@ -6,22 +6,31 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from visualizer.attention.mechanisms import Mechanism
-from visualizer.attention.spec import Device, Dtype, Projection
-from visualizer.cli import option_types
+from visualizer.attention.spec import LARGEST_SEED, OWN_LAYERS
+from visualizer.cli import matrices_in_files, option_types
 from visualizer.console_messages_and_progress import printable
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.formats import suffixes
 from visualizer.export.option_parsing import SIZES, span_of, speed_of
+from visualizer.language.tokenizers import Tokenizer
 from visualizer.session import document_from_texts_and_settings
+from visualizer.session.document import Document, LineSplit
+from visualizer.session.setting_definitions import SETTINGS, SettingKind
 from visualizer.session.stage_and_head_parsing import heads_of, stages_of
 from visualizer.session.timeline import Grain
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from enum import StrEnum
 
-OPTIONS = {"d_in": "--embedding-size", "d_out": "--output-size"}
+OPTIONS = {
+    "d_in": "--embedding-size",
+    "d_out": "--output-size",
+    "own_input": "--vectors",
+    "own_weights": "--weights",
+    "own_kept": "--kept",
+}
 """Options of fields with a different name."""
 
 USAGE = """%(prog)s [FILE] [options]
@@ -50,6 +59,16 @@ class OptionParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {printable(message)}\n")
 
 
+def option_of(field: str) -> str:
+    """Return the name of a field's option."""
+    return OPTIONS.get(field, f"--{field.replace('_', '-')}")
+
+
+def value_of(options: argparse.Namespace, field: str) -> Any:
+    """Return what a field's option was given; None where it was not."""
+    return getattr(options, option_of(field)[2:].replace("-", "_"), None)
+
+
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
     made = OptionParser(
@@ -73,6 +92,69 @@ def _named(values_: type[StrEnum], help_: str = "") -> dict[str, Any]:
     return {"type": option_types.one_of([*values_]), "metavar": "NAME", "help": said}
 
 
+_USUAL = Document()
+_MATRIX_FILES = ".npy, .npz, .safetensors or .pt"
+_FILES: dict[str, tuple[Callable[[str], object], str]] = {
+    "own_input": (
+        matrices_in_files.vectors_in_file,
+        f"the tokens' vectors, a row each, instead of drawn ones; in {_MATRIX_FILES}",
+    ),
+    "own_weights": (
+        matrices_in_files.weights_in_file,
+        f"a module's state_dict, or some of {', '.join(OWN_LAYERS)} by these names, each "
+        f"as x @ W, instead of drawn weights; in {_MATRIX_FILES}",
+    ),
+    "own_mask": (
+        matrices_in_files.mask_in_file,
+        "the mask itself: a row a query, a column a key, 1 allowed and 0 forbidden; written "
+        f"in {', '.join(matrices_in_files.TEXTS)}, or held in {_MATRIX_FILES}",
+    ),
+    "own_kept": (
+        matrices_in_files.mask_in_file,
+        "the weights that dropout keeps, instead of drawn ones, as for --own-mask",
+    ),
+}
+"""How the settings that are matrices are read, and what their options say of themselves."""
+_SAID = {
+    "mechanism": "the module to start from; other options change it",
+    "causal": "no token reads a later one; the other way round, any reads any",
+}
+"""What is said in place of the words of the table of settings."""
+
+
+def _of_setting(name: str) -> dict[str, Any]:
+    """Return the settings of the option that sets a setting of the document."""
+    if name in _FILES:
+        read, said = _FILES[name]
+        return {"type": option_types.as_argument_error(read), "metavar": "FILE", "help": said}
+    setting = next(setting for setting in SETTINGS if setting.name == name)
+    usual, said = _USUAL.get(name), _SAID.get(name, setting.help[0].lower() + setting.help[1:])
+    if setting.kind is SettingKind.SWITCH:
+        on = f"--{'' if usual else 'no-'}{option_of(name)[2:]}"
+        return {"action": argparse.BooleanOptionalAction, "help": f"{said} ({on})"}
+    if setting.kind is SettingKind.CHOICE:
+        values = [value for value, _ in setting.choices]
+        return {"type": option_types.one_of(values), "metavar": "NAME",
+                "help": f"{said}: one of {', '.join(values)} ({usual})"}  # fmt: skip
+    read, metavar = {
+        SettingKind.COUNT: (option_types.whole_number(1), "N"),
+        SettingKind.SEED: (option_types.whole_number(0, LARGEST_SEED), "N"),
+        SettingKind.RATE: (option_types.rate, "RATE"),
+        SettingKind.NUMBER: (option_types.positive_number, "X"),
+    }[setting.kind]
+    return {"type": read, "metavar": metavar, "help": f"{said} ({usual:g})"}
+
+
+SETTING_GROUPS: dict[str, tuple[str, ...]] = {
+    "Module": ("mechanism", "d_in", "d_out", "heads", "arrangement", "projection", "bias",
+               "output_projection", "position"),
+    "Scores and weights": ("scale", "temperature", "normalisation"),
+    "Mask": ("causal", "mask", "window", "own_mask", "route"),
+    "Dropout": ("dropout", "mode", "dropout_seed", "own_kept"),
+    "Numbers": ("seed", "own_input", "own_weights", "dtype", "device"),
+}  # fmt: skip
+"""The settings of the module that have an option, by the group of their options."""
+
 # fmt: off
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "Document": {
@@ -84,25 +166,11 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--text-file": {"type": option_types.text_in_file, "action": "append", "dest": "text",
                         "metavar": "FILE",
                         "help": "a text in a file of UTF-8, up to 16 MiB; - is standard input"},
+        "--tokenizer": _named(Tokenizer, "what the text is split into"),
+        "--lines": _named(LineSplit, "whether the lines of a text are one text or a batch"),
     },
-    "Module": {
-        "--mechanism": _named(Mechanism),
-        "--projection": _named(Projection),
-        "--embedding-size": {"type": option_types.whole_number(1), "metavar": "N",
-                             "help": "numbers in a token's vector"},
-        "--output-size": {"type": option_types.whole_number(1), "metavar": "N",
-                          "help": "width of all heads together, or of each stacked head"},
-        "--heads": {"type": option_types.whole_number(1), "metavar": "N",
-                    "help": "heads side by side"},
-        "--causal": {"action": argparse.BooleanOptionalAction,
-                     "help": "whether no token reads a later one; else as the mechanism has it"},
-        "--dropout": {"type": option_types.rate, "metavar": "RATE",
-                      "help": "share of the weights dropped"},
-        "--seed": {"type": option_types.whole_number(0), "metavar": "N",
-                   "help": "decides vectors and weights"},
-        "--device": _named(Device),
-        "--dtype": _named(Dtype),
-    },
+    **{title: {option_of(name): _of_setting(name) for name in names}
+       for title, names in SETTING_GROUPS.items()},
     "Figure": {
         "--stages": {"type": option_types.as_argument_error(stages_of), "metavar": "NAMES",
                      "help": "what is in it, such as scores,weights"},
@@ -133,8 +201,3 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                              "help": "forget the window's place, panes and colours, and end"},
     },
 }
-
-
-def option_of(field: str) -> str:
-    """Return the name of a field's option."""
-    return OPTIONS.get(field, f"--{field.replace('_', '-')}")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from visualizer.attention.spec import BIAS, LAYERS, Arrangement, Projection
 from visualizer.errors import InputError
 from visualizer.session.document import Document, LineSplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from visualizer.attention.spec import AttentionSpec
 
 
 # Qt displays these characters differently: normalized, a text equals what the editor holds.
@@ -29,9 +33,12 @@ def text_of(text: str) -> str:
 
 
 def document_of(
-    texts: Sequence[str], settings: Mapping[str, object], base: Document | None = None
+    texts: Sequence[str], settings: Mapping[str, Any], base: Document | None = None
 ) -> Document:
     """Make the document of texts and settings.
+
+    Sizes that are not given are those of own vectors and weights, and own biases turn biases on;
+    where there is neither a text nor a base, own vectors are those of numbered tokens.
 
     Parameters
     ----------
@@ -44,6 +51,8 @@ def document_of(
         Supplies whatever is not given.
     """
     document = base or Document()
+    if not texts and base is None and settings.get("own_input"):
+        texts = [" ".join(str(place + 1) for place in range(settings["own_input"].rows))]
     if texts:
         apart = [" ".join(text.splitlines()) for text in texts]  # each line is a text from here on
         document = document.set("text", "\n".join(apart if len(texts) > 1 else texts))
@@ -52,4 +61,19 @@ def document_of(
         document = document.set("lines", lines)
     for name in sorted(settings, key=lambda name: name != "mechanism"):
         document = document.set(name, settings[name])
-    return document
+    return replace(document, spec=_fitting_own(document.spec, settings))
+
+
+def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionSpec:
+    """Take the sizes and biases that the settings lack from own vectors and weights among them."""
+    found: dict[str, Any] = {}
+    share = max(1, spec.heads if spec.arrangement is Arrangement.STACKED else 1)
+    for name, matrix in settings.get("own_weights") or ():
+        if name in LAYERS:
+            found["d_in"] = matrix.rows
+        elif name.removesuffix(BIAS) in LAYERS and spec.projection is Projection.LINEAR:
+            found["bias"] = True
+        found["d_out"] = matrix.columns // share
+    if settings.get("own_input"):
+        found["d_in"] = settings["own_input"].columns
+    return replace(spec, **{name: value for name, value in found.items() if name not in settings})

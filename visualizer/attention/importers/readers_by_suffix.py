@@ -52,6 +52,14 @@ def read_tensor_file(
     InputError
         Of ``open``: what is wrong with the file and what to do about it.
     """
+    contents = list_arrays(path)
+    if is_module(contents):
+        return spec_in(contents, base)
+    return with_tokens(path, read_captured_attention(path.name, contents), contents.texts)
+
+
+def list_arrays(path: Path) -> FileContents:
+    """List the arrays of a tensor file; see `read_tensor_file`."""
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(READERS)
@@ -64,7 +72,4 @@ def read_tensor_file(
     except OSError as error:
         sentence = f"“{path.name}” could not be opened: {reason_of(error)}."
         raise unreadable_file_error(sentence) from error
-    contents = reader(path)
-    if is_module(contents):
-        return spec_in(contents, base)
-    return with_tokens(path, read_captured_attention(path.name, contents), contents.texts)
+    return reader(path)

@@ -1,0 +1,245 @@
+"""Every setting of a document has an option, which sets it or is refused where it would not act."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.cli.test_options import refusal
+from visualizer import app
+from visualizer.attention.spec import (
+    AttentionSpec,
+    BooleanMatrix,
+    Mask,
+    Mode,
+    Normalisation,
+    NumberMatrix,
+    Position,
+    Route,
+    Scale,
+)
+from visualizer.cli.document_and_figure_settings_from_options import document_of
+from visualizer.cli.options import SETTING_GROUPS, option_of, parser
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.session.document import Document, LineSplit
+from visualizer.session.setting_definitions import SETTINGS, Setting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FROM_THE_TEXTS = {"lengths"}
+"""Fields of a spec that follow from the texts."""
+
+
+def opened(*arguments: str) -> Document:
+    return app.open_file(parser().parse_args(arguments)).document
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_setting_of_the_table_has_an_option(setting: Setting) -> None:
+    options = {option for action in parser()._actions for option in action.option_strings}
+    assert option_of(setting.name) in options
+
+
+def test_every_field_of_a_document_has_an_option() -> None:
+    grouped = {name for names in SETTING_GROUPS.values() for name in names}
+    assert {field.name for field in fields(AttentionSpec)} <= grouped | FROM_THE_TEXTS
+    options = {option for action in parser()._actions for option in action.option_strings}
+    assert {"--text", "--tokenizer", "--lines"} <= options
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "value"),
+    [
+        ("--scale none", "scale", Scale.NONE),
+        ("--scale d_model", "scale", Scale.D_MODEL),
+        ("--temperature 0.5", "temperature", 0.5),
+        ("--normalisation naive", "normalisation", Normalisation.NAIVE_SOFTMAX),
+        ("--mask none", "mask", Mask.NONE),
+        ("--route after", "route", Route.AFTER),
+        ("--position sinusoidal", "position", Position.SINUSOIDAL),
+        ("--bias", "bias", True),
+        ("--no-output-projection", "output_projection", False),
+        ("--tokenizer characters", "tokenizer", Tokenizer.CHARACTERS),
+        ("--lines apart", "lines", LineSplit.APART),
+    ],
+)
+def test_an_option_sets_its_setting_and_no_other(options: str, field: str, value: object) -> None:
+    made = document_of(parser().parse_args(options.split()))
+    assert made.get(field) is value or made.get(field) == value
+    assert type(made.get(field)) is type(value)
+    assert made == Document().set(field, value)
+
+
+def test_settings_that_need_another_act_with_it() -> None:
+    made = opened("--mask", "window", "--window", "2", "--dropout", "0.5", "--dropout-seed", "7")
+    assert (made.spec.mask, made.spec.window, made.spec.dropout_seed) == (Mask.WINDOW, 2, 7)
+    assert opened("--dropout", "0.5", "--mode", "eval").spec.mode is Mode.EVAL
+
+
+def test_the_lines_of_a_text_become_a_batch() -> None:
+    made = opened("--text", "one two\nthree", "--lines", "apart")
+    assert made.tokens() == (("one", "two"), ("three",))
+    together = opened("--text", "one", "--text", "two", "--lines", "together")
+    assert together.tokens() == (("one", "two"),)
+
+
+# ----------------------------------------------------------------------------- matrices in files
+
+
+def test_own_vectors_are_those_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.npy"
+    vectors = np.arange(8.0).reshape(2, 4)
+    np.save(path, vectors)
+    made = opened("--vectors", str(path))
+    assert made.spec.own_input == NumberMatrix.of(vectors)
+    assert (made.spec.d_in, made.tokens()) == (4, (("1", "2"),))
+    assert opened("--vectors", str(path), "--text", "a b").tokens() == (("a", "b"),)
+    assert app.main(["--vectors", str(path), "--export", str(tmp_path / "a.npz")]) == 0
+    with np.load(tmp_path / "a.npz") as arrays:
+        np.testing.assert_array_equal(arrays["input"], vectors)
+
+
+def test_own_weights_are_those_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npz"
+    weights = {"W_query": np.ones((3, 4)), "W_output": np.eye(4)}
+    np.savez(path, **weights)  # type: ignore[arg-type]
+    made = opened("--weights", str(path))
+    assert made.spec.own_weights == tuple(
+        (name, NumberMatrix.of(weights[name])) for name in ("W_query", "W_output")
+    )
+    assert (made.spec.d_in, made.spec.d_out, made.spec.heads) == (3, 4, 2)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_the_weights_of_an_export_are_taken_back(
+    heads: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights, there, back = (str(tmp_path / name) for name in ("w.safetensors", "a.npz", "b.npz"))
+    options = ["--heads", str(heads), "--output-size", "4", "--device", "cpu", "--quiet"]
+    assert app.main([*options, "--seed", "5", "--export", weights, "--export", there]) == 0
+    vectors = str(tmp_path / "x.npy")
+    with np.load(there) as arrays:
+        np.save(vectors, arrays["input"])
+        expected = arrays["output"]
+    given = ["--weights", weights, "--vectors", vectors, "--text", "a b c d e f"]
+    assert app.main([*given, *options, "--mask", "causal", "--export", back]) == 0
+    assert f"{heads} was taken." in capsys.readouterr().err
+    with np.load(back) as arrays:
+        np.testing.assert_array_equal(arrays["output"], expected)
+
+
+@pytest.mark.parametrize("name", ["mask.txt", "mask.npy"])
+def test_an_own_mask_is_that_of_a_file(name: str, tmp_path: Path) -> None:
+    cells = np.eye(6, dtype=bool)
+    if name.endswith(".npy"):
+        np.save(tmp_path / name, cells)
+    else:
+        np.savetxt(tmp_path / name, cells, fmt="%d")
+    made = opened("--own-mask", str(tmp_path / name), "--kept", str(tmp_path / name))
+    assert (made.spec.mask, made.spec.own_mask) == (Mask.OWN, BooleanMatrix.of(cells))
+    assert made.spec.own_kept == BooleanMatrix.of(cells)
+
+
+# ---------------------------------------------------------------------------------------- refusals
+
+WRONG = [
+    ("--temperature 0", "argument --temperature: got '0', takes a number above 0"),
+    ("--temperature inf", "argument --temperature: got 'inf', takes a number above 0"),
+    ("--window 2", "argument --window: acts only with --mask window."),
+    ("--window 0 --mask window", "argument --window: got '0', takes a whole number from 1"),
+    ("--route after --no-causal", "argument --route: acts only with a mask."),
+    ("--dropout-seed 3", "argument --dropout-seed: acts only with --dropout above 0."),
+    ("--mode eval", "argument --mode: acts only with --dropout above 0."),
+    (
+        "--bias --projection uniform",
+        "argument --bias: acts only with --projection linear.",
+    ),
+    (
+        "--scale d_head --mechanism average",
+        "argument --scale: acts only where scores are compared, and not with "
+        "--normalisation uniform.",
+    ),
+    (
+        "--output-size 4 --mechanism simplified",
+        "argument --output-size: acts only with a projection.",
+    ),
+    (
+        "--causal --mask none",
+        "argument --causal: --mask says which mask there is. Leave one of them out.",
+    ),
+    (
+        "--mask own",
+        "argument --mask: got 'own', and there is no matrix yet. Add --own-mask FILE.",
+    ),
+    (
+        "--normalisation sum",
+        "argument --normalisation: got 'sum'. A row with −∞ in it has no sum to divide by. "
+        "Mask after normalising.",
+    ),
+    ("--vectors a.txt", "argument --vectors: “a.txt” is of no kind that can be opened. Use .npy, "),
+    ("--vectors a.npy", "argument --vectors: There is no file “a.npy” in "),
+    (
+        "--vectors three.npy",
+        "argument --vectors: “three.npy” is 2 × 2 × 2, and takes a matrix of rows and columns",
+    ),
+    ("--vectors nan.npy", "argument --vectors: an array (1 × 3) has numbers that are not finite."),
+    (
+        "--vectors two.npy --embedding-size 5",
+        "argument --vectors: The vectors are 2 × 3 and the embedding size is 5.",
+    ),
+    (
+        "--vectors two.npy --text one --export a.npz",
+        "argument --vectors: The vectors are 2 × 3 and the text needs 1 × 3.",
+    ),
+    ("--weights two.npy", "argument --weights: “two.npy” holds no weights. Found: an array"),
+    (
+        "--weights query.npz --embedding-size 5",
+        "argument --weights: W_query is 3 × 4 and the sizes need 5 × 4.",
+    ),
+    (
+        "--weights query.npz --mechanism simplified",
+        "argument --weights: acts only where the module has such weights.",
+    ),
+    (
+        "--own-mask two.npy",
+        "argument --own-mask: “two.npy” has other numbers than 0 and 1.",
+    ),
+    ("--own-mask bad.txt", "argument --own-mask: Row 1 has “2”. Use 0 and 1 only."),
+    (
+        "--own-mask one.txt --mask causal",
+        "argument --own-mask: acts only with --mask own.",
+    ),
+    (
+        "--own-mask one.txt --export a.npz",
+        "argument --own-mask: The matrix is 1 × 1 and the text needs 6 × 6.",
+    ),
+    ("weights.npy --heads 3", "argument --heads: is for a module, and weights.npy is attention."),
+    ("weights.npy --lines apart", "argument --lines: is for a module, and weights.npy is "),
+    ("weights.npy --temperature 2", "argument --temperature: is for a module, and weights.npy "),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), WRONG)
+def test_a_setting_that_cannot_be_is_refused_with_a_sentence(
+    options: str,
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("two.npy", np.arange(6.0).reshape(2, 3))
+    np.save("three.npy", np.zeros((2, 2, 2)))
+    np.save("nan.npy", np.array([[1.0, np.nan, 2.0]]))
+    np.save("weights.npy", np.full((1, 2, 4, 4), 0.25))
+    np.savez("query.npz", W_query=np.ones((3, 4)))
+    (tmp_path / "bad.txt").write_text("0 2")
+    (tmp_path / "one.txt").write_text("1")
+    status, said = refusal(options, capsys)
+    assert (status, said.count("\n")) == (2, 1)
+    assert said.startswith(f"attention-visualizer: {sentence}")
+    assert not (tmp_path / "a.npz").exists()
