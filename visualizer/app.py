@@ -126,9 +126,11 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
         The exit status: 2 where the options, the text or the memory are at fault, 1 where a file
         could not be written, 128 plus the signal's number after a signal.
     """
-    from visualizer.cli.document_and_figure_settings_from_options import figure_settings_of
-    from visualizer.cli.export_files import write_all
-    from visualizer.cli.options import option_of, value_of
+    from visualizer.cli.document_and_figure_settings_from_options import (
+        colours_of,
+        figure_settings_of,
+    )
+    from visualizer.cli.export_files import jobs_of, named_refusal, write_all
     from visualizer.console_messages_and_progress import ConsoleProgress
     from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
     from visualizer.session.exportable_snapshot import Snapshot
@@ -142,13 +144,11 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
             view = with_parsed_stages_and_heads(run, view, options.stages, options.heads_shown)
             for notice in run.notices:
                 say(notice)
-            return write_all(
-                options.export, Snapshot(saved.document, view, run), figure_settings, progress
-            )
+            view = replace(view, colouring=colours_of(options, view.colouring))
+            jobs = jobs_of(options, Snapshot(saved.document, view, run))
+            return write_all(jobs, figure_settings, progress, options)
     except InputError as refused:
-        is_given = value_of(options, refused.field) is not None
-        option = f"argument {option_of(refused.field)}: " if is_given else ""
-        say(option + refused.sentence)
+        say(named_refusal(refused, options))
         return 1 if refused.field == "export" else 2
     except InterruptedRunError as stopped:
         progress.clear()

@@ -1,7 +1,8 @@
-"""Console output of work without a window: messages and progress."""
+"""Console output of work without a window: results, messages and progress."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -35,6 +36,22 @@ def say(sentence: str) -> None:
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
+def write_out(text: str) -> None:
+    """Write to standard output; characters that it cannot show become question marks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:  # its reader has read enough
+        close_standard_output()
+
+
+def close_standard_output() -> None:
+    """Discard what could not be written, of which Python would complain at its end."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 FEWEST = 20
 """Smallest number of parts whose progress is reported where there is no terminal."""
 
@@ -46,7 +63,7 @@ class ConsoleProgress:
     """
 
     def __init__(self, *, is_quiet: bool) -> None:
-        self._is_quiet = is_quiet
+        self.is_quiet = is_quiet
         self._is_terminal = bool(sys.stderr and sys.stderr.isatty())
         self._width = 0
         self._stopped: InterruptedRunError | None = None
@@ -89,11 +106,11 @@ class ConsoleProgress:
             raise self._stopped
 
     def _tell(self, sentence: str) -> None:
-        if not self._is_quiet:
+        if not self.is_quiet:
             say(sentence)
 
     def _rewrite(self, said: str) -> None:
-        if self._is_quiet:
+        if self.is_quiet:
             return
         room = shutil.get_terminal_size().columns - 1
         line = f"attention-visualizer: {printable(said)}"[:room]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
 from visualizer.export import offscreen_qt_application, writers
 from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettings
+from visualizer.export.film_settings import FilmSettings
 from visualizer.session.document import Document
 from visualizer.session.view import View
 
@@ -348,7 +350,8 @@ def test_a_figure_is_the_same_as_pixels_as_a_file_and_in_a_notebook(tmp_path: Pa
 def test_a_figure_looks_as_it_is_asked_to() -> None:
     attention = attend(SENTENCE)
     assert attention.figure().look == FigureSettings()
-    assert attention.figure(width="slide").look == PRESETS["Slide"]
+    slide = replace(PRESETS["Slide"], film=FilmSettings(width=1920))
+    assert attention.figure(width="slide").look == slide
     assert attention.figure(theme="dark", caption=False).look == FigureSettings(
         paper=FigurePaper.DARK, has_caption=False
     )

@@ -12,6 +12,7 @@ from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.option_parsing import figure_settings
 from visualizer.session import document_from_texts_and_settings
+from visualizer.session.colour_maps import COLOUR_MAPS
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
 
     from visualizer.export.figure_settings import FigureSettings
+    from visualizer.session.colour_options import ColourOptions
 
 
 def document_of(options: argparse.Namespace, base: Document | None = None) -> Document:
@@ -86,3 +88,11 @@ def _film(options: argparse.Namespace) -> FilmSettings:
     usual = FilmSettings()
     grain = Grain(options.grain) if options.grain else usual.grain
     return replace(usual, span=options.span, grain=grain, speed=options.speed or usual.speed)
+
+
+def colours_of(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:
+    """Return colour options with the colour maps that the options name."""
+    for name in options.colour_map or ():
+        kind = next(each.kind for each in COLOUR_MAPS if each.id == name)
+        colouring = replace(colouring, **{kind.value: name})
+    return colouring

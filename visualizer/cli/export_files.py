@@ -2,28 +2,112 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visualizer.console_messages_and_progress import say
-from visualizer.errors import InputError
-from visualizer.export.formats import format_of
+from visualizer.cli.options import option_of, value_of
+from visualizer.console_messages_and_progress import close_standard_output, say
+from visualizer.errors import InputError, reason_of
+from visualizer.export.formats import FormatKind, decides_by_view, format_of
 from visualizer.export.missing_font_characters import missing_fonts
 from visualizer.export.offscreen_qt_application import qt_for_drawing
+from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    import argparse
+    from collections.abc import Iterator, Sequence
 
     from visualizer.console_messages_and_progress import ConsoleProgress
     from visualizer.export.figure_settings import FigureSettings
+    from visualizer.export.formats import ExportFormat
+    from visualizer.progress_callback import Progress
     from visualizer.session.exportable_snapshot import Snapshot
+
+ALL = "all"
+"""What shows every layer or text, each in a file of its own."""
+STANDARD_OUTPUT = Path("-")
+LONG_FILM = 300
+"""Frames from which a film is announced with the time that it takes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportJob:
+    """A file to be written; the path is `STANDARD_OUTPUT` where there is none."""
+
+    path: Path
+    format: ExportFormat
+    snapshot: Snapshot
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return "standard output" if self.path == STANDARD_OUTPUT else self.path.name
+
+
+def format_of_export(path: Path, options: argparse.Namespace) -> ExportFormat | None:
+    """Return the format of a file to be exported: that of its suffix, or the one asked for."""
+    return format_of(f".{options.format}" if path == STANDARD_OUTPUT else path.name)
+
+
+def jobs_of(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob, ...]:
+    """Return the files to be written, several where all layers or texts are asked for.
+
+    Raises
+    ------
+    InputError
+        When the run lacks the layer or the text.
+    """
+    shown = [*_shown(options, snapshot)]
+    jobs = []
+    for path in options.export:
+        found = format_of_export(path, options)
+        assert found, "names without a format are refused"
+        each = shown if decides_by_view(found) else [("", snapshot)]
+        jobs += [ExportJob(_named(path, words), found, one) for words, one in each]
+    return tuple(jobs)
+
+
+def _shown(options: argparse.Namespace, snapshot: Snapshot) -> Iterator[tuple[str, Snapshot]]:
+    """Yield what names a file is to have besides its own, with what is shown in it."""
+    for in_layer, layer in _positions(options, "layer", snapshot):
+        for in_text, text in _positions(options, "text_shown", snapshot):
+            view = snapshot.view
+            if layer is not None:
+                view = replace(view, layer=layer, spread=False)
+            if text is not None:
+                view = replace(view, text=text, spread=False)
+            yield in_layer + in_text, replace(snapshot, view=view)
+
+
+def _positions(
+    options: argparse.Namespace, field: str, snapshot: Snapshot
+) -> list[tuple[str, int | None]]:
+    """Return the positions asked for on a leading axis, from 0; None where none is."""
+    wanted, axis = value_of(options, field), field.removesuffix("_shown")
+    count = snapshot.run.trace.count(axis)
+    if wanted is None:
+        return [("", None)]
+    if wanted == ALL:
+        return [(f"-{axis}{position + 1}", position) for position in range(count)]
+    if wanted > count:
+        have = f"There is 1 {axis}" if count == 1 else f"There are {count:,} {axis}s"
+        raise InputError(field, f"There is no {axis} {wanted:,}. {have}.")
+    return [("", wanted - 1)]
+
+
+def _named(path: Path, words: str) -> Path:
+    return path.with_name(f"{path.stem}{words}{path.suffix}") if words else path
 
 
 def write_all(
-    paths: Sequence[Path],
-    snapshot: Snapshot,
+    jobs: Sequence[ExportJob],
     figure_settings: FigureSettings,
     progress: ConsoleProgress,
+    options: argparse.Namespace,
 ) -> int:
     """Write files of one run; a failed one does not stop the others.
 
@@ -35,22 +119,71 @@ def write_all(
     """
     status = 0
     with qt_for_drawing():
-        from visualizer.export.writers import export
-
-        lacking = missing_fonts(snapshot, figure_settings) if any(map(_has_words, paths)) else ""
+        drawn = [job for job in jobs if job.format.kind.is_drawn]
+        lacking = missing_fonts(drawn[0].snapshot, figure_settings) if drawn else ""
         if lacking:
             say(lacking)
-        for path in paths:
+        for job in jobs:
             try:
-                export(path, snapshot, figure_settings, progress.progress(path.name))
-                progress.written(path.name)
+                _write(job, figure_settings, progress)
+                progress.written(job.name)
             except InputError as refused:
                 progress.clear()
-                say(refused.sentence)
+                say(named_refusal(refused, options))
                 status = max(status, 1 if refused.field == "export" else 2)
     return status
 
 
-def _has_words(path: Path) -> bool:
-    found = format_of(path.name)
-    return found is not None and found.kind.is_drawn
+def named_refusal(refused: InputError, options: argparse.Namespace) -> str:
+    """Return the sentence of an error, with the option that it is about where one was given."""
+    is_given = refused.field != "export" and value_of(options, refused.field) is not None
+    return (
+        f"argument {option_of(refused.field)}: {refused.sentence}" if is_given else refused.sentence
+    )
+
+
+def _write(job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress) -> None:
+    from visualizer.export.writers import export
+
+    tell = progress.progress(job.name)
+    if job.format.kind is FormatKind.FILM and not progress.is_quiet:
+        _announce(job, figure_settings, progress, tell)
+    if job.path == STANDARD_OUTPUT:
+        _write_to_standard_output(job, figure_settings, tell)
+    else:
+        export(job.path, job.snapshot, figure_settings, tell)
+
+
+def _write_to_standard_output(
+    job: ExportJob, figure_settings: FigureSettings, progress: Progress
+) -> None:
+    """Write a whole file to standard output, or nothing where it cannot be made."""
+    from visualizer.export.writers import export_into
+
+    with tempfile.TemporaryFile() as whole:
+        export_into(whole, job.format.suffix, job.snapshot, figure_settings, progress)
+        whole.seek(0)
+        try:
+            shutil.copyfileobj(whole, sys.stdout.buffer)
+            sys.stdout.flush()
+        except OSError as error:
+            close_standard_output()
+            sentence = f"Standard output could not be written: {reason_of(error)}."
+            raise InputError("export", sentence) from error
+
+
+def _announce(
+    job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress, tell: Progress
+) -> None:
+    """Say how long a long film is and how long it takes, before it is made."""
+    from visualizer.export.film_plan import film_plan_of
+    from visualizer.export.films.film_writer import estimate_seconds
+
+    frames = len(film_plan_of(job.snapshot.run.trace, figure_settings.film).steps)
+    if frames < LONG_FILM:
+        return
+    seconds = estimate_seconds(job.snapshot, figure_settings, job.format.suffix, tell)
+    minutes = round(seconds / 60)
+    takes = f"about {format_count(minutes, 'minute')}" if minutes else "less than a minute"
+    progress.clear()
+    say(f"{job.name}: a film of {frames:,} frames, which takes {takes}.")

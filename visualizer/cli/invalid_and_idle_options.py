@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
+from visualizer.cli.export_files import ALL, STANDARD_OUTPUT, format_of_export
 from visualizer.cli.options import SETTING_GROUPS, option_of, value_of
 from visualizer.export.export_settings import ExportSettings
-from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of, suffixes
+from visualizer.export.formats import (
+    FORMATS,
+    ExportFormat,
+    FormatKind,
+    decides_by_view,
+    format_of,
+    is_readable,
+    suffixes,
+)
+from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.setting_definitions import SETTINGS
 
 if TYPE_CHECKING:
@@ -17,8 +28,8 @@ if TYPE_CHECKING:
 SIZED = ("d_in", "d_out", "heads", "mechanism")
 """Fields that determine the sizes of own matrices."""
 FOR_FILES = (
-    *("stages", "heads_shown", "layout", "theme", "size", "dpi", "title", "no_caption"),
-    *("span", "grain", "speed", "quiet"),
+    *("stages", "heads_shown", "layer", "text_shown", "colour_map", "layout", "theme", "size"),
+    *("dpi", "title", "no_caption", "span", "grain", "speed", "format", "quiet"),
 )
 """Options that affect how files are written, and so need one to write."""
 _LEFT_OUT = (None, False, "")
@@ -59,7 +70,9 @@ def complaint(options: argparse.Namespace, document: Document) -> str | None:
         _contradiction(options)
         or _idle_on_captured(options, document)
         or _idle_in_document(options, document)
+        or _two_colour_maps(options)
         or _idle(options)
+        or _not_for_standard_output(options)
     )
 
 
@@ -88,6 +101,33 @@ def _contradiction(options: argparse.Namespace) -> str | None:
     return None
 
 
+def _two_colour_maps(options: argparse.Namespace) -> str | None:
+    for kind in MapKind:
+        of_kind = [each.id for each in maps_of(kind) if each.id in (options.colour_map or ())]
+        if len(of_kind) > 1:
+            said = f"'{of_kind[0]}' and '{of_kind[1]}' are both {kind.value}"
+            return f"argument --colour-map: {said}. Leave one of them out."
+    return None
+
+
+def _not_for_standard_output(options: argparse.Namespace) -> str | None:
+    """Return why files cannot go to standard output, if one is to and cannot."""
+    if STANDARD_OUTPUT not in (options.export or ()):
+        return None
+    if options.export.count(STANDARD_OUTPUT) > 1:
+        return "argument --export: standard output takes one file. Give - once."
+    for name in ("layer", "text_shown"):
+        if value_of(options, name) == ALL:
+            return f"argument {option_of(name)}: all is several files, and - takes one."
+    found = format_of(f".{options.format}")
+    if found and not is_readable(found) and sys.stdout.isatty():
+        return (
+            f"argument --export: {options.format.upper()} is no text to be shown on a terminal. "
+            "Send standard output to a file or a program, or name a file."
+        )
+    return None
+
+
 def _idle_on_captured(options: argparse.Namespace, document: Document) -> str | None:
     """Return which option needs a module where attention is captured."""
     fields = ("lines", *(name for names in SETTING_GROUPS.values() for name in names))
@@ -111,7 +151,11 @@ def _idle(options: argparse.Namespace) -> str | None:
     given = [name for name in FOR_FILES if getattr(options, name) not in _LEFT_OUT]
     if given and not options.export:
         return f"argument {option_of(given[0])}: is for files. Add --export with a file's name."
-    exported = {format_of(path.name) for path in options.export or ()}
+    if options.format and STANDARD_OUTPUT not in options.export:
+        return "argument --format: is for standard output. Add --export -."
+    if STANDARD_OUTPUT in (options.export or ()) and not options.format:
+        return "argument --export: - takes a format. Add --format, such as --format csv."
+    exported = {format_of_export(path, options) for path in options.export or ()}
     for name in given:
         heeding = tuple(each for each in FORMATS if _heeds(each, name, options))
         if not exported.intersection(heeding):
@@ -123,12 +167,14 @@ def _heeds(format_: ExportFormat, name: str, options: argparse.Namespace) -> boo
     """Whether an option decides how files of a format are."""
     deciding = ExportSettings(format_.suffix).deciding
     is_film, is_document = format_.kind is FormatKind.FILM, format_.kind is FormatKind.DOCUMENT
-    if name == "quiet":
+    if name in {"quiet", "format"}:
         return True
     if name == "stages":  # those of a film are those of its steps
-        return is_document or ("extent" in deciding and not is_film)
-    if name == "heads_shown":
-        return is_document or "extent" in deciding
+        return decides_by_view(format_) and not is_film
+    if name in {"heads_shown", "layer", "text_shown"}:
+        return decides_by_view(format_)
+    if name == "colour_map":
+        return is_document or format_.kind.is_drawn
     if name == "size":
         return is_film or "width_mm" in deciding
     if name == "dpi" and is_film:  # makes lengths of its size pixels

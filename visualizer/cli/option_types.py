@@ -127,8 +127,17 @@ def _begin_of(name: str) -> bytes:
         return file.read(LONGEST_TEXT + 1)
 
 
+def position_or_all(text: str) -> int | str:
+    """Convert a position counted from 1; ``all`` stays."""
+    if text == "all":
+        return text
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"got '{text}', takes a whole number from 1, or all")
+    return int(text)
+
+
 def file(text: str) -> Path:
-    """Check for a file of a format that can be written."""
-    if format_of(text) is None:
+    """Check for a file of a format that can be written, or ``-`` for standard output."""
+    if text != "-" and format_of(text) is None:
         raise argparse.ArgumentTypeError(f"got '{text}', takes a file that ends in {suffixes()}")
     return Path(text)

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from visualizer.attention.spec import LARGEST_SEED, OWN_LAYERS
-from visualizer.cli import matrices_in_files, option_types
+from visualizer.cli import listed_names, matrices_in_files, option_types
 from visualizer.console_messages_and_progress import printable
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
-from visualizer.export.formats import suffixes
+from visualizer.export.formats import FORMATS, suffixes
 from visualizer.export.option_parsing import SIZES, span_of, speed_of
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session import document_from_texts_and_settings
+from visualizer.session.colour_maps import COLOUR_MAPS
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.setting_definitions import SETTINGS, SettingKind
 from visualizer.session.stage_and_head_parsing import heads_of, stages_of
@@ -59,6 +60,15 @@ class OptionParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {printable(message)}\n")
 
 
+LISTS = {
+    "stages": listed_names.stages,
+    "formats": listed_names.formats,
+    "presets": listed_names.presets,
+    "colour-maps": listed_names.colour_maps,
+}
+"""What can be listed."""
+
+
 def option_of(field: str) -> str:
     """Return the name of a field's option."""
     return OPTIONS.get(field, f"--{field.replace('_', '-')}")
@@ -80,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    made.add_argument("--list", **listed_names.list_option(LISTS))
     for title, options in OPTION_GROUPS.items():
         group = made.add_argument_group(title)
         for option, settings in options.items():
@@ -176,6 +187,16 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                      "help": "what is in it, such as scores,weights"},
         "--heads-shown": {"type": option_types.as_argument_error(heads_of), "metavar": "HEADS",
                           "help": "numbers from 1, such as 1,3-5, or all"},
+        "--layer": {"type": option_types.position_or_all, "metavar": "N",
+                    "help": "the layer shown, from 1, where attention of several was opened; "
+                            "all writes a file for each (1)"},
+        "--text-shown": {"type": option_types.position_or_all, "metavar": "N",
+                         "help": "the text shown, from 1, of a batch; all writes a file for each "
+                                 "(1)"},
+        "--colour-map": {"type": option_types.one_of([each.id for each in COLOUR_MAPS]),
+                         "action": "append", "metavar": "NAME",
+                         "help": "colours of weights or of signed numbers, once for each; see "
+                                 "--list colour-maps"},
         "--layout": _named(FigureExtent, "how much of that"),
         "--theme": _named(FigurePaper),
         "--size": {"type": option_types.as_argument_error(option_types.size), "metavar": "SIZE",
@@ -196,6 +217,10 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--export": {"type": option_types.file, "action": "append", "metavar": "FILE",
                      "help": "write a file without a window, once for each time it is given; its "
                              f"name ends in {suffixes()}"},
+        "--format": {"type": option_types.one_of([each.suffix[1:] for each in FORMATS]),
+                     "metavar": "NAME",
+                     "help": "what --export - writes to standard output, such as csv; see "
+                             "--list formats"},
         "--quiet": {"action": "store_true", "help": "do not say how far it is"},
         "--reset-settings": {"action": "store_true",
                              "help": "forget the window's place, panes and colours, and end"},

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.spec import Device
-from visualizer.cli import option_types
-from visualizer.console_messages_and_progress import ConsoleProgress, say
+from visualizer.cli import listed_names, option_types
+from visualizer.console_messages_and_progress import ConsoleProgress, say, write_out
 from visualizer.errors import InputError
 from visualizer.interruption_of_windowless_work import STOPPED, InterruptedRunError, stoppable
 from visualizer.language.tokenizers import Tokenizer
@@ -80,6 +79,9 @@ def train_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+    )
+    made.add_argument(
+        "--list", **listed_names.list_option({"presets": listed_names.training_presets})
     )
     made.add_argument("source", metavar="SOURCE", nargs="?", help="what to learn")
     made.add_argument("--out", type=Path, metavar="FOLDER", help="of the new run")
@@ -273,8 +275,8 @@ def _said(running: TrainingRun, pace: TrainingSpeed) -> str:
 def _summarize(opened: OpenRun, running: TrainingRun) -> None:
     """Write the results to standard output, one figure a line."""
     about, final = opened.about, running.final
+    rows = [("by bigram counts", about.bigram), ("by frequency", about.frequency)]
     if final:
-        sys.stdout.write(f"training loss    {final.training:.4f}\n")
-        sys.stdout.write(f"validation loss  {final.validation:.4f}\n")
-    sys.stdout.write(f"by bigram counts {about.bigram:.4f}\n")
-    sys.stdout.write(f"by frequency     {about.frequency:.4f}\n")
+        losses = [("training loss", final.training), ("validation loss", final.validation)]
+        rows = losses + rows
+    write_out("".join(f"{name:<16} {loss:.4f}\n" for name, loss in rows))

@@ -83,6 +83,6 @@ def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:
             f"A film of {format_count(count, 'step')} is longer than the {settings.most_frames:,} "
             f"that can be written. Choose fewer stages, or go {coarser}."
         )
-        raise InputError("export", sentence)
+        raise InputError("span", sentence)
     ms = 1000 / (settings.speed * STEPS_PER_SECOND[settings.grain])
     return FilmPlan(timeline, range(first, last + 1), ms)

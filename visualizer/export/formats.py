@@ -84,6 +84,17 @@ def format_of(name: str) -> ExportFormat | None:
     return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
 
 
+def decides_by_view(format_: ExportFormat) -> bool:
+    """Whether files of a format differ by what is shown: the layer, text, heads."""
+    is_drawn = format_.kind.is_drawn or format_.kind is FormatKind.DOCUMENT
+    return is_drawn or "extent" in format_.decided_by
+
+
+def is_readable(format_: ExportFormat) -> bool:
+    """Whether files of a format are text that a terminal can show."""
+    return format_.is_text or format_.suffix in {".svg", ".html"}
+
+
 def why_not_writable(suffix: str) -> str:
     """Say why a format cannot be written here; empty where it can."""
     needs = next(each.needs for each in FORMATS if each.suffix == suffix)

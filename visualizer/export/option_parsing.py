@@ -81,7 +81,8 @@ def figure_settings(
     Parameters
     ----------
     size : str, optional
-        The name of a preset, or lengths; a figure with lengths is not trimmed.
+        The name of a preset, or lengths; a figure with lengths is not trimmed. A film has as many
+        pixels as a picture of this size.
 
     Raises
     ------
@@ -98,7 +99,10 @@ def figure_settings(
     if size and size not in SIZES:
         width, height = size_of(size).mm(settings.dpi)
         settings = replace(settings, width_mm=width, height_mm=height, is_trimmed=False)
-    return replace(settings, title=title, has_caption=has_caption, film=film or FilmSettings())
+    film = film or FilmSettings()
+    if size:
+        film = replace(film, width=round(settings.width_mm / MM_AN_INCH * settings.dpi))
+    return replace(settings, title=title, has_caption=has_caption, film=film)
 
 
 def span_of(text: str) -> tuple[Place, str]:

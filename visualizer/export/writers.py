@@ -122,8 +122,27 @@ def export(
     known = format_of(path.name)
     if known is None:
         raise InputError("export", f"“{path.suffix}” is no format to export. Use {suffixes()}.")
-    if lacking := why_not_writable(known.suffix):
-        raise InputError("export", lacking)
-    write = WRITERS[known.suffix]
+    write = _writer_of(known.suffix)
     atomic_file.write(path, lambda file: write(snapshot, figure_settings, file, progress))
     return path
+
+
+def export_into(
+    file: BinaryIO,
+    suffix: str,
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    progress: Progress = no_progress,
+) -> None:
+    """Write a snapshot into an open file that can be sought, in a format; see `export`."""
+    try:
+        _writer_of(suffix)(snapshot, figure_settings, file, progress)
+    except MemoryError as error:
+        sentence = "There is not enough memory to write this. Use a shorter text."
+        raise InputError("memory", sentence) from error
+
+
+def _writer_of(suffix: str) -> Write:
+    if lacking := why_not_writable(suffix):
+        raise InputError("export", lacking)
+    return WRITERS[suffix]

@@ -78,7 +78,7 @@ def test_roundings_do_not_add_up(grain: Grain, speed: float, unit: int, first: s
 def test_too_long_a_film_is_refused_with_a_way_out(grain: Grain, way: str) -> None:
     with pytest.raises(InputError) as refused:
         film_plan_of(TRACE, FilmSettings(grain=grain, most_frames=20))
-    assert refused.value.field == "export"
+    assert refused.value.field == "span"
     assert "longer than the 20 that can be written" in refused.value.sentence
     assert refused.value.sentence.endswith(way)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
+from visualizer.errors import InputError
 from visualizer.export.figure_settings import PIXELS_AN_INCH, FigureExtent, FigureSettings
 from visualizer.export.figure_view import view_of_figure
 from visualizer.export.figures.figure_page import (
@@ -39,6 +40,8 @@ USUAL_SHAPE = 0.7
 """Largest height / width without a given height, so that numbers are readable."""
 HIGHEST_SHAPE = 1.25
 """The same with many heads below each other."""
+LARGEST_SIDE = 4096
+"""Most pixels of a film's side that common players show."""
 SPACE = 8
 
 
@@ -55,11 +58,12 @@ def lay_out_film(
     Raises
     ------
     InputError
-        When the film has too many steps.
+        When the film has too many steps, or too many pixels.
     """
     film = film_plan_of(snapshot.run.trace, figure_settings.film)
     asked = figure_settings.height
     height = figure_settings.height_mm or figure_settings.width_mm * USUAL_SHAPE
+    _check_pixels(figure_settings)
     figure_settings = replace(
         figure_settings, dpi=round(ratio_of(figure_settings) * PIXELS_AN_INCH), height_mm=height
     )
@@ -72,6 +76,15 @@ def lay_out_film(
     return _placed(
         snapshot, film, figures, _layouts(figures, figure_settings, go_on), figure_settings, asked
     )
+
+
+def _check_pixels(figure_settings: FigureSettings) -> None:
+    width, ratio = figure_settings.film.width, ratio_of(figure_settings)
+    height = round((figure_settings.height or 0) * ratio)
+    if max(width, height) > LARGEST_SIDE:
+        size = f"{width:,} × {height:,}" if height else f"{width:,} pixels wide"
+        most = f"A film has at most {LARGEST_SIDE:,} pixels a side, and this one is {size}."
+        raise InputError("size", f"{most} Choose a smaller size.")
 
 
 def _played(snapshot: Snapshot, figure_settings: FigureSettings) -> View:

@@ -5,6 +5,7 @@ Encoders are imported when they are needed.
 
 from __future__ import annotations
 
+import time
 from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 SAMPLES = 3
 """Steps of a kind that are sampled to estimate the size of a film."""
+
+TIMED = 8
+"""Frames that are made to estimate the time that a film takes."""
 
 
 class FilmEncoder(Protocol):
@@ -163,6 +167,35 @@ def estimate(
             frame = frames[len(frames) * (2 * part + 1) // (2 * count)]
             whole += len(frames) / count * _bytes_of(frame, animation, coder)
     return round(whole)
+
+
+def estimate_seconds(
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    suffix: str,
+    progress: Progress = no_progress,
+) -> float:
+    """Estimate the seconds that a film takes, from a few frames of it.
+
+    Parameters
+    ----------
+    progress : callable
+        Called repeatedly; an exception from it cancels.
+
+    Raises
+    ------
+    InputError
+        When there are too many frames.
+    """
+    animation = lay_out_film(snapshot, figure_settings, progress)
+    coder = _opened(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
+    coder.add(animation.pixels(0), 1)  # the first frame takes longer than those after it
+    count = min(TIMED, len(animation))
+    began = time.perf_counter()
+    for part in range(count):
+        progress(0, len(animation))
+        coder.add(animation.pixels(len(animation) * part // count), 1)
+    return (time.perf_counter() - began) * len(animation) / count
 
 
 def _bytes_of(frame: int, animation: AnimationFrames, coder: FilmEncoder) -> int:

@@ -1,0 +1,266 @@
+"""Exports of one layer or text or of each, in chosen colours and sizes, and to standard output."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtGui import QImage, QImageReader
+
+from tests.architecture.project_graph import ROOT
+from tests.cli.test_options import run
+from visualizer import app
+from visualizer.cli import export_files
+from visualizer.documents.open_document import open_document
+from visualizer.export.formats import FORMATS
+from visualizer.export.option_parsing import SIZES
+from visualizer.language.training_presets import PRESETS
+from visualizer.session.colour_maps import COLOUR_MAPS
+from visualizer.session.timeline import ORDER
+
+
+@pytest.fixture(autouse=True)
+def one_application(qapp: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")  # it will be set, so it is put back
+    monkeypatch.chdir(tmp_path)
+
+
+def exported(options: str) -> None:
+    assert app.main([*options.split(), "--quiet"]) == 0
+
+
+def values(name: str) -> list[float]:
+    rows = Path(name).read_text(encoding="utf-8-sig").splitlines()[1:]
+    return [float(row.rsplit(",", 1)[1]) for row in rows]
+
+
+def captured_layers() -> np.ndarray:
+    layers = np.random.default_rng(1).random((3, 2, 4, 4))
+    layers /= layers.sum(axis=-1, keepdims=True)
+    np.save("layers.npy", layers)
+    return layers
+
+
+# ---------------------------------------------------------------------------- layers and texts
+
+
+@pytest.mark.parametrize("layer", [1, 3])
+def test_a_layer_of_captured_attention_is_exported(layer: int) -> None:
+    layers = captured_layers()
+    exported(f"layers.npy --layer {layer} --export a.csv")
+    np.testing.assert_allclose(values("a.csv"), layers[layer - 1].ravel())
+
+
+def test_each_layer_has_a_file(tmp_path: Path) -> None:
+    layers = captured_layers()
+    exported("layers.npy --layer all --export a.csv --export a.png --export whole.npz")
+    for layer in range(3):
+        np.testing.assert_allclose(values(f"a-layer{layer + 1}.csv"), layers[layer].ravel())
+    pictures = {f"a-layer{layer}.{suffix}" for layer in (1, 2, 3) for suffix in ("csv", "png")}
+    assert {path.name for path in tmp_path.iterdir()} == {*pictures, "layers.npy", "whole.npz"}
+
+
+def test_each_text_of_a_batch_has_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--text", "one two", "--text", "three four", "--stages", "weights"]
+    assert app.main([*arguments, "--text-shown", "all", "--export", "a.md"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line.removeprefix("attention-visualizer: ") for line in said] == [
+        "a-text1.md written.",
+        "a-text2.md written.",
+    ]
+    assert app.main([*arguments, "--text-shown", "2", "--export", "b.md"]) == 0
+    second = Path("a-text2.md").read_text(encoding="utf-8")
+    assert "three" in second
+    assert Path("b.md").read_text(encoding="utf-8") == second
+
+
+def test_a_document_is_saved_as_it_was_shown() -> None:
+    captured_layers()
+    exported("layers.npy --layer 2 --colour-map magma --colour-map CET-D6 --export a.attention")
+    view = open_document(Path("a.attention")).view
+    assert (view.layer, view.colouring.sequential, view.colouring.diverging) == (
+        1,
+        "magma",
+        "CET-D6",
+    )
+
+
+# --------------------------------------------------------------------------- colours and sizes
+
+
+def test_a_colour_map_colours_the_picture() -> None:
+    exported("--stages weights --export usual.png")
+    exported("--stages weights --colour-map viridis --export viridis.png")
+    exported("--stages weights --colour-map CET-L1 --export grey.png")
+    assert QImage("usual.png") == QImage("viridis.png")
+    assert QImage("usual.png") != QImage("grey.png")
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ("--size 640x480px", (640, 480)),
+        ("--size 320x240px --dpi 96", (320, 240)),
+        ("--size 5x4in --dpi 100", (500, 400)),
+        ("--size slide", (1920, 1080)),
+    ],
+)
+def test_a_film_has_the_size_that_was_asked_for(options: str, size: tuple[int, int]) -> None:
+    exported(f"{options} --grain stage --span weights..weights --export a.gif --text one")
+    read = QImageReader("a.gif").size()
+    assert (read.width(), read.height()) == size
+
+
+def test_a_film_that_is_too_large_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["--size", "5000x300px", "--grain", "stage", "--export", "a.gif"]) == 2
+    assert capsys.readouterr().err == (
+        "attention-visualizer: argument --size: A film has at most 4,096 pixels a side, and this "
+        "one is 5,000 × 300. Choose a smaller size.\n"
+    )
+
+
+def test_a_film_that_is_too_long_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--text", 60 * "word ", "--span", "scores..", "--grain", "cell"]
+    assert app.main([*options, "--export", "a.gif"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("attention-visualizer: argument --span: A film of ")
+    assert said.endswith("Choose fewer stages, or go by row or by stage.\n")
+    assert not Path("a.gif").exists()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "takes"),
+    [(10, "less than a minute"), (70, "about 1 minute"), (185, "about 3 minutes")],
+)
+def test_a_long_film_is_announced_before_it_is_made(
+    seconds: float,
+    takes: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("visualizer.export.films.film_writer.estimate_seconds", lambda *_: seconds)
+    monkeypatch.setattr(export_files, "LONG_FILM", 3)
+    options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
+    assert app.main([*options, "--export", "a.gif"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"attention-visualizer: a.gif: a film of 8 frames, which takes {takes}."
+    assert lines[-1].endswith("a.gif written.")
+    assert app.main([*options, "--export", "a.gif", "--quiet"]) == 0
+    monkeypatch.setattr(export_files, "LONG_FILM", 9)
+    assert app.main([*options, "--export", "b.gif"]) == 0
+    assert capsys.readouterr().err == "attention-visualizer: b.gif written.\n"
+
+
+def test_the_time_of_a_film_is_estimated_from_some_frames(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(export_files, "LONG_FILM", 3)
+    options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
+    assert app.main([*options, "--export", "a.gif"]) == 0
+    assert "8 frames, which takes less than a minute." in capsys.readouterr().err
+
+
+# ----------------------------------------------------------------------------- standard output
+
+
+@pytest.mark.parametrize("suffix", ["csv", "png", "npz", "gif"])
+def test_standard_output_has_what_a_file_has(
+    suffix: str, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    options = "--text one --stages weights" if suffix in {"csv", "png"} else "--text one"
+    options += " --grain stage --size 200x150px" if suffix == "gif" else ""
+    assert app.main([*options.split(), "--export", "-", "--format", suffix]) == 0
+    captured = capfdbinary.readouterr()
+    assert captured.err == b"attention-visualizer: standard output written.\n"
+    exported(f"{options} --export a.{suffix}")
+    assert captured.out == (tmp_path / f"a.{suffix}").read_bytes()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("suffix", "is_refused"),
+    [("png", True), ("npz", True), ("mp4", True), ("csv", False), ("svg", False), ("json", False)],
+)
+def test_only_text_is_written_to_a_terminal(
+    suffix: str,
+    is_refused: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(terminal, "buffer", io.BytesIO(), raising=False)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    status = app.main(["--text", "one", "--export", "-", "--format", suffix])
+    said = capsys.readouterr().err
+    if is_refused:
+        assert (status, said) == (
+            2,
+            f"attention-visualizer: argument --export: {suffix.upper()} is no text to be shown on "
+            "a terminal. Send standard output to a file or a program, or name a file.\n",
+        )
+    else:
+        assert status == 0
+    buffer = terminal.buffer
+    assert isinstance(buffer, io.BytesIO)
+    assert bool(buffer.getvalue()) is not is_refused
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a pipe of POSIX")
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["--list", "stages"], ["--export", "-", "--format", "csv"]])
+def test_a_reader_that_leaves_early_gets_no_traceback(command: list[str]) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    ended = subprocess.run(
+        [sys.executable, "-m", "visualizer", *command],
+        cwd=ROOT,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        check=False,
+    )
+    os.close(theirs)
+    is_list = command[0] == "--list"
+    said = "attention-visualizer: Standard output could not be written: Broken pipe.\n"
+    assert (ended.returncode, ended.stderr) == ((0, "") if is_list else (1, said))
+
+
+# ----------------------------------------------------------------------------------------- lists
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("--list stages", ORDER),
+        ("--list formats", [each.suffix[1:] for each in FORMATS]),
+        ("--list presets", [*SIZES]),
+        ("--list colour-maps", [each.id for each in COLOUR_MAPS]),
+        ("train --list presets", [each.name for each in PRESETS]),
+    ],
+)
+def test_a_list_has_a_line_for_each_with_what_it_is(
+    command: str, names: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app.main(command.split())
+    captured = capsys.readouterr()
+    assert (ended.value.code, captured.err) == (0, "")
+    lines = [line.split(maxsplit=1) for line in captured.out.splitlines()]
+    assert [name for name, _ in lines] == [*names]
+    assert all(words.strip() for _, words in lines)
+
+
+@pytest.mark.slow
+def test_a_list_is_printed_where_standard_output_has_few_characters(tmp_path: Path) -> None:
+    ended = run(["--list", "stages"], tmp_path, PYTHONIOENCODING="ascii")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "scores divided by ?d" in ended.stdout

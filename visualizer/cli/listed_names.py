@@ -1,0 +1,89 @@
+"""The names that options take, listed one a line with what each is."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.stages import TABLE
+from visualizer.cli import option_types
+from visualizer.console_messages_and_progress import write_out
+from visualizer.export.export_settings import PAPERS
+from visualizer.export.formats import FORMATS, why_not_writable
+from visualizer.export.option_parsing import SIZES
+from visualizer.language.training_presets import PRESETS
+from visualizer.session.colour_maps import COLOUR_MAPS, MapKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Names = list[tuple[str, str]]
+"""Names, each with what it is."""
+
+
+def stages() -> Names:
+    """List the stages in order of computation; not every module has all of them."""
+    return [*{row.name: row.says for row in reversed(TABLE)}.items()][::-1]
+
+
+def formats() -> Names:
+    """List the formats, with what those need that cannot be written here."""
+    return [(each.suffix[1:], _format_in_words(each.suffix, each.words)) for each in FORMATS]
+
+
+def _format_in_words(suffix: str, words: str) -> str:
+    lacking = why_not_writable(suffix)
+    return f"{words}. {lacking}" if lacking else words
+
+
+def presets() -> Names:
+    """List the presets of sizes."""
+    return [
+        (name, f"{_size_in_words(one.width_mm, one.height_mm)}, {one.dpi} pixels an inch, "
+               f"{PAPERS[one.paper].lower()}")
+        for name, one in SIZES.items()
+    ]  # fmt: skip
+
+
+def _size_in_words(width: float, height: float | None) -> str:
+    return f"{width:.0f} mm wide" if height is None else f"{width:.0f} × {height:.0f} mm"
+
+
+def colour_maps() -> Names:
+    """List the colour maps, with the numbers that each is for."""
+    of_kind = {MapKind.SEQUENTIAL: "for weights", MapKind.DIVERGING: "for signed numbers"}
+    return [(each.id, f"{each.title}, {of_kind[each.kind]}") for each in COLOUR_MAPS]
+
+
+def training_presets() -> Names:
+    """List the presets of training."""
+    return [(preset.name, f"{preset.title}. {preset.says}") for preset in PRESETS]
+
+
+def text_of_names(names: Names) -> str:
+    """Write names in a column, and what they are beside it, a line each."""
+    width = max(len(name) for name, _ in names)
+    return "".join(f"{name.ljust(width)}  {words}\n" for name, words in names)
+
+
+def list_option(lists: dict[str, Callable[[], Names]]) -> dict[str, Any]:
+    """Return the settings of an option that lists names and ends the program."""
+
+    class ListNames(argparse.Action):
+        def __call__(
+            self,
+            parser: argparse.ArgumentParser,
+            namespace: argparse.Namespace,
+            values: Any,
+            option_string: str | None = None,
+        ) -> None:
+            write_out(text_of_names(lists[values]()))
+            parser.exit()
+
+    words = " or ".join(filter(None, [", ".join([*lists][:-1]), [*lists][-1]]))
+    return {
+        "action": ListNames,
+        "type": option_types.one_of([*lists]),
+        "metavar": "WHAT",
+        "help": f"list {words} with what each is, a line each, and end",
+    }
