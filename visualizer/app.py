@@ -61,9 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def obey(given: list[str]) -> int:
     """Do what the command line's arguments ask for, and return the exit status."""
-    from visualizer.cli.invalid_and_idle_options import complaint
+    from visualizer.cli.generate import GENERATE, generate
+    from visualizer.cli.invalid_and_idle_options import complaint, idle_beside_what_ends
     from visualizer.cli.lab_options import LAB, lab_parser
-    from visualizer.cli.options import parser
+    from visualizer.cli.options import option_of, parser
+    from visualizer.cli.shell_completion import print_completion
     from visualizer.cli.train import TRAIN, train
     from visualizer.interruption_of_windowless_work import STOPPED
 
@@ -71,17 +73,24 @@ def obey(given: list[str]) -> int:
         return show_lab(lab_parser().parse_args(given[1:]).folder)
     if given[:1] == [TRAIN]:
         return train(given[1:])
+    if given[:1] == [GENERATE]:
+        return generate(given[1:])
     try:
         options = parser().parse_args(given)
     except KeyboardInterrupt:  # while text is read from standard input
         return STOPPED["SIGINT"]
+    if wrong := idle_beside_what_ends(options):
+        say(wrong)
+        return 2
+    if options.print_completion:
+        return print_completion(options.print_completion)
     if options.reset_settings:
         return reset_settings()
     try:
         saved = open_file(options)
     except InputError as refused:
-        is_of_weights = refused.field == "own_weights"
-        say(f"argument {'--weights' if is_of_weights else 'FILE'}: {refused.sentence}")
+        option = option_of(refused.field) if refused.field in OPENING else "FILE"
+        say(f"argument {option}: {refused.sentence}")
         return 2
     wrong = complaint(options, saved.document)
     if wrong:
@@ -90,18 +99,26 @@ def obey(given: list[str]) -> int:
     return export_only(options, saved) if options.export else show(saved, options.file)
 
 
+OPENING = ("own_weights", "text", "layer")
+"""Fields whose options take part in what is opened."""
+
+
 def open_file(options: argparse.Namespace) -> SavedDocument:
     """Open the named file, if any, apply the options to it and print its notice.
 
     Raises
     ------
     InputError
-        When the file cannot be opened; of ``own_weights``, when that of the weights cannot be.
+        When the file cannot be opened; of one of `OPENING`, when that option is at fault.
     """
     from visualizer.cli.document_and_figure_settings_from_options import document_of, with_weights
+    from visualizer.cli.opened_run_folder import is_run_folder, layer_of_run
 
     base, saved, notices = None, SavedDocument(Document(), ROOMY), []
-    if options.file:
+    if options.file and is_run_folder(options.file):
+        saved = layer_of_run(options)
+        base = saved.document
+    elif options.file:
         # The options supply the settings that a file of weights does not contain.
         saved, notice = open_as_document(options.file, document_of(options))
         base, notices = saved.document, [notice]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +20,11 @@ class InterruptedRunError(KeyboardInterrupt):
     def __init__(self, status: int) -> None:
         super().__init__()
         self.status = status
+
+
+def end_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    """Handle a signal by ending the work wherever it is."""
+    raise InterruptedRunError(STOPPED[signal.Signals(number).name])
 
 
 @contextmanager

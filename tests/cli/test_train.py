@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from visualizer.app import main
-from visualizer.cli.train import TrainingConsoleProgress, complaint, settings_of, train_parser
+from visualizer.cli.train import TrainingConsoleProgress, settings_of, train_parser
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_presets import PRESETS
@@ -65,23 +65,6 @@ def test_the_settings_of_the_lab_are_those_to_begin_with(preset: Preset) -> None
     assert longer == replace(begun, steps=7, seed=3)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("--out x", "SOURCE is missing"),
-        ("repeat", "--out is missing"),
-        ("repeat --out x --heads 3", "argument --heads: 64 does not divide into 3 heads. Use 2."),
-        ("repeat --resume x --preset repeat", "--resume goes on with a run as it is"),
-        ("--resume x --preset repeat", "--preset belongs to a new run"),
-        ("repeat --out x --rate 0", "argument --rate: The learning rate is more than 0"),
-        ("repeat --resume x", "--resume goes on with a run as it is"),
-        ("--resume x --width 3", "--width belongs to a new run"),
-    ],
-)
-def test_options_that_do_not_fit_are_said(arguments: str, sentence: str) -> None:
-    assert complaint(train_parser().parse_args(arguments.split())).startswith(sentence)
-
-
 @pytest.mark.slow
 def test_a_run_is_trained_and_made_longer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -103,8 +86,6 @@ def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     out = ["--out", str(tmp_path / "run")]
     assert main(["train", str(tmp_path / "none.txt"), *out]) == 2
     assert "none.txt" in capsys.readouterr().err
-    assert main(["train", "--resume", str(tmp_path / "none")]) == 1
-    assert "There is no run in" in capsys.readouterr().err
     assert main(["train", "repeat", *out, "--rate", "10", "--steps", "900", "--quiet", *SMALL]) == 1
     assert "the learning rate 10 is too large" in capsys.readouterr().err
     assert main(["train", "--resume", str(tmp_path / "run"), "--steps", "999"]) == 1

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from visualizer.cli.export_files import ALL, STANDARD_OUTPUT, format_of_export
-from visualizer.cli.options import SETTING_GROUPS, option_of, value_of
+from visualizer.cli.options import SETTING_GROUPS, option_of, parser, value_of
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.formats import (
     FORMATS,
@@ -57,6 +57,16 @@ _FIELDS = {
     "speed": "film",
 }
 """The field of `FigureSettings` that an option sets."""
+
+
+def idle_beside_what_ends(options: argparse.Namespace) -> str | None:
+    """Return which option has no effect beside one that does something else and ends."""
+    usual = parser().parse_args([])
+    given = [name for name, value in vars(options).items() if value != getattr(usual, name)]
+    for name in ("reset_settings", "print_completion"):
+        if name in given and len(given) > 1:
+            return f"argument {option_of(name)}: does this alone. Leave the other options out."
+    return None
 
 
 def complaint(options: argparse.Namespace, document: Document) -> str | None:

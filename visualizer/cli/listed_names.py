@@ -82,8 +82,7 @@ def list_option(lists: dict[str, Callable[[], Names]]) -> dict[str, Any]:
 
     words = " or ".join(filter(None, [", ".join([*lists][:-1]), [*lists][-1]]))
     return {
+        **option_types.name_option([*lists], f"list {words}, a line each, and end"),
         "action": ListNames,
-        "type": option_types.one_of([*lists]),
         "metavar": "WHAT",
-        "help": f"list {words} with what each is, a line each, and end",
     }

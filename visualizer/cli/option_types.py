@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from visualizer.console_messages_and_progress import printable
+from visualizer.console_messages_and_progress import say
 from visualizer.errors import InputError, reason_of
 from visualizer.export.formats import format_of, suffixes
 from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
+from visualizer.language.run_folder import RunFolder
 from visualizer.session.document_from_texts_and_settings import text_of
 from visualizer.storage.regular_file import open_regular_file
 
@@ -24,11 +26,12 @@ LONGEST_TEXT = 2**24
 """Size limit of a text file, in bytes."""
 
 
-class PrintableParser(argparse.ArgumentParser):
-    """An argument parser whose errors repeat arguments with control characters escaped."""
+class OptionParser(argparse.ArgumentParser):
+    """An argument parser whose errors say in one sentence what an option got and what it takes."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        say(message)
+        self.exit(2)
 
 
 def as_argument_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
@@ -73,6 +76,17 @@ def rate(text: str) -> float:
     return value
 
 
+def number(text: str) -> float:
+    """Convert a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"got '{text}', takes a number")
+    return value
+
+
 def positive_number(text: str) -> float:
     """Convert a finite number above 0."""
     try:
@@ -94,6 +108,14 @@ def one_of(values: Sequence[str]) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def name_option(values: Sequence[str], said: str) -> dict[str, Any]:
+    """Return the settings of an option that takes one of some names.
+
+    The choices are those of a shell's completion; the type refuses others in a sentence.
+    """
+    return {"type": one_of(values), "choices": values, "metavar": "NAME", "help": said}
 
 
 def size(text: str) -> str:
@@ -125,6 +147,14 @@ def text_in_file(name: str) -> str:
 def _begin_of(name: str) -> bytes:
     with open_regular_file(Path(name)) as file:
         return file.read(LONGEST_TEXT + 1)
+
+
+def run_folder(name: str) -> Path:
+    """Check for the folder of a run."""
+    folder = Path(name).absolute()
+    if not RunFolder(folder).about.exists():
+        raise argparse.ArgumentTypeError(f"there is no run in '{name}'")
+    return folder
 
 
 def position_or_all(text: str) -> int | str:

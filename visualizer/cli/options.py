@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.spec import LARGEST_SEED, OWN_LAYERS
 from visualizer.cli import listed_names, matrices_in_files, option_types
-from visualizer.console_messages_and_progress import printable
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.formats import FORMATS, suffixes
 from visualizer.export.option_parsing import SIZES, span_of, speed_of
@@ -36,7 +35,8 @@ OPTIONS = {
 
 USAGE = """%(prog)s [FILE] [options]
        %(prog)s lab [RUN]
-       %(prog)s train SOURCE --out FOLDER"""
+       %(prog)s train SOURCE --out FOLDER [options]
+       %(prog)s generate RUN [options]"""
 EXAMPLES = """examples:
   attention-visualizer
   attention-visualizer --text "The cat sat on the mat" --embedding-size 8 --output-size 8
@@ -53,13 +53,6 @@ after SIGTERM, which leave no half of a file. Of several files the others are st
 """
 
 
-class OptionParser(argparse.ArgumentParser):
-    """An argument parser whose errors say in one sentence what an option got and what it takes."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {printable(message)}\n")
-
-
 LISTS = {
     "stages": listed_names.stages,
     "formats": listed_names.formats,
@@ -67,6 +60,8 @@ LISTS = {
     "colour-maps": listed_names.colour_maps,
 }
 """What can be listed."""
+
+SHELLS = ("bash", "zsh")
 
 
 def option_of(field: str) -> str:
@@ -79,9 +74,9 @@ def value_of(options: argparse.Namespace, field: str) -> Any:
     return getattr(options, option_of(field)[2:].replace("-", "_"), None)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
-    made = OptionParser(
+def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
+    """Make the parser of the command line, with or without the FILE to be opened."""
+    made = option_types.OptionParser(
         prog="attention-visualizer",
         usage=USAGE,
         description="See a real attention module compute. Without --export, opens the window.",
@@ -91,16 +86,23 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     made.add_argument("--list", **listed_names.list_option(LISTS))
+    made.add_argument(
+        "--print-completion",
+        **option_types.name_option(
+            SHELLS, "print what completes this command in a shell, bash or zsh, and end"
+        ),
+    )
     for title, options in OPTION_GROUPS.items():
         group = made.add_argument_group(title)
         for option, settings in options.items():
-            group.add_argument(option, **settings)
+            if has_file or option != "file":
+                group.add_argument(option, **settings)
     return made
 
 
 def _named(values_: type[StrEnum], help_: str = "") -> dict[str, Any]:
     said = f"{help_ and help_ + ': '}one of {', '.join(values_)}"
-    return {"type": option_types.one_of([*values_]), "metavar": "NAME", "help": said}
+    return option_types.name_option([*values_], said)
 
 
 _USUAL = Document()
@@ -145,8 +147,7 @@ def _of_setting(name: str) -> dict[str, Any]:
         return {"action": argparse.BooleanOptionalAction, "help": f"{said} ({on})"}
     if setting.kind is SettingKind.CHOICE:
         values = [value for value, _ in setting.choices]
-        return {"type": option_types.one_of(values), "metavar": "NAME",
-                "help": f"{said}: one of {', '.join(values)} ({usual})"}  # fmt: skip
+        return option_types.name_option(values, f"{said}: one of {', '.join(values)} ({usual})")
     read, metavar = {
         SettingKind.COUNT: (option_types.whole_number(1), "N"),
         SettingKind.SEED: (option_types.whole_number(0, LARGEST_SEED), "N"),
@@ -193,10 +194,10 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--text-shown": {"type": option_types.position_or_all, "metavar": "N",
                          "help": "the text shown, from 1, of a batch; all writes a file for each "
                                  "(1)"},
-        "--colour-map": {"type": option_types.one_of([each.id for each in COLOUR_MAPS]),
-                         "action": "append", "metavar": "NAME",
-                         "help": "colours of weights or of signed numbers, once for each; see "
-                                 "--list colour-maps"},
+        "--colour-map": {"action": "append", **option_types.name_option(
+                             [each.id for each in COLOUR_MAPS],
+                             "colours of weights or of signed numbers, once for each; see --list "
+                             "colour-maps")},
         "--layout": _named(FigureExtent, "how much of that"),
         "--theme": _named(FigurePaper),
         "--size": {"type": option_types.as_argument_error(option_types.size), "metavar": "SIZE",
@@ -217,10 +218,10 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--export": {"type": option_types.file, "action": "append", "metavar": "FILE",
                      "help": "write a file without a window, once for each time it is given; its "
                              f"name ends in {suffixes()}"},
-        "--format": {"type": option_types.one_of([each.suffix[1:] for each in FORMATS]),
-                     "metavar": "NAME",
-                     "help": "what --export - writes to standard output, such as csv; see "
-                             "--list formats"},
+        "--format": option_types.name_option(
+                        [each.suffix[1:] for each in FORMATS],
+                        "what --export - writes to standard output, such as csv; see --list "
+                        "formats"),
         "--quiet": {"action": "store_true", "help": "do not say how far it is"},
         "--reset-settings": {"action": "store_true",
                              "help": "forget the window's place, panes and colours, and end"},

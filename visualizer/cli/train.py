@@ -14,9 +14,11 @@ from visualizer.cli import listed_names, option_types
 from visualizer.console_messages_and_progress import ConsoleProgress, say, write_out
 from visualizer.errors import InputError
 from visualizer.interruption_of_windowless_work import STOPPED, InterruptedRunError, stoppable
+from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import (
+    LAYERED,
     LIMITS,
     CorpusKind,
     CorpusSource,
@@ -67,12 +69,13 @@ _CHOICES: dict[str, type[StrEnum]] = {
 }
 
 
+_MADE = [kind for kind in CorpusKind if kind is not CorpusKind.FILE]
 _PRESETS = {preset.name: preset.settings for preset in PRESETS}
 
 
 def train_parser() -> argparse.ArgumentParser:
     """Make the parser of the arguments after ``train``."""
-    made = option_types.PrintableParser(
+    made = option_types.OptionParser(
         prog=f"attention-visualizer {TRAIN}",
         usage="%(prog)s SOURCE --out FOLDER [settings]\n       %(prog)s --resume FOLDER",
         description="Train a small language model without a window.",
@@ -85,12 +88,17 @@ def train_parser() -> argparse.ArgumentParser:
     )
     made.add_argument("source", metavar="SOURCE", nargs="?", help="what to learn")
     made.add_argument("--out", type=Path, metavar="FOLDER", help="of the new run")
-    made.add_argument("--resume", type=Path, metavar="FOLDER", help="of a run that is to go on")
+    made.add_argument(
+        "--resume", type=option_types.run_folder, metavar="FOLDER", help="of a run that is to go on"
+    )
     presets = ", ".join(_PRESETS)
     made.add_argument(
-        "--preset", type=option_types.one_of([*_PRESETS]), metavar="NAME",
-        help=f"settings of the lab to begin with, for any SOURCE: one of {presets}",
-    )  # fmt: skip
+        "--preset",
+        **option_types.name_option(
+            [*_PRESETS],
+            f"settings of the lab to begin with, for any SOURCE: one of {presets}",
+        ),
+    )
     made.add_argument("--tokenizer", **_named(Tokenizer, "words for world, else characters"))
     made.add_argument(
         "--size",
@@ -108,14 +116,13 @@ def train_parser() -> argparse.ArgumentParser:
     said = f"share of weights and sums dropped while it learns ({usual.dropout:g})"
     made.add_argument("--dropout", type=option_types.rate, metavar="RATE", help=said)
     said = f"learning rate of AdamW ({usual.rate:g})"
-    made.add_argument("--rate", type=float, metavar="RATE", help=said)
+    made.add_argument("--rate", type=option_types.number, metavar="RATE", help=said)
     made.add_argument("--quiet", action="store_true", help="do not say how far it is")
     return made
 
 
 def _named(kind: type[StrEnum], usual: str) -> dict[str, Any]:
-    said = f"one of {', '.join(kind)} ({usual})"
-    return {"type": option_types.one_of([*kind]), "metavar": "NAME", "help": said}
+    return option_types.name_option([*kind], f"one of {', '.join(kind)} ({usual})")
 
 
 def complaint(options: argparse.Namespace) -> str:
@@ -123,14 +130,29 @@ def complaint(options: argparse.Namespace) -> str:
     given = [name for name in _given(options) if name != "steps"]
     if options.resume:
         if options.source or options.out:
-            return "--resume goes on with a run as it is: leave SOURCE and --out out"
-        return f"--{given[0]} belongs to a new run, and --resume goes on with one" if given else ""
+            return "argument --resume: goes on with a run as it is. Leave SOURCE and --out out."
+        is_for_new = f"argument --{next(iter(given), '')}: is for a new run. Leave --resume out."
+        return is_for_new if given else ""
     if not options.source:
-        return "SOURCE is missing: a text file, or one of the texts that are made here"
+        made = ", ".join(_MADE)
+        return f"argument SOURCE: is missing. Name a text file, or one of {made}."
     if not options.out:
-        return "--out is missing: the folder of the new run"
-    for problem in problems(settings_of(options)):
+        return "argument --out: is missing. Name the folder of the new run."
+    settings = settings_of(options)
+    for problem in problems(settings):
         return f"argument --{problem.field}: {problem.sentence}"
+    return _idle(given, settings)
+
+
+def _idle(given: list[str], settings: TrainingSettings) -> str:
+    """Return which option has no effect on a training."""
+    for setting in LAB_SETTINGS:
+        if setting.name in given and not setting.counts(settings):
+            if setting.name in {"size", "tokenizer"}:
+                whose = "a text file" if setting.name == "size" else f"'{settings.source.kind}'"
+                return f"argument --{setting.name}: acts on other texts than {whose}. Leave it out."
+            layered = " or ".join(LAYERED)
+            return f"argument --{setting.name}: acts only with --model {layered}."
     return ""
 
 
@@ -154,8 +176,7 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _source(said: str) -> CorpusSource:
-    made = [kind for kind in CorpusKind if kind is not CorpusKind.FILE]
-    if said not in made:
+    if said not in _MADE:
         return CorpusSource(CorpusKind.FILE, str(Path(said).absolute()))
     kind = CorpusKind(said)
     return CorpusSource(
@@ -191,7 +212,9 @@ def train(arguments: Sequence[str]) -> int:
                 opened.close()
     except InputError as refused:
         progress.clear()
-        say(refused.sentence)
+        option = {"path": "SOURCE", "size": "--size", "block": "--block"}.get(refused.field)
+        is_named = option and not options.resume
+        say(f"argument {option}: {refused.sentence}" if is_named else refused.sentence)
         return 1 if refused.field in {"folder", "held", "export"} else 2
 
 

@@ -104,6 +104,11 @@ def _softened(logits: np.ndarray, temperature: float) -> np.ndarray:
     return np.asarray(powers / powers.sum())
 
 
+def draw_of_seed(probabilities: np.ndarray, seed: int, draws: int) -> int:
+    """Draw the next token of a text after so many draws: always the same one for a seed."""
+    return draw(probabilities, np.random.default_rng([seed, draws]))
+
+
 def draw(probabilities: np.ndarray, generator: np.random.Generator) -> int:
     """Draw a token with these probabilities; one of probability 0 is never drawn."""
     reached = np.cumsum(probabilities)

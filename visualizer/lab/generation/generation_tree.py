@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from visualizer.language.sampling import draw
+from visualizer.language.sampling import draw_of_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy as np
 
 ROOT = -1
 """The node of the prompt."""
@@ -118,7 +118,7 @@ class GenerationTree:
         expected : numpy.ndarray
             [vocabulary]: the model's probabilities.
         """
-        token = draw(probabilities, np.random.default_rng([self.seed, self.draws]))
+        token = draw_of_seed(probabilities, self.seed, self.draws)
         node = GenerationNode(
             token, vocabulary[token], self.at, float(expected[token]), is_drawn=True
         )

@@ -1,0 +1,167 @@
+"""Bad command lines of every command are refused with one sentence and the exit status 2."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.test_options import refusal
+from tests.support.small_trainings import begun
+
+MADE = "world, repeat, copy, brackets, sorting, addition"
+NEW = "train repeat --out new"
+
+BAD = [
+    # Of what is opened.
+    ("nowhere.attention", "argument FILE: “nowhere.attention” "),
+    ("empty", "argument FILE: “empty” "),
+    ("picture.bmp", "argument FILE: “picture.bmp” "),
+    ("one two", "unrecognized arguments: two"),
+    ("--text", "argument --text: expected one argument"),
+    ("--tokenizer letters", "argument --tokenizer: got 'letters', takes one of words, characters"),
+    ("--lines both", "argument --lines: got 'both', takes one of together, apart"),
+    # Of exports.
+    ("--layer 2", "argument --layer: is for files. Add --export with a file's name."),
+    ("--layer 0 --export a.png", "argument --layer: got '0', takes a whole number from 1, or all"),
+    ("--layer 2 --export a.png", "argument --layer: There is no layer 2. There is 1 layer."),
+    (
+        "layers.npy --layer 4 --export a.png",
+        "argument --layer: There is no layer 4. There are 3 layers.",
+    ),
+    (
+        "--text-shown 3 --text a --text b --export a.png",
+        "argument --text-shown: There is no text 3. There are 2 texts.",
+    ),
+    ("--text-shown 2 --export a.npz", "argument --text-shown: is for .png, .svg, .pdf, .html, "),
+    (
+        "--stages weights --export a.gif",
+        "argument --stages: is for .png, .svg, .pdf, .html, .csv, ",
+    ),
+    ("--theme dark --export a.csv", "argument --theme: is for .png, .svg, .pdf, .html, .gif, "),
+    ("--dpi 90 --export a.gif", "argument --dpi: is for .png, .svg or .pdf. Export one of them."),
+    ("--size slide --export a.html", "argument --size: is for .png, .svg, .pdf, .gif, "),
+    ("--colour-map magma --export a.npz", "argument --colour-map: is for .png, .svg, .pdf, "),
+    ("--colour-map jet", "argument --colour-map: got 'jet', takes one of viridis, cividis, "),
+    (
+        "--colour-map magma --colour-map cividis --export a.png",
+        "argument --colour-map: 'cividis' and 'magma' are both sequential. Leave one of them out.",
+    ),
+    ("--export -", "argument --export: - takes a format. Add --format, such as --format csv."),
+    ("--format csv", "argument --format: is for files. Add --export with a file's name."),
+    (
+        "--format csv --export a.csv",
+        "argument --format: is for standard output. Add --export -.",
+    ),
+    ("--format bmp --export -", "argument --format: got 'bmp', takes one of png, svg, "),
+    (
+        "--format csv --export - --export -",
+        "argument --export: standard output takes one file. Give - once.",
+    ),
+    (
+        "--format csv --export - --layer all",
+        "argument --layer: all is several files, and - takes one.",
+    ),
+    ("--list nothing", "argument --list: got 'nothing', takes one of stages, formats, presets, "),
+    ("--list", "argument --list: expected one argument"),
+    ("--print-completion fish", "argument --print-completion: got 'fish', takes one of bash, zsh"),
+    (
+        "--print-completion bash --heads 1",
+        "argument --print-completion: does this alone. Leave the other options out.",
+    ),
+    (
+        "--reset-settings --export a.png",
+        "argument --reset-settings: does this alone. Leave the other options out.",
+    ),
+    # Of runs.
+    ("run --layer 3", "argument --layer: This model has 2 layers of attention."),
+    ("run --layer all", "argument --layer: A run is opened at one layer. Give its number, from 1."),
+    ("run --text ??", "argument --text: “?” is not in the text that was learned."),
+    (
+        "run --text abcdefghijklmnop",
+        "argument --text: The text has 16 tokens and this model reads 10. Use a shorter one.",
+    ),
+    (
+        "run --text a --text b",
+        "argument --text: A model of the lab reads one text at a time. Give one.",
+    ),
+    ("run --embedding-size 5", "argument --embedding-size: got '5'. The vectors are 10 × 16 "),
+    ("lab nowhere", "argument RUN: there is no run in 'nowhere'"),
+    ("lab run more", "unrecognized arguments: more"),
+    # Of training.
+    ("train --out new", f"argument SOURCE: is missing. Name a text file, or one of {MADE}."),
+    ("train repeat", "argument --out: is missing. Name the folder of the new run."),
+    ("train nowhere.txt --out new", "argument SOURCE: "),
+    (f"{NEW} --heads 3", "argument --heads: 64 does not divide into 3 heads. Use 2."),
+    (f"{NEW} --heads 0", "argument --heads: got '0', takes a whole number from 1 to 64"),
+    (f"{NEW} --rate 0", "argument --rate: The learning rate is more than 0 and at most 100."),
+    (f"{NEW} --rate fast", "argument --rate: got 'fast', takes a number"),
+    (f"{NEW} --model best", "argument --model: got 'best', takes one of bigram, average, "),
+    (f"{NEW} --preset best", "argument --preset: got 'best', takes one of repeat, brackets, "),
+    (
+        f"{NEW} --model bigram --layers 3",
+        "argument --layers: acts only with --model transformer or attention-only.",
+    ),
+    (
+        f"{NEW} --tokenizer words",
+        "argument --tokenizer: acts on other texts than 'repeat'. Leave it out.",
+    ),
+    (
+        "train a.txt --out new --size 5000",
+        "argument --size: acts on other texts than a text file. Leave it out.",
+    ),
+    (
+        f"{NEW} --size 1000 --block 1024",
+        "argument --size: Of 1,000 tokens, rows of 1,025 are too few to learn. Use 10,250 or more.",
+    ),
+    ("train --resume nowhere", "argument --resume: there is no run in 'nowhere'"),
+    (
+        "train repeat --resume run",
+        "argument --resume: goes on with a run as it is. Leave SOURCE and --out out.",
+    ),
+    ("train --resume run --width 3", "argument --width: is for a new run. Leave --resume out."),
+    ("train --resume run --preset repeat", "argument --preset: is for a new run. Leave --resume"),
+    (f"{NEW} --nonsense", "unrecognized arguments: --nonsense"),
+    # Of generating.
+    ("generate", "argument RUN: is missing. Name the folder of a run."),
+    ("generate nowhere", "argument RUN: there is no run in 'nowhere'"),
+    ("generate run --tokens 0", "argument --tokens: got '0', takes a whole number from 1 to "),
+    ("generate run --seed -1", "argument --seed: got '-1', takes a whole number from 0"),
+    ("generate run --temperature -1", "argument --temperature: The temperature is from 0 to 100."),
+    ("generate run --temperature nan", "argument --temperature: got 'nan', takes a number"),
+    ("generate run --top-k 0", "argument --top-k: got '0', takes a whole number from 1"),
+    ("generate run --top-p 1.5", "argument --top-p: Top-p is more than 0 and at most 1, which "),
+    ("generate run --prompt ?", "argument --prompt: “?” is not in the text that was learned."),
+    ("generate run --prompt=", "argument --prompt: There is nothing to read yet. Type some of "),
+    ("generate run --step 7", "argument --step: The weights of step 7 are not kept."),
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    begun(folder).close()
+    return folder
+
+
+@pytest.mark.parametrize(("line", "sentence"), BAD, ids=[line for line, _ in BAD])
+def test_a_bad_command_line_is_refused_with_a_sentence(
+    line: str,
+    sentence: str,
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained, "run")
+    np.save("layers.npy", np.full((3, 2, 4, 4), 0.25))
+    Path("picture.bmp").write_bytes(b"BM")
+    Path("empty").mkdir()
+    before = {path.name for path in tmp_path.iterdir()}
+    status, said = refusal(line, capsys)
+    assert (status, said.count("\n")) == (2, 1), said
+    assert said.startswith(f"attention-visualizer: {sentence}")
+    assert {path.name for path in tmp_path.iterdir()} == before

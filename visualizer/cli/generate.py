@@ -1,0 +1,136 @@
+"""Generates text from the command line: ``attention-visualizer generate``. No torch here."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from visualizer.cli import option_types
+from visualizer.console_messages_and_progress import printable, say, write_out
+from visualizer.errors import InputError
+from visualizer.interruption_of_windowless_work import InterruptedRunError, end_at_once, stoppable
+from visualizer.lab.attention_view.first_probe_text import opening_probe
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.sampling import Sampling, check
+from visualizer.language.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+GENERATE = "generate"
+USUAL_TOKENS = 200
+MOST_TOKENS = 1_000_000
+EXAMPLES = """examples:
+  attention-visualizer generate runs/poems
+  attention-visualizer generate runs/poems --prompt "The night" --tokens 500 --temperature 0.8
+  attention-visualizer generate runs/poems --seed 7 --top-k 10 > poem.txt
+
+The prompt and what follows it go to standard output, and messages to standard error. The same
+options give the same text. The exit status is 0 where all was written; 1 where the run cannot be
+read or its training diverged; 2 where an option is at fault; 130 after Ctrl+C.
+"""
+
+
+def generate_parser() -> argparse.ArgumentParser:
+    """Make the parser of the arguments after ``generate``."""
+    made = option_types.OptionParser(
+        prog=f"attention-visualizer {GENERATE}",
+        usage="%(prog)s RUN [options]",
+        description="Let a model that was trained in the lab, or by train, write text.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    usual = Sampling()
+    made.add_argument(
+        "folder", type=option_types.run_folder, metavar="RUN", nargs="?", help="the run's folder"
+    )
+    text = made.add_argument_group("Text")
+    text.add_argument(
+        "--prompt", metavar="TEXT",
+        help="what the text begins with (the beginning of what was learned)",
+    )  # fmt: skip
+    text.add_argument(
+        "--tokens", type=option_types.whole_number(1, MOST_TOKENS), metavar="N",
+        default=USUAL_TOKENS,
+        help=f"how many tokens follow the prompt ({USUAL_TOKENS})",
+    )  # fmt: skip
+    text.add_argument(
+        "--step", type=option_types.whole_number(0), metavar="N",
+        help="the model after so many steps, of those that were kept (the last)",
+    )  # fmt: skip
+    drawn = made.add_argument_group("Sampling")
+    drawn.add_argument(
+        "--seed", type=option_types.whole_number(0), metavar="N", default=0,
+        help="decides what is drawn (0)",
+    )  # fmt: skip
+    drawn.add_argument(
+        "--temperature", type=option_types.number, metavar="X", default=usual.temperature,
+        help=f"below 1 likelier tokens, above 1 unlikelier ones; 0 the likeliest alone "
+        f"({usual.temperature:g})",
+    )  # fmt: skip
+    drawn.add_argument(
+        "--top-k", type=option_types.whole_number(1), metavar="N",
+        help="draw from the N likeliest tokens alone (all)",
+    )  # fmt: skip
+    drawn.add_argument(
+        "--top-p", type=option_types.number, metavar="P", default=usual.top_p,
+        help="draw from the likeliest tokens that together have this probability (1, which is all)",
+    )  # fmt: skip
+    return made
+
+
+def generate(arguments: Sequence[str]) -> int:
+    """Write the text that the arguments describe; return the exit status."""
+    options = generate_parser().parse_args(arguments)
+    if options.folder is None:
+        say("argument RUN: is missing. Name the folder of a run.")
+        return 2
+    sampling = Sampling(options.temperature, options.top_k, options.top_p)
+    try:
+        check(sampling)
+        with stoppable(end_at_once):
+            _write_text(options, sampling)
+    except InputError as refused:
+        names = {"text": "--prompt", "step": "--step", "temperature": "--temperature",
+                 "top_p": "--top-p"}  # fmt: skip
+        option = names.get(refused.field)
+        say(f"argument {option}: {refused.sentence}" if option else refused.sentence)
+        return 2 if option else 1
+    except InterruptedRunError as stopped:
+        return stopped.status
+    return 0
+
+
+def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
+    from visualizer.language.opened_training_run import OpenRun
+    from visualizer.language.text_generation import generated_tokens
+
+    opened = OpenRun(RunFolder(options.folder), is_held=False)
+    try:
+        about, vocabulary = opened.about, opened.about.vocabulary
+        model, _ = opened.model(options.step)
+        prompt = options.prompt
+        if prompt is None:
+            prompt = opening_probe(options.folder, about.sample, about.settings)
+        drawn = generated_tokens(model, vocabulary, prompt, sampling, options.seed)
+        between = " " if vocabulary.tokenizer is Tokenizer.WORDS else ""
+        _write(islice(drawn, options.tokens), prompt, between)
+    finally:
+        opened.close()
+
+
+def _write(tokens: Iterable[str], prompt: str, between: str) -> None:
+    """Write a text as it is made; on a terminal without the orders that tokens may give it."""
+    shown = _shown if sys.stdout.isatty() else str
+    is_begun = False
+    for token in tokens:
+        write_out(shown(between + token if is_begun else prompt + between + token))
+        is_begun = True
+    write_out("\n")
+
+
+def _shown(text: str) -> str:
+    return "".join(letter if letter in "\n\t" else printable(letter) for letter in text)

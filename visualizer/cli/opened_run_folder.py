@@ -1,0 +1,67 @@
+"""A layer of the model in a run's folder, as a document. Torch is loaded when one is opened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError
+from visualizer.lab.attention_view.first_probe_text import opening_probe
+from visualizer.lab.layer_document import saved_of
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.wire_format import Message
+from visualizer.read_files_and_restore_runs import ROOMY
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from visualizer.documents.document_file import SavedDocument
+
+
+def is_run_folder(path: Path) -> bool:
+    """Whether a folder holds a run."""
+    return RunFolder(path).about.exists()
+
+
+def layer_of_run(options: argparse.Namespace) -> SavedDocument:
+    """Return what a layer computes from a text, as its model was last saved.
+
+    The options say which layer and which text, by default the one that the lab would show first.
+    They have done their part then, and are left out of the options.
+
+    Raises
+    ------
+    InputError
+        Of ``text`` or ``layer``, when the model cannot read it; else when the run cannot be read.
+    """
+    from visualizer.language import probe as language_probe
+    from visualizer.language.opened_training_run import OpenRun
+
+    path, layer, texts = options.file, options.layer or 1, options.text or ()
+    is_asked = options.layer is not None
+    options.layer = options.text = None
+    if len(texts) > 1:
+        raise InputError("text", "A model of the lab reads one text at a time. Give one.")
+    if layer == "all":
+        raise InputError("layer", "A run is opened at one layer. Give its number, from 1.")
+    opened = OpenRun(RunFolder(path), is_held=False)
+    try:
+        about = opened.about
+        model, step = opened.model(None)
+        read = texts[0] if texts else opening_probe(path, about.sample, about.settings)
+        probe = language_probe.Probe.of(read, about.vocabulary, model)
+        if probe.cut:
+            block = about.settings.block
+            sentence = f"The text has {probe.cut + block:,} tokens and this model reads {block:,}."
+            raise InputError("text", f"{sentence} Use a shorter one.")
+        spec, arrays = language_probe.layer(model, probe, layer - 1)
+    except InputError as refused:
+        if refused.field == "layer" and not is_asked:
+            raise InputError("open", refused.sentence) from refused
+        raise
+    finally:
+        opened.close()
+    said = {"tokens": probe.tokens, "spec": spec, "layer": layer - 1, "step": step}
+    message, tokenizer = Message("layer", said, arrays), about.settings.source.tokenizer
+    return replace(saved_of(message, tokenizer, run=path.name), view=ROOMY)

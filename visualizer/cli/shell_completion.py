@@ -1,0 +1,53 @@
+"""Completion of the command line in a shell, as a script for it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from visualizer.cli.generate import GENERATE, generate_parser
+from visualizer.cli.lab_options import LAB, lab_parser
+from visualizer.cli.options import parser
+from visualizer.cli.train import TRAIN, train_parser
+from visualizer.console_messages_and_progress import say, write_out
+
+NEEDS = (
+    "argument --print-completion: needs the package shtab: "
+    "pip install 'attention-visualizer[completion]'"
+)
+COMMANDS = {LAB: lab_parser, TRAIN: train_parser, GENERATE: generate_parser}
+"""The parsers of the commands by their names."""
+
+
+def print_completion(shell: str) -> int:
+    """Write the script of a shell to standard output; return the exit status."""
+    if find_spec("shtab") is None:
+        say(NEEDS)
+        return 2
+    import shtab
+
+    root, *commands = _parsers()
+    for one in (root, *commands):
+        for action in one._actions:
+            if action.metavar == "FILE":
+                action.complete = shtab.FILE
+            elif action.metavar in {"FOLDER", "RUN"}:
+                action.complete = shtab.DIRECTORY
+    write_out(shtab.complete(root, shell) + "\n")
+    return 0
+
+
+def _parsers() -> list[Any]:
+    """Return a parser of all commands, and those of the commands.
+
+    It takes no FILE: shells complete names of files where no command is meant.
+    """
+    root = parser(has_file=False)
+    commands = root.add_subparsers()
+    made = []
+    for name, make in COMMANDS.items():
+        parent = make()
+        made.append(
+            commands.add_parser(name, parents=[parent], add_help=False, help=parent.description)
+        )
+    return [root, *made]
