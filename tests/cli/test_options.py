@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import subprocess
@@ -18,13 +19,15 @@ from PySide6.QtCore import QCoreApplication, QSettings
 
 import visualizer
 from tests.architecture.project_graph import ROOT
+from tests.support.small_trainings import begun
 from visualizer import app
 from visualizer.attention.mechanisms import Mechanism, mechanism_of
 from visualizer.attention.spec import Device, Dtype, Mask, Projection
 from visualizer.cli import option_types
 from visualizer.cli.document_and_figure_settings_from_options import document_of, figure_settings_of
 from visualizer.cli.invalid_and_idle_options import complaint
-from visualizer.cli.options import EXAMPLES, OPTION_GROUPS, parser
+from visualizer.cli.options import OPTION_GROUPS, parser
+from visualizer.cli.shell_completion import COMMANDS as COMPLETED
 from visualizer.cli.train import TRAIN, train_parser
 from visualizer.cli.train import complaint as train_complaint
 from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
@@ -39,7 +42,8 @@ from visualizer.widgets import app_settings
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Callable, Sequence
 
     from pytestqt.qtbot import QtBot
 
@@ -388,30 +392,60 @@ def test_the_version(tmp_path: Path) -> None:
     assert ended.stdout == f"attention-visualizer {visualizer.__version__}\n"
 
 
-def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+COMMANDS: dict[str, Callable[[], argparse.ArgumentParser]] = {"": parser, **COMPLETED}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_explains_every_option(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as ended:
-        app.main(["--help"])
+        app.main([*command.split(), "--help"])
     said = capsys.readouterr().out
     assert ended.value.code == 0
-    for action in parser()._actions:
+    made = COMMANDS[command]()
+    words = {word.strip(".,:;") for word in said.split()}
+    for action in made._actions:
+        explained = action.help or ""
         assert all(option in said for option in action.option_strings)
-        assert action.help
+        assert len(explained) > len("the run")
+        is_listed = any(f"see --list {what}" in explained for what in ("formats", "colour-maps"))
+        assert is_listed or set(action.choices or ()) <= words
+    assert all((group.title or "") in said for group in made._action_groups if group._group_actions)
+    assert not made._optionals._group_actions, "every option stands in a group with a title"
+
+
+def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        app.main(["--help"])
+    said = capsys.readouterr().out
     assert "Without --export, opens the window." in said
     assert all(f"\n{title}:\n" in said for title in OPTION_GROUPS)
 
 
-def test_the_examples_are_understood() -> None:
-    lines = [line.partition("attention-visualizer")[2] for line in EXAMPLES.splitlines()]
-    asked = [shlex.split(line) for line in lines if line]
-    assert len(asked) > 3
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_examples_are_understood(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs/repeat", "runs/poems"):
+        begun(tmp_path / name).close()
+    (tmp_path / "poem.txt").write_text("one two")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Monday")))
+    epilog = COMMANDS[command]().epilog or ""
+    lines = [line.partition("attention-visualizer")[2] for line in epilog.splitlines()]
+    asked = [shlex.split(line.partition(">")[0]) for line in lines if line]
+    assert bool(asked) is (command != "lab")
     for arguments in asked:
-        if arguments[0] == TRAIN:
+        if arguments[:1] == [TRAIN]:
             assert train_complaint(train_parser().parse_args(arguments[1:])) == ""
-            continue
-        taken = [each for each in arguments if each not in {"--text-file", "poem.txt", "-"}]
-        options = parser().parse_args(taken)
-        assert complaint(options, document_of(options)) is None
-        assert isinstance(figure_settings_of(options), FigureSettings)
+        elif arguments[:1] and arguments[0] in COMMANDS:
+            COMMANDS[arguments[0]]().parse_args(arguments[1:])
+        else:
+            options = parser().parse_args(arguments)
+            assert complaint(options, document_of(options)) is None
+            assert isinstance(figure_settings_of(options), FigureSettings)
 
 
 # ------------------------------------------------------------------------------------ settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from visualizer.language.sampling import Sampling, check
 from visualizer.language.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Sequence
 
 GENERATE = "generate"
@@ -27,57 +27,57 @@ EXAMPLES = """examples:
   attention-visualizer generate runs/poems --prompt "The night" --tokens 500 --temperature 0.8
   attention-visualizer generate runs/poems --seed 7 --top-k 10 > poem.txt
 
-The prompt and what follows it go to standard output, and messages to standard error. The same
-options give the same text. The exit status is 0 where all was written; 1 where the run cannot be
-read or its training diverged; 2 where an option is at fault; 130 after Ctrl+C.
+The prompt and the text after it go to standard output, messages to standard error. The same
+options always give the same text. The exit status is 0 if all was written; 1 if the run cannot be
+read or its training diverged; 2 if an option is at fault; 130 after Ctrl+C and 143 after SIGTERM.
 """
 
 
-def generate_parser() -> argparse.ArgumentParser:
+def generate_parser() -> option_types.OptionParser:
     """Make the parser of the arguments after ``generate``."""
     made = option_types.OptionParser(
         prog=f"attention-visualizer {GENERATE}",
         usage="%(prog)s RUN [options]",
-        description="Let a model that was trained in the lab, or by train, write text.",
+        description="Let a trained model continue a text.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     usual = Sampling()
-    made.add_argument(
-        "folder", type=option_types.run_folder, metavar="RUN", nargs="?", help="the run's folder"
-    )
     text = made.add_argument_group("Text")
     text.add_argument(
+        "folder", type=option_types.run_folder, metavar="RUN", nargs="?",
+        help="the folder of a run that train or the lab made",
+    )  # fmt: skip
+    text.add_argument(
         "--prompt", metavar="TEXT",
-        help="what the text begins with (the beginning of what was learned)",
+        help="the text to continue (default: the beginning of the text that was learned)",
     )  # fmt: skip
     text.add_argument(
         "--tokens", type=option_types.whole_number(1, MOST_TOKENS), metavar="N",
         default=USUAL_TOKENS,
-        help=f"how many tokens follow the prompt ({USUAL_TOKENS})",
+        help=f"how many tokens to add (default: {USUAL_TOKENS})",
     )  # fmt: skip
     text.add_argument(
         "--step", type=option_types.whole_number(0), metavar="N",
-        help="the model after so many steps, of those that were kept (the last)",
+        help="use the model as it was after N steps, if that was kept (default: the last)",
     )  # fmt: skip
     drawn = made.add_argument_group("Sampling")
     drawn.add_argument(
         "--seed", type=option_types.whole_number(0), metavar="N", default=0,
-        help="decides what is drawn (0)",
+        help="the seed that decides which tokens are drawn (default: 0)",
     )  # fmt: skip
     drawn.add_argument(
         "--temperature", type=option_types.number, metavar="X", default=usual.temperature,
-        help=f"below 1 likelier tokens, above 1 unlikelier ones; 0 the likeliest alone "
-        f"({usual.temperature:g})",
+        help="below 1 prefers likely tokens, above 1 gives unlikely ones more chance, and 0 "
+        f"always takes the likeliest (default: {usual.temperature:g})",
     )  # fmt: skip
     drawn.add_argument(
         "--top-k", type=option_types.whole_number(1), metavar="N",
-        help="draw from the N likeliest tokens alone (all)",
+        help="draw only from the N likeliest tokens (default: all)",
     )  # fmt: skip
     drawn.add_argument(
         "--top-p", type=option_types.number, metavar="P", default=usual.top_p,
-        help="draw from the likeliest tokens that together have this probability (1, which is all)",
+        help="draw only from the likeliest tokens that together reach the probability P "
+        f"(default: {usual.top_p:g}, which is all)",
     )  # fmt: skip
     return made
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from visualizer.cli.option_types import OptionParser, run_folder
-
-if TYPE_CHECKING:
-    import argparse
 
 LAB = "lab"
 
 
-def lab_parser() -> argparse.ArgumentParser:
+def lab_parser() -> OptionParser:
     """Make the parser of the arguments after ``lab``."""
     made = OptionParser(
         prog=f"attention-visualizer {LAB}",
-        description="Train small language models and watch their attention form.",
-        allow_abbrev=False,
+        usage="%(prog)s [RUN]",
+        description="Open the lab, to train small language models and watch attention form.",
     )
-    made.add_argument(
-        "folder", type=run_folder, metavar="RUN", nargs="?", help="the folder of a run to be opened"
+    made.add_argument_group("What to open").add_argument(
+        "folder", type=run_folder, metavar="RUN", nargs="?", help="the folder of a run"
     )
     return made

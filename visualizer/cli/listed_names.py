@@ -82,7 +82,7 @@ def list_option(lists: dict[str, Callable[[], Names]]) -> dict[str, Any]:
 
     words = " or ".join(filter(None, [", ".join([*lists][:-1]), [*lists][-1]]))
     return {
-        **option_types.name_option([*lists], f"list {words}, a line each, and end"),
+        **option_types.name_option([*lists], f"list all {words}, one per line with a description"),
         "action": ListNames,
         "metavar": "WHAT",
     }

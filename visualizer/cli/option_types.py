@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,8 +27,36 @@ LONGEST_TEXT = 2**24
 """Size limit of a text file, in bytes."""
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Shows help with names whole, as they have to be typed."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
 class OptionParser(argparse.ArgumentParser):
-    """An argument parser whose errors say in one sentence what an option got and what it takes."""
+    """An argument parser of grouped options, whose errors are one sentence each.
+
+    Parameters
+    ----------
+    epilog : str
+        Examples and what else is to be known, shown as it is written.
+    """
+
+    def __init__(self, prog: str, usage: str, description: str, epilog: str = "") -> None:
+        super().__init__(
+            prog=prog,
+            usage=usage,
+            description=description,
+            epilog=epilog,
+            formatter_class=HelpFormatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
+        self.general = self.add_argument_group("General")
+        self.general.add_argument(
+            "-h", "--help", action="help", help="show this help message and exit"
+        )
 
     def error(self, message: str) -> NoReturn:
         say(message)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.spec import LARGEST_SEED, OWN_LAYERS
 from visualizer.cli import listed_names, matrices_in_files, option_types
-from visualizer.export.figure_settings import FigureExtent, FigurePaper
+from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
 from visualizer.export.formats import FORMATS, suffixes
 from visualizer.export.option_parsing import SIZES, span_of, speed_of
 from visualizer.language.tokenizers import Tokenizer
@@ -43,13 +43,16 @@ EXAMPLES = """examples:
   attention-visualizer --mechanism causal --seed 789 --export stages.npz
   attention-visualizer --stages weights --size paper-column --export figure.png
   attention-visualizer --text-file poem.txt --export poem.png --export poem.npz
+  attention-visualizer --stages weights --export - --format csv
   attention-visualizer lab
   attention-visualizer train repeat --out runs/repeat
+  attention-visualizer generate runs/repeat
   date | attention-visualizer --text-file - --theme dark --size 1920x1080px --export date.png
 
-A file that is there already is replaced. The exit status is 0 where all was written; 1 where a
-file could not be; 2 where an option, the text or the memory is at fault; 130 after Ctrl+C and 143
-after SIGTERM, which leave no half of a file. Of several files the others are still written.
+lab, train and generate have a --help of their own. Files that exist are replaced. Messages go to
+standard error. The exit status is 0 if all files were written; 1 if one could not be; 2 if an
+option, the text or too little memory is at fault; 130 after Ctrl+C and 143 after SIGTERM, which
+leave no file half written. If one of several files fails, the others are still written.
 """
 
 
@@ -81,16 +84,19 @@ def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
         usage=USAGE,
         description="See a real attention module compute. Without --export, opens the window.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    made.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    made.add_argument("--list", **listed_names.list_option(LISTS))
-    made.add_argument(
+    made.general.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    made.general.add_argument("--list", **listed_names.list_option(LISTS))
+    made.general.add_argument(
         "--print-completion",
         **option_types.name_option(
-            SHELLS, "print what completes this command in a shell, bash or zsh, and end"
+            SHELLS, "print a script that completes this command in a shell: bash, zsh"
         ),
+    )
+    made.general.add_argument(
+        "--reset-settings",
+        action="store_true",
+        help="forget the window's position, panes and colours, and exit",
     )
     for title, options in OPTION_GROUPS.items():
         group = made.add_argument_group(title)
@@ -100,39 +106,62 @@ def parser(*, has_file: bool = True) -> argparse.ArgumentParser:
     return made
 
 
-def _named(values_: type[StrEnum], help_: str = "") -> dict[str, Any]:
-    said = f"{help_ and help_ + ': '}one of {', '.join(values_)}"
+def _named(values_: type[StrEnum], said: str, usual: str) -> dict[str, Any]:
+    said = f"{said}: {', '.join(values_)} (default: {usual})"
     return option_types.name_option([*values_], said)
 
 
-_USUAL = Document()
+_USUAL, _LOOK = Document(), FigureSettings()
 _MATRIX_FILES = ".npy, .npz, .safetensors or .pt"
 _FILES: dict[str, tuple[Callable[[str], object], str]] = {
     "own_input": (
         matrices_in_files.vectors_in_file,
-        f"the tokens' vectors, a row each, instead of drawn ones; in {_MATRIX_FILES}",
+        "take the tokens' vectors from a file instead of drawing them: a matrix with a row for "
+        f"each token, in {_MATRIX_FILES}",
     ),
     "own_weights": (
         matrices_in_files.weights_in_file,
-        f"a module's state_dict, or some of {', '.join(OWN_LAYERS)} by these names, each "
-        f"as x @ W, instead of drawn weights; in {_MATRIX_FILES}",
+        "take weights from a file instead of drawing them: a module's state_dict, or matrices "
+        f"named {', '.join(OWN_LAYERS)}, all or some, for x @ W; in {_MATRIX_FILES}",
     ),
     "own_mask": (
         matrices_in_files.mask_in_file,
-        "the mask itself: a row a query, a column a key, 1 allowed and 0 forbidden; written "
-        f"in {', '.join(matrices_in_files.TEXTS)}, or held in {_MATRIX_FILES}",
+        "take the mask from a file: a row for each query and a column for each key, 1 where it may "
+        f"be read and 0 where not; as text in {', '.join(matrices_in_files.TEXTS)}, or as a "
+        f"matrix in {_MATRIX_FILES}",
     ),
     "own_kept": (
         matrices_in_files.mask_in_file,
-        "the weights that dropout keeps, instead of drawn ones, as for --own-mask",
+        "take the weights that dropout keeps from a file, written as for --own-mask",
     ),
 }
 """How the settings that are matrices are read, and what their options say of themselves."""
 _SAID = {
-    "mechanism": "the module to start from; other options change it",
-    "causal": "no token reads a later one; the other way round, any reads any",
+    "mechanism": "the module to start from, which the options below change",
+    "d_in": "how many numbers the vector of a token has",
+    "d_out": "the width of all heads together, or of each of stacked heads",
+    "heads": "how many heads there are",
+    "arrangement": "whether heads split the output size or are stacked, each with all of it",
+    "projection": "how queries, keys and values are made from the input",
+    "bias": "add a bias to queries, keys and values; needs --projection linear",
+    "output_projection": "mix the heads with a last linear layer",
+    "position": "vectors to add to the tokens' vectors, to tell positions apart",
+    "scale": "the size whose square root divides the scores, that of a head or of the embedding",
+    "temperature": "divide the scores by this as well: below 1 sharpens the weights, above 1 "
+    "flattens them",
+    "normalisation": "how a row of scores becomes a row of weights",
+    "causal": "keep tokens from reading later tokens, as --mask causal does, or let them",
+    "mask": "which tokens a token may read",
+    "window": "how many tokens a token reads, itself and those just before; needs --mask window",
+    "route": "whether the mask acts on scores before they are normalised, or on weights after",
+    "dropout": "the share of the weights to drop, at least 0 and less than 1",
+    "mode": "whether dropout acts, as in training, or not, as in evaluation",
+    "dropout_seed": "the seed that decides which weights are dropped",
+    "seed": "the seed that decides the tokens' vectors and the weights",
+    "dtype": "the precision of all numbers",
+    "device": "where to compute; auto uses a GPU if there is one",
 }
-"""What is said in place of the words of the table of settings."""
+"""What options say of settings: the table's words are labels beside controls."""
 
 
 def _of_setting(name: str) -> dict[str, Any]:
@@ -141,24 +170,24 @@ def _of_setting(name: str) -> dict[str, Any]:
         read, said = _FILES[name]
         return {"type": option_types.as_argument_error(read), "metavar": "FILE", "help": said}
     setting = next(setting for setting in SETTINGS if setting.name == name)
-    usual, said = _USUAL.get(name), _SAID.get(name, setting.help[0].lower() + setting.help[1:])
+    usual, said = _USUAL.get(name), _SAID[name]
     if setting.kind is SettingKind.SWITCH:
         on = f"--{'' if usual else 'no-'}{option_of(name)[2:]}"
-        return {"action": argparse.BooleanOptionalAction, "help": f"{said} ({on})"}
+        return {"action": argparse.BooleanOptionalAction, "help": f"{said} (default: {on})"}
     if setting.kind is SettingKind.CHOICE:
         values = [value for value, _ in setting.choices]
-        return option_types.name_option(values, f"{said}: one of {', '.join(values)} ({usual})")
+        return option_types.name_option(values, f"{said}: {', '.join(values)} (default: {usual})")
     read, metavar = {
         SettingKind.COUNT: (option_types.whole_number(1), "N"),
         SettingKind.SEED: (option_types.whole_number(0, LARGEST_SEED), "N"),
         SettingKind.RATE: (option_types.rate, "RATE"),
         SettingKind.NUMBER: (option_types.positive_number, "X"),
     }[setting.kind]
-    return {"type": read, "metavar": metavar, "help": f"{said} ({usual:g})"}
+    return {"type": read, "metavar": metavar, "help": f"{said} (default: {usual:g})"}
 
 
 SETTING_GROUPS: dict[str, tuple[str, ...]] = {
-    "Module": ("mechanism", "d_in", "d_out", "heads", "arrangement", "projection", "bias",
+    "Attention module": ("mechanism", "d_in", "d_out", "heads", "arrangement", "projection", "bias",
                "output_projection", "position"),
     "Scores and weights": ("scale", "temperature", "normalisation"),
     "Mask": ("causal", "mask", "window", "own_mask", "route"),
@@ -169,61 +198,70 @@ SETTING_GROUPS: dict[str, tuple[str, ...]] = {
 
 # fmt: off
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
-    "Document": {
+    "What to open": {
         "file": {"type": Path, "metavar": "FILE", "nargs": "?",
-                 "help": "what to open: a document or a picture that holds one, attention or "
-                         "weights in .npy, .npz, .safetensors or .pt, or a text in .txt"},
+                 "help": "a document, or a picture that holds one; attention or weights in .npy, "
+                         ".npz, .safetensors or .pt; a text in .txt; or the folder of a run of "
+                         "the lab, of which one layer is opened"},
         "--text": {"type": option_types.as_argument_error(document_from_texts_and_settings.text_of),
-                   "action": "append", "help": "the text; given several times, a batch of texts"},
+                   "action": "append",
+                   "help": "the text to read; give it several times for a batch of texts"},
         "--text-file": {"type": option_types.text_in_file, "action": "append", "dest": "text",
                         "metavar": "FILE",
-                        "help": "a text in a file of UTF-8, up to 16 MiB; - is standard input"},
-        "--tokenizer": _named(Tokenizer, "what the text is split into"),
-        "--lines": _named(LineSplit, "whether the lines of a text are one text or a batch"),
+                        "help": "read the text from a UTF-8 file of up to 16 MiB; - is standard "
+                                "input"},
+        "--tokenizer": _named(Tokenizer, "what to split the text into", _USUAL.tokenizer),
+        "--lines": _named(LineSplit, "whether the lines of a text belong together, or each is a "
+                                     "text of a batch", _USUAL.lines),
     },
     **{title: {option_of(name): _of_setting(name) for name in names}
        for title, names in SETTING_GROUPS.items()},
-    "Figure": {
-        "--stages": {"type": option_types.as_argument_error(stages_of), "metavar": "NAMES",
-                     "help": "what is in it, such as scores,weights"},
-        "--heads-shown": {"type": option_types.as_argument_error(heads_of), "metavar": "HEADS",
-                          "help": "numbers from 1, such as 1,3-5, or all"},
-        "--layer": {"type": option_types.position_or_all, "metavar": "N",
-                    "help": "the layer shown, from 1, where attention of several was opened; "
-                            "all writes a file for each (1)"},
-        "--text-shown": {"type": option_types.position_or_all, "metavar": "N",
-                         "help": "the text shown, from 1, of a batch; all writes a file for each "
-                                 "(1)"},
-        "--colour-map": {"action": "append", **option_types.name_option(
-                             [each.id for each in COLOUR_MAPS],
-                             "colours of weights or of signed numbers, once for each; see --list "
-                             "colour-maps")},
-        "--layout": _named(FigureExtent, "how much of that"),
-        "--theme": _named(FigurePaper),
-        "--size": {"type": option_types.as_argument_error(option_types.size), "metavar": "SIZE",
-                   "help": "such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
-                           f"{', '.join(SIZES)}"},
-        "--dpi": {"type": option_types.dots, "metavar": "N", "help": "pixels an inch"},
-        "--title": {"metavar": "TEXT", "default": "", "help": "what stands over it"},
-        "--no-caption": {"action": "store_true", "help": "without what was computed under it"},
-    },
-    "Film": {
-        "--span": {"type": option_types.as_argument_error(span_of), "metavar": "FROM..TO",
-                   "help": "stages such as scores..context, or from a row on: scores:2..weights"},
-        "--grain": _named(Grain, "what is computed in a step"),
-        "--speed": {"type": option_types.as_argument_error(speed_of), "metavar": "X",
-                    "help": "times faster than usual"},
-    },
-    "Files": {
+    "Files to write": {
         "--export": {"type": option_types.file, "action": "append", "metavar": "FILE",
-                     "help": "write a file without a window, once for each time it is given; its "
-                             f"name ends in {suffixes()}"},
+                     "help": "write a file instead of opening the window; give it several times "
+                             "for several files. The name decides the format: "
+                             f"{suffixes()}. - is standard output"},
         "--format": option_types.name_option(
                         [each.suffix[1:] for each in FORMATS],
-                        "what --export - writes to standard output, such as csv; see --list "
-                        "formats"),
-        "--quiet": {"action": "store_true", "help": "do not say how far it is"},
-        "--reset-settings": {"action": "store_true",
-                             "help": "forget the window's place, panes and colours, and end"},
+                        "the format of --export -, such as csv; see --list formats"),
+        "--quiet": {"action": "store_true", "help": "do not report progress"},
+    },
+    "What files show": {
+        "--stages": {"type": option_types.as_argument_error(stages_of), "metavar": "NAMES",
+                     "help": "stages to show, such as scores,weights; see --list stages (default: "
+                             "scores, weights, dropped, context)"},
+        "--heads-shown": {"type": option_types.as_argument_error(heads_of), "metavar": "HEADS",
+                          "help": "heads to show, counted from 1, such as 1,3-5 (default: all)"},
+        "--layer": {"type": option_types.position_or_all, "metavar": "N",
+                    "help": "the layer to show, counted from 1, if there are several; all writes "
+                            "one file for each (default: 1)"},
+        "--text-shown": {"type": option_types.position_or_all, "metavar": "N",
+                         "help": "the text of a batch to show, counted from 1; all writes one "
+                                 "file for each (default: 1)"},
+        "--layout": _named(FigureExtent, "how much to show: the stages and heads given, one "
+                           "panel, one head, all heads, all stages, or everything",
+                           _LOOK.extent),
+        "--colour-map": {"action": "append", **option_types.name_option(
+                             [each.id for each in COLOUR_MAPS],
+                             "the colours of weights or of signed numbers; give it twice for "
+                             "both; see --list colour-maps (default: viridis, automatic)")},
+        "--theme": _named(FigurePaper, "colours for print, or those of the window", _LOOK.paper),
+        "--size": {"type": option_types.as_argument_error(option_types.size), "metavar": "SIZE",
+                   "help": "width, or width and height, such as 180mm, 180x120mm, 1920x1080px or "
+                           f"7in, or one of {', '.join(SIZES)}; see --list presets. Pictures are "
+                           "as wide as their panels and films 1280 pixels wide without it"},
+        "--dpi": {"type": option_types.dots, "metavar": "N",
+                  "help": f"pixels per inch (default: {_LOOK.dpi}, or the preset's)"},
+        "--title": {"metavar": "TEXT", "default": "", "help": "a title to write above the panels"},
+        "--no-caption": {"action": "store_true",
+                         "help": "leave out the caption that says what was computed"},
+    },
+    "Films": {
+        "--span": {"type": option_types.as_argument_error(span_of), "metavar": "FROM..TO",
+                   "help": "the stages to play, such as scores..context, or from a row on: "
+                           "scores:2..weights (default: all)"},
+        "--grain": _named(Grain, "how much each frame computes", _LOOK.film.grain),
+        "--speed": {"type": option_types.as_argument_error(speed_of), "metavar": "X",
+                    "help": "play this many times faster (default: 1)"},
     },
 }

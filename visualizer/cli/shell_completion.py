@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from importlib.util import find_spec
 from typing import Any
 
@@ -43,7 +44,7 @@ def _parsers() -> list[Any]:
     It takes no FILE: shells complete names of files where no command is meant.
     """
     root = parser(has_file=False)
-    commands = root.add_subparsers()
+    commands = root.add_subparsers(parser_class=argparse.ArgumentParser)
     made = []
     for name, make in COMMANDS.items():
         parent = make()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import time
 from dataclasses import replace
@@ -29,6 +28,7 @@ from visualizer.language.training_settings import (
 )
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
     from enum import StrEnum
     from types import FrameType
@@ -44,24 +44,33 @@ EXAMPLES = """examples:
   attention-visualizer train poems.txt --model transformer --block 64 --steps 5000 --out runs/poems
   attention-visualizer train --resume runs/poems --steps 20000
 
-SOURCE is a text file in UTF-8, or one of the texts that are made here: world (simple sentences),
-repeat, copy, brackets, sorting, addition. In the folder of the run are losses.csv, a line a step,
-and the checkpoint, from which --resume goes on as if nothing had happened. The exit status is 0
-where all steps are done; 1 where the training came to no good or nothing could be written; 2 where
-an option or the text is at fault; 130 after Ctrl+C, 143 after SIGTERM and 129 when the terminal is
-closed, each with a checkpoint.
+The folder of a run holds losses.csv, with one line per step, and a checkpoint, from which --resume
+continues as if nothing had happened. At the end the losses go to standard output. The exit status
+is 0 if all steps were done; 1 if the training diverged or nothing could be written; 2 if an option
+or the text is at fault; 130 after Ctrl+C, 143 after SIGTERM and 129 if the terminal was closed,
+each with a checkpoint.
 """
-_WHOLE = {
-    "block": "tokens seen at once, at most",
-    "width": "numbers in a token's vector",
-    "heads": "heads of each layer",
-    "layers": "layers of attention",
-    "batch": "blocks a step",
-    "warmup": "steps in which the learning rate grows",
-    "steps": "steps in all",
-    "seed": "decides weights and batches",
-    "threads": "of the CPU; 0 leaves one core free",
+_GROUPS = {
+    "Model": {
+        "model": "the kind of model",
+        "block": "the most tokens that it reads at once",
+        "width": "how many numbers the vector of a token has",
+        "heads": "how many heads each layer has",
+        "layers": "how many layers of attention there are",
+        "dropout": "the share of weights and sums to drop while training",
+    },
+    "Training": {
+        "steps": "how many steps to train in all",
+        "batch": "how many blocks each step learns from",
+        "rate": "the learning rate of AdamW",
+        "warmup": "the steps over which the learning rate grows from 0",
+        "decay": "how the learning rate falls after that",
+        "seed": "the seed that decides the first weights and the batches",
+        "device": "where to train; auto uses a GPU if there is one",
+        "threads": "how many threads of the CPU to use; 0 leaves one core free",
+    },
 }
+"""The options that are settings of a training, with what they say of themselves."""
 _CHOICES: dict[str, type[StrEnum]] = {
     "model": ModelKind,
     "decay": LearningRateDecay,
@@ -73,56 +82,71 @@ _MADE = [kind for kind in CorpusKind if kind is not CorpusKind.FILE]
 _PRESETS = {preset.name: preset.settings for preset in PRESETS}
 
 
-def train_parser() -> argparse.ArgumentParser:
+def train_parser() -> option_types.OptionParser:
     """Make the parser of the arguments after ``train``."""
     made = option_types.OptionParser(
         prog=f"attention-visualizer {TRAIN}",
-        usage="%(prog)s SOURCE --out FOLDER [settings]\n       %(prog)s --resume FOLDER",
+        usage="%(prog)s SOURCE --out FOLDER [options]\n       %(prog)s --resume FOLDER [--steps N]",
         description="Train a small language model without a window.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    made.add_argument(
-        "--list", **listed_names.list_option({"presets": listed_names.training_presets})
-    )
-    made.add_argument("source", metavar="SOURCE", nargs="?", help="what to learn")
-    made.add_argument("--out", type=Path, metavar="FOLDER", help="of the new run")
-    made.add_argument(
-        "--resume", type=option_types.run_folder, metavar="FOLDER", help="of a run that is to go on"
-    )
-    presets = ", ".join(_PRESETS)
-    made.add_argument(
-        "--preset",
-        **option_types.name_option(
-            [*_PRESETS],
-            f"settings of the lab to begin with, for any SOURCE: one of {presets}",
-        ),
-    )
-    made.add_argument("--tokenizer", **_named(Tokenizer, "words for world, else characters"))
-    made.add_argument(
-        "--size",
-        type=option_types.whole_number(*LIMITS["size"]),
-        help="tokens of what is made, about",
-    )
-    usual = TrainingSettings()
-    for name, words in _WHOLE.items():
-        said = f"{words} ({getattr(usual, name):,})"
-        made.add_argument(
-            f"--{name}", type=option_types.whole_number(*LIMITS[name]), metavar="N", help=said
-        )
-    for name, kind in _CHOICES.items():
-        made.add_argument(f"--{name}", **_named(kind, getattr(usual, name)))
-    said = f"share of weights and sums dropped while it learns ({usual.dropout:g})"
-    made.add_argument("--dropout", type=option_types.rate, metavar="RATE", help=said)
-    said = f"learning rate of AdamW ({usual.rate:g})"
-    made.add_argument("--rate", type=option_types.number, metavar="RATE", help=said)
-    made.add_argument("--quiet", action="store_true", help="do not say how far it is")
+    lists = {"presets": listed_names.training_presets}
+    made.general.add_argument("--list", **listed_names.list_option(lists))
+    made.general.add_argument("--quiet", action="store_true", help="do not report progress")
+    _add_run_options(made)
+    for title, names in _GROUPS.items():
+        group = made.add_argument_group(title)
+        for name, said in names.items():
+            group.add_argument(f"--{name}", **_of_setting(name, said))
     return made
 
 
-def _named(kind: type[StrEnum], usual: str) -> dict[str, Any]:
-    return option_types.name_option([*kind], f"one of {', '.join(kind)} ({usual})")
+def _add_run_options(made: argparse.ArgumentParser) -> None:
+    run = made.add_argument_group("Run")
+    run.add_argument(
+        "source", metavar="SOURCE", nargs="?",
+        help="the text to learn: a UTF-8 file, or a text that is made here: world (simple "
+        f"sentences), {', '.join(kind for kind in _MADE if kind is not CorpusKind.WORLD)}",
+    )  # fmt: skip
+    run.add_argument("--out", type=Path, metavar="FOLDER", help="a folder for the new run")
+    run.add_argument(
+        "--resume", type=option_types.run_folder, metavar="FOLDER",
+        help="continue the run in this folder; --steps can make it longer",
+    )  # fmt: skip
+    run.add_argument(
+        "--preset",
+        **option_types.name_option(
+            [*_PRESETS],
+            f"settings to start from, which other options change: {', '.join(_PRESETS)}; "
+            "see --list presets",
+        ),
+    )
+    run.add_argument(
+        "--tokenizer",
+        **option_types.name_option(
+            [*Tokenizer],
+            f"what to split the text into: {', '.join(Tokenizer)} (default: words for world, "
+            "else characters)",
+        ),
+    )
+    run.add_argument(
+        "--size", type=option_types.whole_number(*LIMITS["size"]), metavar="N",
+        help="about how many tokens to make, for a text that is made here "
+        f"(default: {CorpusSource().size:,})",
+    )  # fmt: skip
+
+
+def _of_setting(name: str, said: str) -> dict[str, Any]:
+    """Return the settings of the option that sets a setting of the training."""
+    usual = getattr(TrainingSettings(), name)
+    if name in _CHOICES:
+        values = [*_CHOICES[name]]
+        return option_types.name_option(values, f"{said}: {', '.join(values)} (default: {usual})")
+    if name in LIMITS:
+        read = option_types.whole_number(*LIMITS[name])
+        return {"type": read, "metavar": "N", "help": f"{said} (default: {usual:,})"}
+    reads = option_types.rate if name == "dropout" else option_types.number
+    return {"type": reads, "metavar": "RATE", "help": f"{said} (default: {usual:g})"}
 
 
 def complaint(options: argparse.Namespace) -> str:
@@ -170,7 +194,8 @@ def settings_of(options: argparse.Namespace) -> TrainingSettings:
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("preset", *_WHOLE, *_CHOICES, "dropout", "rate", "size", "tokenizer")
+    settings = (name for names in _GROUPS.values() for name in names)
+    names = ("preset", *settings, "size", "tokenizer")
     found = {name: getattr(options, name) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
