@@ -38,6 +38,8 @@ def say(sentence: str) -> None:
 
 def write_out(text: str) -> None:
     """Write to standard output; characters that it cannot show become question marks."""
+    if sys.stdout is None:  # a program without a console on Windows
+        return
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.cli.test_options import refusal
-from tests.support.small_trainings import begun
+from tests.support.small_trainings import begun, finish
 
 MADE = "world, repeat, copy, brackets, sorting, addition"
 NEW = "train repeat --out new"
@@ -75,6 +75,16 @@ BAD = [
         "--reset-settings --export a.png",
         "argument --reset-settings: does this alone. Leave the other options out.",
     ),
+    (
+        "--layout all --stages weights --export a.png",
+        "argument --stages: --layout all shows all of them. Leave one of them out.",
+    ),
+    (
+        "--layout heads --heads-shown 1 --export a.png",
+        "argument --heads-shown: --layout heads shows all of them. Leave one of them out.",
+    ),
+    ("--layout stages --export a.gif", "argument --layout: is for .png, .svg, .pdf, .html, .csv "),
+    ("a.txt --text one", "argument --text: FILE is a text already. Leave one of them out."),
     # Of runs.
     ("run --layer 3", "argument --layer: This model has 2 layers of attention."),
     ("run --layer all", "argument --layer: A run is opened at one layer. Give its number, from 1."),
@@ -121,6 +131,10 @@ BAD = [
         "train repeat --resume run",
         "argument --resume: goes on with a run as it is. Leave SOURCE and --out out.",
     ),
+    (
+        "train --resume run --steps 3",
+        "argument --steps: 4 steps are done already. Ask for more.",
+    ),
     ("train --resume run --width 3", "argument --width: is for a new run. Leave --resume out."),
     ("train --resume run --preset repeat", "argument --preset: is for a new run. Leave --resume"),
     (f"{NEW} --nonsense", "unrecognized arguments: --nonsense"),
@@ -142,7 +156,11 @@ BAD = [
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained") / "run"
-    begun(folder).close()
+    opened = begun(folder)
+    finish(opened, 4)
+    assert opened.running
+    opened.running.save()
+    opened.close()
     return folder
 
 
@@ -160,6 +178,7 @@ def test_a_bad_command_line_is_refused_with_a_sentence(
     np.save("layers.npy", np.full((3, 2, 4, 4), 0.25))
     Path("picture.bmp").write_bytes(b"BM")
     Path("empty").mkdir()
+    Path("a.txt").write_text("one two", encoding="utf-8")
     before = {path.name for path in tmp_path.iterdir()}
     status, said = refusal(line, capsys)
     assert (status, said.count("\n")) == (2, 1), said

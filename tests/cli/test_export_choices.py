@@ -214,6 +214,19 @@ def test_only_text_is_written_to_a_terminal(
     assert bool(buffer.getvalue()) is not is_refused
 
 
+def test_a_program_without_standard_output_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", None)
+        assert app.main(["--export", "-", "--format", "csv"]) == 2
+        with pytest.raises(SystemExit):
+            app.main(["--list", "stages"])
+    assert capsys.readouterr().err == (
+        "attention-visualizer: argument --export: there is no standard output here. Name a file.\n"
+    )
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs a pipe of POSIX")
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [["--list", "stages"], ["--export", "-", "--format", "csv"]])

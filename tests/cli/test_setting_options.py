@@ -217,6 +217,15 @@ WRONG = [
         "--own-mask one.txt --export a.npz",
         "argument --own-mask: The matrix is 1 × 1 and the text needs 6 × 6.",
     ),
+    ("--kept one.txt --dropout 0.5 --mode eval", "argument --kept: acts only with --mode train."),
+    (
+        "--kept one.txt --dropout 0.5 --dropout-seed 2",
+        "argument --dropout-seed: --kept says what is kept. Leave one of them out.",
+    ),
+    (
+        "--kept one.txt --export a.npz",
+        "argument --kept: The matrix is 1 × 1 and the text needs 6 × 6.",
+    ),
     ("weights.npy --heads 3", "argument --heads: is for a module, and weights.npy is attention."),
     ("weights.npy --lines apart", "argument --lines: is for a module, and weights.npy is "),
     ("weights.npy --temperature 2", "argument --temperature: is for a module, and weights.npy "),

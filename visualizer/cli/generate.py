@@ -124,7 +124,7 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
 
 def _write(tokens: Iterable[str], prompt: str, between: str) -> None:
     """Write a text as it is made; on a terminal without the orders that tokens may give it."""
-    shown = _shown if sys.stdout.isatty() else str
+    shown = _shown if sys.stdout and sys.stdout.isatty() else str
     is_begun = False
     for token in tokens:
         write_out(shown(between + token if is_begun else prompt + between + token))

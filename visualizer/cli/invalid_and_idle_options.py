@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from visualizer.attention.spec import Mode
 from visualizer.cli.export_files import ALL, STANDARD_OUTPUT, format_of_export
 from visualizer.cli.options import SETTING_GROUPS, option_of, parser, value_of
 from visualizer.export.export_settings import ExportSettings
+from visualizer.export.figure_settings import FigureExtent
 from visualizer.export.formats import (
     FORMATS,
     ExportFormat,
@@ -57,6 +59,11 @@ _FIELDS = {
     "speed": "film",
 }
 """The field of `FigureSettings` that an option sets."""
+_ALL_OF = {
+    "stages": (FigureExtent.STAGES, FigureExtent.ALL),
+    "heads_shown": (FigureExtent.HEADS, FigureExtent.ALL),
+}
+"""The layouts that show all stages or heads, whichever are chosen."""
 
 
 def idle_beside_what_ends(options: argparse.Namespace) -> str | None:
@@ -81,6 +88,7 @@ def complaint(options: argparse.Namespace, document: Document) -> str | None:
         or _idle_on_captured(options, document)
         or _idle_in_document(options, document)
         or _two_colour_maps(options)
+        or _overruled_by_layout(options)
         or _idle(options)
         or _not_for_standard_output(options)
     )
@@ -105,6 +113,8 @@ def _name(options: argparse.Namespace, field: str) -> str:
 
 
 def _contradiction(options: argparse.Namespace) -> str | None:
+    if options.text and options.file and options.file.suffix.lower() == ".txt":
+        return "argument --text: FILE is a text already. Leave one of them out."
     if _given(options, "mask") and _given(options, "causal"):
         given = "--causal" if options.causal else "--no-causal"
         return f"argument {given}: --mask says which mask there is. Leave one of them out."
@@ -120,10 +130,21 @@ def _two_colour_maps(options: argparse.Namespace) -> str | None:
     return None
 
 
+def _overruled_by_layout(options: argparse.Namespace) -> str | None:
+    """Return which choice of stages or heads the layout replaces by all of them."""
+    for name, layouts in _ALL_OF.items():
+        if _given(options, name) and options.layout in layouts:
+            all_of = f"--layout {options.layout} shows all of them"
+            return f"argument {option_of(name)}: {all_of}. Leave one of them out."
+    return None
+
+
 def _not_for_standard_output(options: argparse.Namespace) -> str | None:
     """Return why files cannot go to standard output, if one is to and cannot."""
     if STANDARD_OUTPUT not in (options.export or ()):
         return None
+    if sys.stdout is None:  # a program without a console on Windows
+        return "argument --export: there is no standard output here. Name a file."
     if options.export.count(STANDARD_OUTPUT) > 1:
         return "argument --export: standard output takes one file. Give - once."
     for name in ("layer", "text_shown"):
@@ -149,6 +170,11 @@ def _idle_on_captured(options: argparse.Namespace, document: Document) -> str | 
 
 def _idle_in_document(options: argparse.Namespace, document: Document) -> str | None:
     """Return which setting has no effect beside the others."""
+    if _given(options, "own_kept"):
+        if document.spec.mode is Mode.EVAL:
+            return "argument --kept: acts only with --mode train."
+        if _given(options, "dropout_seed"):
+            return "argument --dropout-seed: --kept says what is kept. Leave one of them out."
     for setting in SETTINGS:
         if _given(options, setting.name) and not setting.counts(document.spec):
             acts = _ACTS[setting.name]
@@ -187,6 +213,8 @@ def _heeds(format_: ExportFormat, name: str, options: argparse.Namespace) -> boo
         return is_document or format_.kind.is_drawn
     if name == "size":
         return is_film or "width_mm" in deciding
+    if name == "layout" and is_film:  # its stages are those of its steps
+        return str(options.layout) != FigureExtent.STAGES
     if name == "dpi" and is_film:  # makes lengths of its size pixels
         return bool(options.size)
     return _FIELDS[name] in deciding

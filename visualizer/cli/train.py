@@ -265,6 +265,9 @@ def _train(opened: OpenRun, options: argparse.Namespace, progress: TrainingConso
         say(f"{opened.folder.path} diverged: begin again with a smaller learning rate")
         return 1
     if options.resume and options.steps:
+        if options.steps < running.step:
+            sentence = f"argument --steps: {running.step:,} steps are done already. Ask for more."
+            raise InputError("steps", sentence)
         running.lengthen(options.steps)
     for notice in opened.about.notices:
         say(notice)
