@@ -62,9 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def obey(given: list[str]) -> int:
     """Do what the command line's arguments ask for, and return the exit status."""
     from visualizer.cli.generate import GENERATE, generate
-    from visualizer.cli.invalid_and_idle_options import complaint, idle_beside_what_ends
+    from visualizer.cli.invalid_and_idle_options import idle_beside_what_ends
     from visualizer.cli.lab_options import LAB, lab_parser
-    from visualizer.cli.options import option_of, parser
+    from visualizer.cli.options import parser
     from visualizer.cli.shell_completion import print_completion
     from visualizer.cli.train import TRAIN, train
     from visualizer.interruption_of_windowless_work import STOPPED
@@ -86,12 +86,39 @@ def obey(given: list[str]) -> int:
         return print_completion(options.print_completion)
     if options.reset_settings:
         return reset_settings()
+    return open_or_export_each(options)
+
+
+def open_or_export_each(options: argparse.Namespace) -> int:
+    """Open or export what the options name, which may be each layer of a run."""
+    from visualizer.cli.opened_run_folder import each_layer_of_run
+    from visualizer.cli.options import option_of
+    from visualizer.interruption_of_windowless_work import STOPPED
+
+    status = 0
     try:
-        saved = open_file(options)
+        for each in each_layer_of_run(options):
+            status = max(status, open_or_export(each))
+            if status in STOPPED.values():
+                break
     except InputError as refused:
         option = option_of(refused.field) if refused.field in OPENING else "FILE"
         say(f"argument {option}: {refused.sentence}")
         return 2
+    return status
+
+
+def open_or_export(options: argparse.Namespace) -> int:
+    """Open what the options name in a window, or export it, and return the exit status.
+
+    Raises
+    ------
+    InputError
+        As `open_file`.
+    """
+    from visualizer.cli.invalid_and_idle_options import complaint
+
+    saved = open_file(options)
     wrong = complaint(options, saved.document)
     if wrong:
         say(wrong)

@@ -19,7 +19,7 @@ BAD = [
     ("nowhere.attention", "argument FILE: “nowhere.attention” "),
     ("empty", "argument FILE: “empty” "),
     ("picture.bmp", "argument FILE: “picture.bmp” "),
-    ("one two", "unrecognized arguments: two"),
+    ("one two", "argument two: is one too many. See --help."),
     ("--text", "argument --text: expected one argument"),
     ("--tokenizer letters", "argument --tokenizer: got 'letters', takes one of words, characters"),
     ("--lines both", "argument --lines: got 'both', takes one of together, apart"),
@@ -87,7 +87,14 @@ BAD = [
     ("a.txt --text one", "argument --text: FILE is a text already. Leave one of them out."),
     # Of runs.
     ("run --layer 3", "argument --layer: This model has 2 layers of attention."),
-    ("run --layer all", "argument --layer: A run is opened at one layer. Give its number, from 1."),
+    (
+        "run --layer all",
+        "argument --layer: all layers need files. Add --export with a file's name.",
+    ),
+    (
+        "run --layer all --export - --format csv",
+        "argument --layer: all is several files, and - takes one.",
+    ),
     ("run --text ??", "argument --text: “?” is not in the text that was learned."),
     (
         "run --text abcdefghijklmnop",
@@ -99,7 +106,7 @@ BAD = [
     ),
     ("run --embedding-size 5", "argument --embedding-size: got '5'. The vectors are 10 × 16 "),
     ("lab nowhere", "argument RUN: there is no run in 'nowhere'"),
-    ("lab run more", "unrecognized arguments: more"),
+    ("lab run more", "argument more: is one too many. See --help."),
     # Of training.
     ("train --out new", f"argument SOURCE: is missing. Name a text file, or one of {MADE}."),
     ("train repeat", "argument --out: is missing. Name the folder of the new run."),
@@ -137,7 +144,7 @@ BAD = [
     ),
     ("train --resume run --width 3", "argument --width: is for a new run. Leave --resume out."),
     ("train --resume run --preset repeat", "argument --preset: is for a new run. Leave --resume"),
-    (f"{NEW} --nonsense", "unrecognized arguments: --nonsense"),
+    (f"{NEW} --learning-rate 1", "argument --learning-rate: there is no such option. See --help."),
     # Of generating.
     ("generate", "argument RUN: is missing. Name the folder of a run."),
     ("generate nowhere", "argument RUN: there is no run in 'nowhere'"),

@@ -15,6 +15,7 @@ import torch
 from tests.architecture.project_graph import ROOT
 from tests.cli.test_options import refusal
 from tests.support.small_trainings import begun
+from visualizer import app
 from visualizer.app import main
 from visualizer.lab.attention_view.first_probe_text import opening_probe
 from visualizer.lab.generation.generation_tree import new_generation_tree
@@ -27,6 +28,7 @@ from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
 
 if TYPE_CHECKING:
+    import argparse
     from pathlib import Path
 
 
@@ -168,6 +170,34 @@ def test_a_layer_of_a_run_is_exported(layer: int, trained: Path, tmp_path: Path)
     with np.load(path) as arrays:
         np.testing.assert_allclose(arrays["weights"], expected, rtol=0, atol=1e-5)
         assert arrays["tokens"].tolist() == list("abcab")
+
+
+@pytest.mark.usefixtures("offscreen")
+def test_each_layer_of_a_run_has_a_file(trained: Path, tmp_path: Path) -> None:
+    options = ["--text", "abcab", "--quiet", "--export"]
+    for layer in ("1", "2"):
+        one = str(tmp_path / f"alone{layer}.npz")
+        assert main([str(trained), "--layer", layer, *options, one]) == 0
+    assert main([str(trained), "--layer", "all", *options, str(tmp_path / "a.npz")]) == 0
+    for layer in ("1", "2"):
+        alone, each = (tmp_path / f"{name}{layer}.npz" for name in ("alone", "a-layer"))
+        assert alone.read_bytes() == each.read_bytes()
+    assert len([*tmp_path.iterdir()]) == 4
+
+
+def test_an_interruption_ends_the_exports_of_all_layers(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun_layers = []
+
+    def interrupted(options: argparse.Namespace, saved: object) -> int:
+        begun_layers.append(options.export)
+        return 130
+
+    monkeypatch.setattr(app, "export_only", interrupted)
+    path = tmp_path / "a.npz"
+    assert main([str(trained), "--layer", "all", "--export", str(path)]) == 130
+    assert begun_layers == [[tmp_path / "a-layer1.npz"]]
 
 
 @pytest.mark.usefixtures("offscreen")

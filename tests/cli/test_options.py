@@ -301,9 +301,11 @@ WRONG = [
     ("--projection none --output-size 3", "--projection", "got 'none'", "embedding size 4."),
     ("--heads 4 --output-size 6", "--heads", "got '4'", "Use 3 or 6 heads"),
     ("--heads", "--heads", "expected one argument", ""),
-    ("--head 2", "--head", "unrecognized arguments", ""),
-    ("--nonsense", "--nonsense", "unrecognized arguments", ""),
-    ("one two", "two", "unrecognized arguments", ""),
+    ("--head 2", "--head", "there is no such option", "Did you mean --heads? See --help."),
+    ("--color-map=magma", "--color-map=magma", "no such option", "Did you mean --colour-map?"),
+    ("--normalization sum", "--normalization", "option", "Did you mean --normalisation?"),
+    ("--nonsense", "--nonsense", "there is no such option. See --help.", ""),
+    ("one two", "two", "is one too many. See --help.", ""),
 ]
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ALL = "all"
 """What shows every layer or text, each in a file of its own."""
 STANDARD_OUTPUT = Path("-")
+SEVERAL = "all is several files, and - takes one."
+"""Why `ALL` does not go to standard output."""
 LONG_FILM = 300
 """Frames from which a film is announced with the time that it takes."""
 
@@ -67,7 +69,7 @@ def jobs_of(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob,
         found = format_of_export(path, options)
         assert found, "names without a format are refused"
         each = shown if decides_by_view(found) else [("", snapshot)]
-        jobs += [ExportJob(_named(path, words), found, one) for words, one in each]
+        jobs += [ExportJob(named_path(path, words), found, one) for words, one in each]
     return tuple(jobs)
 
 
@@ -99,7 +101,8 @@ def _positions(
     return [("", wanted - 1)]
 
 
-def _named(path: Path, words: str) -> Path:
+def named_path(path: Path, words: str) -> Path:
+    """Add words to a file's name, before its suffix."""
     return path.with_name(f"{path.stem}{words}{path.suffix}") if words else path
 
 

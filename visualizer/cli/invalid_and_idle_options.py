@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Mode
-from visualizer.cli.export_files import ALL, STANDARD_OUTPUT, format_of_export
+from visualizer.cli.export_files import ALL, SEVERAL, STANDARD_OUTPUT, format_of_export
 from visualizer.cli.options import SETTING_GROUPS, option_of, parser, value_of
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureExtent
@@ -149,7 +149,7 @@ def _not_for_standard_output(options: argparse.Namespace) -> str | None:
         return "argument --export: standard output takes one file. Give - once."
     for name in ("layer", "text_shown"):
         if value_of(options, name) == ALL:
-            return f"argument {option_of(name)}: all is several files, and - takes one."
+            return f"argument {option_of(name)}: {SEVERAL}"
     found = format_of(f".{options.format}")
     if found and not is_readable(found) and sys.stdout.isatty():
         return (

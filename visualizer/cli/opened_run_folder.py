@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from visualizer.cli.export_files import ALL, SEVERAL, STANDARD_OUTPUT, named_path
 from visualizer.errors import InputError
 from visualizer.lab.attention_view.first_probe_text import opening_probe
 from visualizer.lab.layer_document import saved_of
@@ -13,7 +15,6 @@ from visualizer.language.wire_format import Message
 from visualizer.read_files_and_restore_runs import ROOMY
 
 if TYPE_CHECKING:
-    import argparse
     from pathlib import Path
 
     from visualizer.documents.document_file import SavedDocument
@@ -22,6 +23,33 @@ if TYPE_CHECKING:
 def is_run_folder(path: Path) -> bool:
     """Whether a folder holds a run."""
     return RunFolder(path).about.exists()
+
+
+def each_layer_of_run(options: argparse.Namespace) -> list[argparse.Namespace]:
+    """Return the options for each layer of a run where all are asked for, else these alone.
+
+    Raises
+    ------
+    InputError
+        Of ``layer``, when the layers would have no files of their own; else when the run cannot
+        be read.
+    """
+    if options.layer != ALL or not options.file or not is_run_folder(options.file):
+        return [options]
+    if not options.export:
+        raise InputError("layer", "all layers need files. Add --export with a file's name.")
+    if STANDARD_OUTPUT in options.export:
+        raise InputError("layer", SEVERAL)
+    from visualizer.language.language_models import layers_of
+
+    layers = layers_of(RunFolder(options.file).read_about().settings)
+    if not layers:
+        raise InputError("open", "This model has 0 layers of attention.")
+    found = []
+    for layer in range(1, layers + 1):
+        paths = [named_path(path, f"-layer{layer}") for path in options.export]
+        found.append(argparse.Namespace(**vars(options) | {"layer": layer, "export": paths}))
+    return found
 
 
 def layer_of_run(options: argparse.Namespace) -> SavedDocument:
@@ -43,8 +71,6 @@ def layer_of_run(options: argparse.Namespace) -> SavedDocument:
     options.layer = options.text = None
     if len(texts) > 1:
         raise InputError("text", "A model of the lab reads one text at a time. Give one.")
-    if layer == "all":
-        raise InputError("layer", "A run is opened at one layer. Give its number, from 1.")
     opened = OpenRun(RunFolder(path), is_held=False)
     try:
         about = opened.about

@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 import textwrap
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,6 +58,22 @@ class OptionParser(argparse.ArgumentParser):
         self.general.add_argument(
             "-h", "--help", action="help", help="show this help message and exit"
         )
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: None = None
+    ) -> argparse.Namespace:
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"argument {unknown[0]}: {self._unknown(unknown[0])} See --help.")
+        return options
+
+    def _unknown(self, argument: str) -> str:
+        if not argument.startswith("-"):
+            return "is one too many."
+        name = argument.partition("=")[0]
+        similar = get_close_matches(name, self._option_string_actions, n=1, cutoff=0.7)
+        meant = f" Did you mean {similar[0]}?" if similar else ""
+        return f"there is no such option.{meant}"
 
     def error(self, message: str) -> NoReturn:
         say(message)
