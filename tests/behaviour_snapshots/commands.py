@@ -38,6 +38,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "help of the package": ("-m", "visualizer", "--help"),
     "help of lab": (MAIN, "lab", "--help"),
     "help of train": (MAIN, "train", "--help"),
+    "help of generate": (MAIN, "generate", "--help"),
+    "stages": (MAIN, "--list", "stages"),
     "version": (MAIN, "--version"),
     "api": ("-c", API),
     "reset settings": (MAIN, "--reset-settings"),
@@ -64,6 +66,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "resume nothing": (MAIN, "train", "--resume", "nothing"),
     # done
     "train": (MAIN, "train", "repeat", "--out", "run", "--steps", "40", "--quiet", *SMALL),
+    "generate": (MAIN, "generate", "run", "--tokens", "50", "--seed", "1"),
     "resume": (MAIN, "train", "--resume", "run", "--steps", "60", "--quiet"),
     "train words": (MAIN, "train", "world", "--out", "words", "--steps", "5", "--quiet", *SMALL,
                     "--model", "transformer", "--decay", "cosine"),
@@ -125,13 +128,8 @@ def run(*arguments: str) -> str:
 def _export(folder: Path, name: str, options: tuple[str, ...]) -> None:
     """Write a file of every format, and of those that nobody can read what is in them."""
     names = [f"{name}{each.suffix}" for each in FORMATS]
-    films = [f"{name}{each.suffix}" for each in FORMATS if each.kind.value == "film"]
-    others = [one for one in names if one not in films]
-    said = ""
-    for files, more in ((others, ()), (films, FILMS)):
-        asked = [part for file in files for part in ("--export", file)]
-        said += run(MAIN, *options, *more, *asked)
-    (folder / f"export {name}.txt").write_text(said)
+    asked = [part for file in names for part in ("--export", file)]
+    (folder / f"export {name}.txt").write_text(run(MAIN, *options, *FILMS, *asked))
     for file in filter(Path.exists, map(Path, names)):
         if is_described(file):
             (folder / f"{file.name}.txt").write_text(described(file))
