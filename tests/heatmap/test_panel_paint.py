@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from tests.support.hand_made_panels import LOG, SIGNED, a_heatmap, axis
 from visualizer.heatmap import panel_margins_paint, panel_paint
-from visualizer.heatmap.board_layout import lay_out
+from visualizer.heatmap.board_layout import lay_out, with_cell_numbers
 from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 from visualizer.heatmap.value_to_colour_mapping import LARGEST, colour_indices, table
 from visualizer.session.cell_address import Cell, ComparedSide
@@ -40,7 +40,8 @@ class Painted:
         rows, columns = heatmap.values.shape
         placed = lay_out(Board(((heatmap,),)), 800, 800, ratio).slots[0]
         cells = QRectF(104, 80, columns * cell, rows * cell)
-        self.slot = replace(placed, cells=cells, cell_width=cell, cell_height=cell)
+        sized = replace(placed, cells=cells, cell_width=cell, cell_height=cell, numbers=None)
+        (self.slot,) = with_cell_numbers([sized])
         whole = self.slot.whole.adjusted(0, 0, 60, 30)
         size = (round(whole.right() * ratio), round(whole.bottom() * ratio))
         self.image = QImage(*size, QImage.Format.Format_RGB32)
@@ -164,18 +165,13 @@ def test_what_one_side_forbids_is_hatched_over_its_colour(cell: int, theme: Them
         assert mark not in painted.within(area.adjusted(1, 1, -1, -area.height() / 4 - 1))
 
 
-@pytest.mark.parametrize(
-    ("part", "is_written"), [(ComparedSide.CHANGE, True), (ComparedSide.B, False)]
-)
-def test_a_change_is_written_with_fewer_decimals_where_room_is_short(
-    part: ComparedSide, is_written: bool
-) -> None:
-    heatmap = a_heatmap(np.full((3, 3), -0.25), colour=SIGNED, part=part)
+def test_numbers_are_shortened_where_room_is_short() -> None:
+    heatmap = a_heatmap(np.full((3, 3), -0.25), colour=SIGNED)
     short, long = (metrics(12).horizontalAdvance(text) * 9 / 12 for text in ("−0.25", "−0.2500"))
-    cell = math.ceil(short) + 3  # in the smallest type that is written
+    cell = math.ceil(short) + 5  # in the smallest type that is written
     assert cell < long
-    colours = Painted(heatmap, cell).inside(1, 1)
-    assert (len(colours) > 1) == is_written
+    assert len(Painted(heatmap, cell).inside(1, 1)) > 1
+    assert len(Painted(heatmap, cell - 6).inside(1, 1)) == 1
 
 
 def test_dropped_cells_are_crossed_out() -> None:
@@ -213,22 +209,6 @@ def test_numbers_are_dark_on_light_and_light_on_dark() -> None:
     assert "#ffffff" in painted.inside(0, 0)
     assert "#000000" in painted.inside(0, 1)
     assert "#ffffff" not in painted.inside(0, 1)
-
-
-@pytest.mark.parametrize("cell", [40, 44, 48, 52, LARGE])
-def test_numbers_have_one_size_in_all_panels(cell: int) -> None:
-    heights = set()
-    for fields in ({}, {"colour": SIGNED}):
-        painted = Painted(a_heatmap(np.full((4, 4), 0.25), **fields), cell)
-        area, ground = painted.slot.cell(1, 1).adjusted(2, 2, -2, -2), None
-        inked = []
-        for y in range(int(area.top()), int(area.bottom())):
-            line = painted.within(QRectF(area.left(), y, area.width(), 1))
-            ground = ground or line
-            inked.append(line != ground)
-        heights.add(sum(inked))
-    assert len(heights) == 1
-    assert 0 < heights.pop() < 16
 
 
 def test_no_number_stands_in_a_forbidden_cell_but_minus_infinity() -> None:

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF
 
+from visualizer.heatmap.cell_number_format import (
+    CellNumberFormat,
+    cell_number_format,
+    smallest_cell_with_numbers,
+)
 from visualizer.heatmap.panel_margins import (
     LONGEST_LABEL,
     NARROWEST,
@@ -24,14 +29,13 @@ from visualizer.heatmap.panel_margins import (
     foot_height,
     narrowest,
     notes_height,
-    readable_cell,
     sums_width,
     widest_label,
 )
 from visualizer.widgets.fonts import system_font, text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from PySide6.QtCore import QPointF
 
@@ -126,11 +130,31 @@ def lay_out(
         if len(_PLACES) > MOST_PLACES:
             _PLACES.popitem(last=False)
     _PLACES.move_to_end(key)
-    slots = tuple(place.slot(panels[at]) for at, place in _PLACES[key])
+    slots = with_cell_numbers([place.slot(panels[at]) for at, place in _PLACES[key]])
     wholes = [slot.whole for slot in slots]
     right = max(whole.right() for whole in wholes) + MARGIN
     bottom = max(whole.bottom() for whole in wholes) + BELOW * text_scale()
     return BoardLayout(slots, right, bottom, HEAD * text_scale(), _PLACES[key])
+
+
+def with_cell_numbers(slots: Sequence[PanelSlot]) -> tuple[PanelSlot, ...]:
+    """Choose how numbers are written in panels, alike in all of a stage."""
+    stages: dict[Hashable, list[PanelSlot]] = {}
+    for slot in slots:
+        stages.setdefault(slot.heatmap.column, []).append(slot)
+    formats = {
+        stage: cell_number_format(
+            [slot.heatmap for slot in own],
+            min(slot.cell_width for slot in own),
+            min(slot.cell_height for slot in own),
+        )
+        for stage, own in stages.items()
+    }
+    return tuple(
+        slot if found is None else replace(slot, numbers=found)
+        for slot in slots
+        for found in (formats[slot.heatmap.column],)
+    )
 
 
 def _shape(board: Board) -> Hashable:
@@ -267,7 +291,7 @@ class BoardPlacement:
         rows = max(len(column) for column in self.columns)
         heatmap = self.columns[0][0]
         foot = max(foot_height(column[0]) for column in self.columns)
-        smallest = min(cell, readable_cell())
+        smallest = min(cell, smallest_cell_with_numbers())
         for heads in (rows, 1):
             for pixels in range(
                 round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1
@@ -364,6 +388,8 @@ class PanelSlot:
         Whether it stands first in its row, or first of a head's; the others share its labels.
     has_column_labels : bool
         Whether the keys are named over it, and not over a panel above it.
+    numbers : CellNumberFormat or None
+        How its numbers are written; None where there is no room for them.
     """
 
     heatmap: Heatmap
@@ -374,6 +400,7 @@ class PanelSlot:
     gutter: float
     has_row_labels: bool
     has_column_labels: bool = True
+    numbers: CellNumberFormat | None = None
 
     @cached_property
     def whole(self) -> QRectF:

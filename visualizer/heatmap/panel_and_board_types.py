@@ -106,6 +106,8 @@ class Heatmap:
         Its layer, where rows are layers and columns are heads.
     is_marked : bool
         Whether its title is emphasized among the panels.
+    is_share : bool
+        Whether its numbers are shares of a row, or what dropout left of them.
     """
 
     key: Hashable
@@ -134,6 +136,7 @@ class Heatmap:
     is_alone: bool = False
     layer: int | None = None
     is_marked: bool = False
+    is_share: bool = False
 
     @property
     def column(self) -> tuple[str | None, str]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 NARROWEST = 100
 LONGEST_LABEL = 88
-SMALLEST_NUMBERS = 9
 
 
 def foot_height(heatmap: Heatmap) -> float:
@@ -27,11 +26,6 @@ def foot_height(heatmap: Heatmap) -> float:
 def notes_height(heatmap: Heatmap) -> float:
     """Give the height of the notes and the layer's name above a layer's panel."""
     return 16 * max(1, len(heatmap.notes)) * text_scale()
-
-
-def readable_cell() -> float:
-    """Give the width of the smallest cell in which numbers with a sign can be read."""
-    return metrics(12).horizontalAdvance("−0.0000") * SMALLEST_NUMBERS / 12 + 1
 
 
 def narrowest(heatmap: Heatmap) -> float:

@@ -25,7 +25,7 @@ from visualizer.heatmap import (
     value_to_colour_mapping,
 )
 from visualizer.heatmap.panel_colour_scale import outside_limits
-from visualizer.heatmap.panel_margins import SMALLEST_NUMBERS, sums_width
+from visualizer.heatmap.panel_margins import sums_width
 from visualizer.heatmap.panel_margins_paint import (
     CENTRE,
     LEFT,
@@ -35,18 +35,14 @@ from visualizer.heatmap.panel_margins_paint import (
     paint_notes,
 )
 from visualizer.number_format import format_number
-from visualizer.session.cell_address import ComparedSide
-from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.fonts import font, system_font
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.widgets.theme import Theme
 
-LARGEST_NUMBERS = 18
 SMALLEST_MARK = 3
 LARGE = 20
-COARSE = 0.05
-"""Differences up to this are not written with fewer decimals: they would all be 0."""
 
 
 def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -175,59 +171,39 @@ def _paint_beyond(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme
 
 
 def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme) -> None:
-    heatmap = slot.heatmap
-    if heatmap.is_pooled or slot.cell_width < 24:
+    heatmap, numbers = slot.heatmap, slot.numbers
+    if numbers is None:
         return
-    texts = [[format_number(value) for value in row] for row in heatmap.values.tolist()]
-    room = slot.cell_width - 1
-    numbers_font = _fitting_font(texts, True, room) or _fitting_font(texts, False, room)
-    if (
-        numbers_font is None
-        and heatmap.part is ComparedSide.CHANGE
-        and heatmap.colour.high >= COARSE
-    ):
-        texts = [[format_number(value, 2) if abs(value) >= 0.005 else "0" for value in row]
-                 for row in heatmap.values.tolist()]  # fmt: skip
-        numbers_font = _fitting_font(texts, True, room, decimals=2)
-    if numbers_font is None:
-        return
-    painter.setFont(numbers_font)
+    painter.setFont(_numbers_font(numbers.pixel_size, system_font()))
     light = value_to_colour_mapping.light_entries(heatmap.colour.map, theme)
     inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
     highlights: list[bool] = light.tolist()
     present: object = ""
-    for row, (written, entries) in enumerate(zip(texts, indices.tolist(), strict=True)):
-        for column, (text, index) in enumerate(zip(written, entries, strict=True)):
-            ink = None if index >= value_to_colour_mapping.DROPPED else highlights[index]
+    for row, (values, entries) in enumerate(
+        zip(heatmap.values.tolist(), indices.tolist(), strict=True)
+    ):
+        for column, (value, index) in enumerate(zip(values, entries, strict=True)):
+            is_blank = index >= value_to_colour_mapping.DROPPED
+            if is_blank and value != -math.inf:  # the mark says it
+                continue
+            ink = None if is_blank else highlights[index]
             if ink is not present:
                 painter.setPen(inks[ink])
                 present = ink
-            if index < value_to_colour_mapping.DROPPED or text == "−∞":  # else the mark says it
-                cell = QRectF(
-                    slot.cells.left() + column * slot.cell_width,
-                    slot.cells.top() + row * slot.cell_height,
-                    slot.cell_width,
-                    slot.cell_height,
-                )
-                painter.drawText(cell, CENTRE, text)
+            cell = QRectF(
+                slot.cells.left() + column * slot.cell_width,
+                slot.cells.top() + row * slot.cell_height,
+                slot.cell_width,
+                slot.cell_height,
+            )
+            painter.drawText(cell, CENTRE, numbers.write(value))
 
 
-def _fitting_font(
-    texts: list[list[str]], is_signed: bool, width: float, decimals: int = 4
-) -> QFont | None:
-    """Choose the size at which every number fits its cell; None where none is readable.
-
-    Room is left for a sign where there is room, so that panels look alike. In a large window they
-    are larger than all else: they are read from afar.
-    """
-    usually = "−" * is_signed + f"{0:.{decimals}f}"
-    longest = max((usually, *(text for row in texts for text in row)), key=len)
-    usual, needed = font(12), metrics(12).horizontalAdvance(longest)
-    size = min(LARGEST_NUMBERS * text_scale(), usual.pixelSize() * width / needed)
-    if size < SMALLEST_NUMBERS:
-        return None
-    usual.setPixelSize(int(size))
-    return usual
+@lru_cache(maxsize=16)
+def _numbers_font(pixel_size: int, system: str) -> QFont:
+    made = font(12)
+    made.setPixelSize(pixel_size)
+    return made
 
 
 def _paint_sums(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:

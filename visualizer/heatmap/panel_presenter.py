@@ -112,7 +112,7 @@ class PanelSource:
             self._notes(colour, values, (forbidden, dropped, hidden)), self._unit(),
             self.extent.side,
             self._row_ends() if colour.limits is ColourLimits.ROW else None, hidden,
-            self._uneven(), self.part, self.kin, self.is_alone,
+            self._uneven(), self.part, self.kin, self.is_alone, is_share=self._is_share(),
         )  # fmt: skip
 
     @property
@@ -211,13 +211,12 @@ class PanelSource:
             Axis(column, labels, self.extent.blocks[1], self.extent.columns),
         )
 
+    def _is_share(self) -> bool:
+        return self.stage.is_weights and self.lens is WeightTransform.PLAIN
+
     def _sums(self) -> np.ndarray | None:
-        is_share = (
-            self.stage.is_weights
-            and self.lens is WeightTransform.PLAIN
-            and self.by is not HeadAggregate.MAX
-        )
-        if not is_share or self.extent.blocks != (1, 1):
+        adds_up = self._is_share() and self.by is not HeadAggregate.MAX
+        if not adds_up or self.extent.blocks != (1, 1):
             return None
         rows = self.held.read((*self.index, self.extent.cells[0]))
         sums = row_sums(rows)

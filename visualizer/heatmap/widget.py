@@ -282,10 +282,10 @@ def _looks_alike(old: PanelSlot | None, new: PanelSlot) -> bool:
     return old is not None and _look(old) == _look(new)
 
 
-def _look(slot: PanelSlot) -> tuple[float, ...]:
+def _look(slot: PanelSlot) -> tuple[object, ...]:
     """Give all of a slot but its panel and its place."""
     labels = (slot.has_row_labels, slot.has_column_labels)
-    return (slot.cell_width, slot.cell_height, slot.top, slot.gutter, *labels)
+    return (slot.cell_width, slot.cell_height, slot.top, slot.gutter, slot.numbers, *labels)
 
 
 NOTCH = 120

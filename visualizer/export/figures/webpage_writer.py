@@ -26,7 +26,6 @@ from visualizer.errors import InputError
 from visualizer.heatmap import value_to_colour_mapping
 from visualizer.heatmap.panel_colour_scale import outside_limits
 from visualizer.heatmap.panel_margins import limit_texts
-from visualizer.heatmap.panel_paint import COARSE
 from visualizer.number_format import format_number
 from visualizer.progress_callback import Progress, ProgressCounter, no_progress
 from visualizer.resources import resource
@@ -37,6 +36,8 @@ from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
 
+COARSE = 0.05
+"""Differences up to this are not written with fewer decimals: they would all be 0."""
 LARGEST_BYTES = 18 * 2**20
 """Largest size of cell data before packing; such a page has some 9 to 17 MB."""
 CELL_BYTES = 6

@@ -19,6 +19,7 @@ from visualizer.heatmap.board_layout import (
     SMALLEST_SIDE,
     BoardLayout,
     PanelSlot,
+    with_cell_numbers,
 )
 from visualizer.heatmap.panel_margins import (
     LONGEST_LABEL,
@@ -117,7 +118,7 @@ class LayerPlacement:
                                   has_column_labels=layer == 0))  # fmt: skip
             bottom = slots[-1].whole.bottom()
         right = max(slot.whole.right() for slot in slots) + MARGIN
-        return BoardLayout(tuple(slots), right, bottom, HEAD * self.scale)
+        return BoardLayout(with_cell_numbers(slots), right, bottom, HEAD * self.scale)
 
     def _whole(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio

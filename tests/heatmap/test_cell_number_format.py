@@ -1,0 +1,139 @@
+"""Numbers in cells are shortened before they vanish, and never touch."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtGui import QFontMetricsF
+
+from tests.support.hand_made_panels import a_board, a_heatmap
+from visualizer.heatmap.board_layout import lay_out
+from visualizer.heatmap.cell_number_format import (
+    AIR_PX,
+    SMALLEST_PX,
+    CellNumberFormat,
+    cell_number_format,
+    smallest_cell_with_numbers,
+)
+from visualizer.heatmap.panel_and_board_types import Axis
+from visualizer.widgets.fonts import font
+
+pytestmark = pytest.mark.usefixtures("qapp")
+
+NUMBERS = st.one_of(
+    st.floats(-3, 3, width=32),
+    st.floats(-1e6, 1e6, width=32),
+    st.sampled_from([0.0, -0.0, 1e-7, -1e-7, math.inf, -math.inf, math.nan, -0.00004, 9.99996]),
+)
+
+
+def written_width(text: str, pixel_size: int) -> float:
+    measured = font(12)
+    measured.setPixelSize(pixel_size)
+    return QFontMetricsF(measured).horizontalAdvance(text)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=12), st.integers(9, 160))
+def test_neighbours_never_touch(numbers: list[float], cell: int) -> None:
+    found = cell_number_format([a_heatmap([numbers])], cell, cell)
+    if found is not None:
+        assert found.pixel_size >= SMALLEST_PX
+        for number in np.array(numbers, dtype=np.float32).tolist():
+            if math.isfinite(number):
+                assert written_width(found.write(number), found.pixel_size) <= cell - 2 * AIR_PX + 1
+
+
+@given(st.lists(st.floats(-200, 200, width=32), min_size=1, max_size=12))
+def test_a_larger_cell_never_has_fewer_decimals(numbers: list[float]) -> None:
+    panels = [a_heatmap([numbers])]
+    found = [cell_number_format(panels, cell, cell) for cell in range(9, 140)]
+    decimals = [-1 if one is None else one.decimals for one in found]
+    assert decimals == sorted(decimals)
+    assert decimals[-1] == 4 or max(map(abs, numbers)) > 100
+
+
+@given(st.floats(-1e5, 1e5, width=32), st.integers(0, 3))
+def test_what_is_written_is_the_number_rounded(number: float, decimals: int) -> None:
+    text = CellNumberFormat(decimals).write(number)
+    assert float(text.replace("−", "-")) == float(f"{number:.{decimals}f}")
+    assert not (text.startswith("−") and not text.strip("−0."))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.1649, ".16"), (0.0, ".00"), (0.004, ".00"), (0.994, ".99"), (0.996, "1.0"), (1.0, "1.0")],
+)
+def test_shares_drop_the_zero_last(value: float, text: str) -> None:
+    assert CellNumberFormat(2, drops_zero=True).write(value) == text
+
+
+def formats(values: object, **fields: object) -> list[CellNumberFormat]:
+    found = (cell_number_format([a_heatmap(values, **fields)], cell, cell) for cell in range(9, 99))
+    unsized = [CellNumberFormat(one.decimals, one.drops_zero) for one in found if one]
+    return list(dict.fromkeys(unsized))
+
+
+def test_only_shares_drop_the_zero() -> None:
+    four, three, two = (CellNumberFormat(decimals) for decimals in (4, 3, 2))
+    bare = CellNumberFormat(2, drops_zero=True)
+    assert formats([[0.25, 0.75]], is_share=True) == [bare, two, three, four]
+    assert formats([[0.25, 0.75]]) == [two, three, four]
+    assert formats([[0.25, 1.25]], is_share=True) == [two, three, four]  # as dropout leaves them
+
+
+def test_large_numbers_need_fewer_decimals() -> None:
+    assert [one.decimals for one in formats([[12.34, -3]])] == [1, 2, 3, 4]
+    assert [one.decimals for one in formats([[123.4, -3]])] == [0, 1, 2, 3, 4]
+
+
+def test_numbers_that_would_all_be_zero_are_not_shortened() -> None:
+    assert [one.decimals for one in formats([[0.004, -0.001]])] == [4]
+    assert [one.decimals for one in formats([[0.04, -0.001]])] == [3, 4]
+
+
+def test_exponents_need_four_decimals_and_room() -> None:
+    plain, tiny = formats([[0.5, 0.25]]), formats([[0.5, 1e-7]])
+    assert [one.decimals for one in plain] == [one.decimals for one in tiny] == [2, 3, 4]
+    cells = [
+        next(cell for cell in range(9, 99) if found(cell) == 4)
+        for found in (
+            lambda cell: decimals([[0.5, 0.25]], cell),
+            lambda cell: decimals([[0.5, 1e-7]], cell),
+        )
+    ]
+    assert cells[0] < cells[1]
+    assert CellNumberFormat(4).write(1e-7) == "1.00e-07"
+    assert CellNumberFormat(3).write(1e-7) == "0.000"
+
+
+def decimals(values: object, cell: int) -> int | None:
+    found = cell_number_format([a_heatmap(values)], cell, cell)
+    return found.decimals if found else None
+
+
+def test_masked_and_pooled_cells_do_not_count() -> None:
+    forbidden = np.array([[False, True]])
+    assert formats([[0.5, -12345.0]], forbidden=forbidden) == formats([[0.5, 0.5]])
+    pooled = a_heatmap([[0.5, 0.5]], columns=Axis("key", ("a", "b", "c", "d"), 2))
+    assert cell_number_format([pooled], 99, 99) is None
+    assert cell_number_format([a_heatmap([[math.nan]])], 99, 99) is None
+
+
+def test_heads_of_a_stage_are_written_alike() -> None:
+    board = a_board(2, 3, 5)
+    for column in board.columns:
+        column[1].values[:] = -1234.5
+    slots = lay_out(board, 1400, 900).slots
+    for column in board.columns:
+        assert len({slot.numbers for slot in slots if slot.heatmap in column}) == 1
+
+
+def test_the_smallest_cell_with_numbers_has_some() -> None:
+    cell = smallest_cell_with_numbers()
+    panel = a_heatmap([[-0.25, 0.25]])
+    assert cell_number_format([panel], cell, cell) is not None
+    assert cell_number_format([panel], cell - 1, cell) is None

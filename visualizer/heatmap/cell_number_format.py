@@ -1,0 +1,165 @@
+"""How numbers are written in cells: with as many decimals as fit, alike in all heads of a stage."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.heatmap.panel_colour_scale import counted
+from visualizer.number_format import format_number
+from visualizer.widgets.fonts import metrics, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from visualizer.heatmap.panel_and_board_types import Heatmap
+
+MOST_DECIMALS = 4
+"""As many as the book prints; only with so many are exponents written."""
+SMALLEST_PX, LARGEST_PX = 9, 18
+AIR_PX = 2
+"""Between a number and each side of its cell, so that neighbours never touch."""
+SHARE_OF_CELL = 0.82
+"""How much of its cell's width the widest number takes, where that is not too large."""
+MEASURED_PX = 12
+
+
+@dataclass(frozen=True, slots=True)
+class CellNumberFormat:
+    """How the numbers of a stage are written.
+
+    Parameters
+    ----------
+    decimals : int
+        From 4, with exponents for what has no figure among them, down to 0.
+    drops_zero : bool
+        Whether numbers between 0 and 1 are written without the zero: .16.
+    pixel_size : int
+        The size of the font.
+    """
+
+    decimals: int
+    drops_zero: bool = False
+    pixel_size: int = SMALLEST_PX
+
+    def write(self, value: float) -> str:
+        """Write a number; what rounds to 0 has no minus."""
+        if self.decimals == MOST_DECIMALS or not math.isfinite(value):
+            return format_number(value)
+        written = f"{abs(value):.{self.decimals}f}"
+        if self.drops_zero:
+            return written.removeprefix("0") if abs(value) < 1 - 10**-self.decimals / 2 else "1.0"
+        return f"−{written}" if value < 0 and written.strip("0.") else written
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRange:
+    """What is written in the cells of a stage's panels.
+
+    Parameters
+    ----------
+    low, high : float
+        The smallest and largest number.
+    has_exponents : bool
+        Whether one of them would need an exponent, as it has no figure among four decimals.
+    is_share : bool
+        Whether all are shares of a row, from 0 to 1.
+    """
+
+    low: float
+    high: float
+    has_exponents: bool
+    is_share: bool
+
+    @property
+    def farthest(self) -> float:
+        """The size of the number that is farthest from 0."""
+        return max(abs(self.low), abs(self.high))
+
+
+def cell_number_format(
+    panels: Sequence[Heatmap], width: float, height: float
+) -> CellNumberFormat | None:
+    """Choose how to write the numbers of a stage's panels; None where none would be readable.
+
+    Parameters
+    ----------
+    panels : sequence of Heatmap
+        All panels of the stage, so that its heads can be compared.
+    width, height : float
+        The size of their smallest cell.
+    """
+    narrowest = _width(CellNumberFormat(0), 100) + 2 * AIR_PX
+    is_pooled = any(one.is_pooled for one in panels)
+    found = None if is_pooled or width < narrowest else number_range(panels)
+    if found is None:
+        return None
+    return next(
+        (
+            sized
+            for one in _rungs(found)
+            if (sized := _sized(one, _widest(one, found), width, height))
+        ),
+        None,
+    )
+
+
+def smallest_cell_with_numbers() -> float:
+    """Give the width of the smallest cell in which a signed number of two decimals is readable."""
+    return _width(CellNumberFormat(2), -0.5) + 2 * AIR_PX
+
+
+def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
+    """Give what is written in panels; None where there is no number."""
+    numbers = [one.values[counted(one.values, one.marks)] for one in panels]
+    written = np.concatenate(numbers)
+    if not written.size:
+        return None
+    low, high, sizes = float(written.min()), float(written.max()), np.abs(written)
+    is_tiny = (sizes > 0) & (sizes < 0.5 * 10**-MOST_DECIMALS)
+    is_share = all(one.is_share for one in panels) and low >= 0 and high <= 1 + 1e-6
+    return NumberRange(low, high, bool(is_tiny.any()), is_share)
+
+
+def _rungs(found: NumberRange) -> Iterator[CellNumberFormat]:
+    """Give the ways to write, the best first; never one in which all numbers would be 0."""
+    fewest = 2 if found.farthest < 10 else 1 if found.farthest < 100 else 0
+    for decimals in range(MOST_DECIMALS, fewest - 1, -1):
+        if decimals == MOST_DECIMALS or found.farthest >= 5 * 10**-decimals or not found.farthest:
+            yield CellNumberFormat(decimals)
+    if found.is_share:
+        yield CellNumberFormat(2, drops_zero=True)
+
+
+def _widest(one: CellNumberFormat, found: NumberRange) -> float:
+    """Measure the widest of the numbers, with the minus where there is one."""
+    widths = [_width(one, found.low), _width(one, found.high)]
+    if found.has_exponents and one.decimals == MOST_DECIMALS:
+        widths.append(_width(one, math.copysign(1e-7, found.low)))
+    return max(widths)
+
+
+def _width(one: CellNumberFormat, value: float) -> float:
+    """Measure a number in the smallest font."""
+    return metrics(MEASURED_PX).horizontalAdvance(one.write(value)) / _scaled_px() * SMALLEST_PX
+
+
+def _scaled_px() -> float:
+    return round(MEASURED_PX * text_scale())
+
+
+def _sized(
+    one: CellNumberFormat, widest: float, width: float, height: float
+) -> CellNumberFormat | None:
+    """Give the format in the size that its cells have room for; None where they have none."""
+    if widest + 2 * AIR_PX > width or height < SMALLEST_PX + AIR_PX:
+        return None
+    size = min(
+        LARGEST_PX * text_scale(),
+        SMALLEST_PX * SHARE_OF_CELL * width / widest,
+        SHARE_OF_CELL * (height - AIR_PX),
+    )
+    return CellNumberFormat(one.decimals, one.drops_zero, max(SMALLEST_PX, int(size)))
