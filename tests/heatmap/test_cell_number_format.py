@@ -99,11 +99,8 @@ def test_exponents_need_four_decimals_and_room() -> None:
     plain, tiny = formats([[0.5, 0.25]]), formats([[0.5, 1e-7]])
     assert [one.decimals for one in plain] == [one.decimals for one in tiny] == [2, 3, 4]
     cells = [
-        next(cell for cell in range(9, 99) if found(cell) == 4)
-        for found in (
-            lambda cell: decimals([[0.5, 0.25]], cell),
-            lambda cell: decimals([[0.5, 1e-7]], cell),
-        )
+        next(cell for cell in range(9, 99) if decimals(values, cell) == 4)
+        for values in ([[0.5, 0.25]], [[0.5, 1e-7]])
     ]
     assert cells[0] < cells[1]
     assert CellNumberFormat(4).write(1e-7) == "1.00e-07"

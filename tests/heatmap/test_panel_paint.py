@@ -12,9 +12,9 @@ import pytest
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
-from tests.support.hand_made_panels import LOG, SIGNED, a_heatmap, axis
+from tests.support.hand_made_panels import LOG, SIGNED, UNIT, a_heatmap, axis
 from visualizer.heatmap import panel_margins_paint, panel_paint
-from visualizer.heatmap.board_layout import lay_out, with_cell_numbers
+from visualizer.heatmap.board_layout import ColumnHead, lay_out, with_cell_numbers
 from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 from visualizer.heatmap.value_to_colour_mapping import LARGEST, colour_indices, table
 from visualizer.session.cell_address import Cell, ComparedSide
@@ -23,6 +23,7 @@ from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
+    from visualizer.heatmap.panel_colour_scale import ColourScale
 
 pytestmark = pytest.mark.usefixtures("application")
 
@@ -113,15 +114,27 @@ def test_rows_go_down_and_columns_go_right() -> None:
     assert painted.at(mirrored) == lowest
 
 
-def test_the_bar_goes_from_the_lowest_to_the_highest_colour() -> None:
-    painted = Painted(a_heatmap(np.full((6, 6), 0.5)), SMALL)
-    colours, bottom = scale(painted.heatmap), painted.slot.cells.bottom()
-    across = range(104, painted.image.width())
-    lines = ([painted.at(QPointF(x, y)) for x in across] for y in range(int(bottom) + 2, 240))
-    along = max(([colours.index(c) for c in line if c in colours] for line in lines), key=len)
-    assert along[0] <= 2
-    assert along[-1] >= LARGEST - 2
+@pytest.mark.parametrize("width", [80, 148, 400])
+@pytest.mark.parametrize("colour", [UNIT, SIGNED])
+def test_the_scale_of_a_column_goes_from_the_lowest_to_the_highest_colour(
+    colour: ColourScale, width: int
+) -> None:
+    heatmap = a_heatmap([[0.5]], colour=colour, unit="weights")
+    image = QImage(460, 60, QImage.Format.Format_RGB32)
+    image.fill(QColor(LIGHT.paper))
+    painter = QPainter(image)
+    head = ColumnHead(heatmap, 20.0, width, ("each cell: largest of 4 × 4",))
+    panel_margins_paint.paint_column_heads(painter, (head,), LIGHT)
+    painter.end()
+    colours = scale(heatmap)
+    lines = ([image.pixelColor(x, y).name() for x in range(20, 460)] for y in range(20, 40))
+    along = max(([colours.index(one) for one in line if one in colours] for line in lines), key=len)
+    assert along[0] <= 12
+    assert along[-1] >= LARGEST - 12
     assert along == sorted(along)
+    edge = 20 + width + 1
+    beyond = [image.pixelColor(x, y).name() for x in range(edge, 460) for y in range(36)]
+    assert set(beyond) == lower(LIGHT.paper)  # neither a number nor words reach the next column
 
 
 def test_what_is_no_number_has_the_colour_of_a_warning() -> None:

@@ -34,7 +34,7 @@ SEQUENTIAL, DIVERGING = (
     [each.id for each in COLOUR_MAPS if each.kind is kind and each.id != AUTOMATIC]
     for kind in MapKind
 )
-OWN: frozenset[str] = frozenset()
+OWN = frozenset({"blue-gold-dark"})
 """Maps that are not from pyqtgraph."""
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK, PRINT], ids=lambda theme: theme.name)
 ROW = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.ROW, 0.0, 1.0)
@@ -102,7 +102,7 @@ def test_the_sides_of_a_diverging_map_are_told_apart(name: str, eyes: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("theme", "name"), [(LIGHT, "CET-CBD1"), (PRINT, "CET-CBD1"), (DARK, "CET-D6")]
+    ("theme", "name"), [(LIGHT, "CET-CBD1"), (PRINT, "CET-CBD1"), (DARK, "blue-gold-dark")]
 )
 def test_0_is_near_the_paper(theme: Theme, name: str) -> None:
     assert (table(AUTOMATIC, theme) == table(name, theme)).all()
@@ -110,6 +110,33 @@ def test_0_is_near_the_paper(theme: Theme, name: str) -> None:
     along = lightness(shades(AUTOMATIC, theme))
     paper = lightness(rgb(theme.paper))
     assert abs(along - paper).argmin() == pytest.approx(LARGEST / 2, abs=2)
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The contrast of colours by WCAG 2, from 1 to 21."""
+    first, second = (relative_luminance(colour) + 0.05 for colour in (one, other))
+    return np.maximum(first, second) / np.minimum(first, second)
+
+
+def relative_luminance(colours: np.ndarray) -> np.ndarray:
+    share = np.asarray(colours) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return np.asarray(linear @ np.array([0.2126, 0.7152, 0.0722]))
+
+
+def test_in_the_dark_half_of_the_range_is_seen() -> None:
+    along = shades(AUTOMATIC, DARK)
+    middle = LARGEST // 2
+    for half in (middle // 2, middle + (LARGEST - middle) // 2 + 1):
+        assert contrast(along[half], along[middle]) >= 3
+
+
+@THEMES
+@pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, AUTOMATIC])
+def test_numbers_are_read_on_every_colour(name: str, theme: Theme) -> None:
+    light = light_entries(name, theme)[: LARGEST + 1]
+    ink = np.where(light[:, None], 0, 255) * np.ones(3)
+    assert contrast(shades(name, theme), ink).min() >= 4.5
 
 
 @THEMES

@@ -23,8 +23,10 @@ from visualizer.heatmap.cell_number_format import (
     smallest_cell_with_numbers,
 )
 from visualizer.heatmap.panel_margins import (
+    HEAD,
     LONGEST_LABEL,
     NARROWEST,
+    NOTE,
     column_label_height,
     foot_height,
     narrowest,
@@ -45,10 +47,11 @@ LARGEST_CELL = 88
 SMALLEST_SIDE = 130
 SMALLEST_GRID = 110
 COMFORTABLE = 200
-GAP = 24
+GAP = 20
 MARGIN = 16
-HEAD = 34
 BELOW = 4
+HEAD_LINE = 20
+"""Over a row of panels without labels, for the line that says whose they are."""
 MOST_PLACES = 8
 """So many layouts are kept: those that were used last."""
 _PLACES: OrderedDict[Hashable, tuple[tuple[int, PanelPlace], ...]] = OrderedDict()
@@ -74,7 +77,7 @@ def _side(board: Board, width: float, height: float) -> float:
     narrow = sum(not column[0].columns.is_token for column in board.columns)
     wide = max(1, len(board.columns) - narrow)
     share = (width - narrow * (2 * NARROWEST * scale + GAP)) / wide - GAP
-    return min(share, height - (HEAD + LONGEST_LABEL + 64) * scale)
+    return min(share, height - (HEAD + LONGEST_LABEL + 24) * scale)
 
 
 def wraps(board: Board) -> bool:
@@ -94,9 +97,11 @@ def _grid(
     tokens, ratio = len(first.rows.labels), 1.0  # of a panel's height to its width
     if first.columns.is_token:
         ratio = first.side[0] / first.side[1]
-    around = label + (5 + 28 + 16 + BELOW) * scale
+    # The keys are named once, over the first row; the others have a line for their heads.
+    once = head_height(board) + label + 8 * scale - HEAD_LINE * scale + MARGIN
+    around = (HEAD_LINE + BELOW) * scale + max(map(_foot, board.columns[0]))
     widths = {k: (width - 2 * MARGIN) / k - gutter - GAP for k in range(1, heads + 1)}
-    heights = {k: (height - HEAD * scale - MARGIN) / -(-heads // k) - around for k in widths}
+    heights = {k: (height - once) / -(-heads // k) - around for k in widths}
     sides = {k: min(widths[k] * ratio, heights[k]) for k in widths}
     # Of a text that is not pooled, cells are whole pixels.
     used = {k: side if tokens >= side else side // tokens * tokens for k, side in sides.items()}
@@ -105,6 +110,19 @@ def _grid(
         return across, sides[across]
     across = max((k for k, side in widths.items() if side >= COMFORTABLE), default=1)
     return across, widths[across] * ratio
+
+
+def shared_notes(column: tuple[Heatmap, ...]) -> tuple[str, ...]:
+    """Give the notes that all panels of a column have; none where they differ, or of layers."""
+    first = column[0]
+    is_alike = all(one.notes == first.notes for one in column)
+    return first.notes if is_alike and first.layer is None else ()
+
+
+def head_height(board: Board) -> float:
+    """Give the height of the heads of a board's columns, with the notes in them."""
+    notes = max(len(shared_notes(column)) for column in board.columns)
+    return (HEAD + NOTE * notes) * text_scale()
 
 
 def lay_out(
@@ -134,7 +152,7 @@ def lay_out(
     wholes = [slot.whole for slot in slots]
     right = max(whole.right() for whole in wholes) + MARGIN
     bottom = max(whole.bottom() for whole in wholes) + BELOW * text_scale()
-    return BoardLayout(slots, right, bottom, HEAD * text_scale(), _PLACES[key])
+    return BoardLayout(slots, right, bottom, head_height(board), _PLACES[key])
 
 
 def with_cell_numbers(slots: Sequence[PanelSlot]) -> tuple[PanelSlot, ...]:
@@ -166,7 +184,11 @@ def _shape(board: Board) -> Hashable:
     distinct = {id(one): one for one in labels}
     numbers = {key: number for number, key in enumerate(distinct)}
     panels = tuple(
-        tuple(_shape_of(heatmap, numbers) for heatmap in column) for column in board.columns
+        (
+            tuple(_shape_of(heatmap, numbers) for heatmap in column),
+            bool(shared_notes(column)),
+        )
+        for column in board.columns
     )
     return tuple(distinct.values()), panels
 
@@ -179,9 +201,15 @@ def _shape_of(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
         heatmap.side,
         bool(heatmap.label),
         narrowest(heatmap),
+        len(heatmap.notes),
         foot_height(heatmap),
         sums_width(heatmap),
     )
+
+
+def _foot(heatmap: Heatmap) -> float:
+    """Give the most that may stand under a panel: its notes, unless others share them."""
+    return foot_height(heatmap, len(heatmap.notes))
 
 
 def _least(column: tuple[Heatmap, ...]) -> tuple[float, float]:
@@ -199,8 +227,6 @@ class PanelPlace:
         The corner of its cells.
     width, height : float
         Size of a cell without zoom.
-    scale : float
-        The text scale that it was found at.
     """
 
     left: float
@@ -210,7 +236,8 @@ class PanelPlace:
     top: float
     gutter: float
     has_row_labels: bool
-    scale: float
+    has_column_labels: bool
+    has_own_notes: bool
 
     def slot(self, heatmap: Heatmap) -> PanelSlot:
         """Put a panel here."""
@@ -218,11 +245,10 @@ class PanelPlace:
         cells = QRectF(self.left, self.upper, columns * width, rows * self.height)
         drawn = heatmap.values.shape  # of a part, fewer and larger ones in the same place
         size = (width * (columns / drawn[1]), self.height * (rows / drawn[0]))
-        if heatmap.is_zoomed and not heatmap.columns.is_token:  # as far as its bar goes anyway
-            width = min(size[1], max(cells.width(), NARROWEST * self.scale - 8) / columns)
-            cells.setWidth(columns * width)
-            size = (width, size[1])
-        return PanelSlot(heatmap, cells, *size, self.top, self.gutter, self.has_row_labels)
+        return PanelSlot(
+            heatmap, cells, *size, self.top, self.gutter, self.has_row_labels,
+            self.has_column_labels, own_notes=heatmap.notes if self.has_own_notes else (),
+        )  # fmt: skip
 
 
 def _bottom(placed: tuple[Heatmap, PanelPlace]) -> float:
@@ -243,6 +269,10 @@ class BoardPlacement:
         least = [(column, _least(column)) for column in board.columns]
         self.least = {one: widths for column, widths in least for one in column}
         self.gutter = self._gutter()
+        self.head = head_height(board)
+        self.noted = frozenset(
+            at for at, column in enumerate(board.columns) if not shared_notes(column)
+        )
         self.wraps = wraps(board)
         self.labelled = self._labelled()
         self.across, self.side = 1, math.inf
@@ -267,8 +297,7 @@ class BoardPlacement:
         return frozenset({0, heads.index(True) if True in heads else 0, *others})
 
     def places(self) -> list[tuple[Heatmap, PanelPlace]]:
-        head = HEAD * self.scale
-        return self._wrapped(head) if self.wraps else self._aligned(head)
+        return self._wrapped(self.head) if self.wraps else self._aligned(self.head)
 
     def _gutter(self) -> float:
         widest = max(widest_label(one.rows.labels) for one in self.columns[0])
@@ -289,18 +318,36 @@ class BoardPlacement:
     def _seen_whole(self, cell: float) -> float:
         """Make cells a little smaller where all heads are seen at once, or else one is."""
         rows = max(len(column) for column in self.columns)
-        heatmap = self.columns[0][0]
-        foot = max(foot_height(column[0]) for column in self.columns)
+        side = self.columns[0][0].side[0]
+        below = max(map(_foot, (one for column in self.columns for one in column)))
         smallest = min(cell, smallest_cell_with_numbers())
         for heads in (rows, 1):
             for pixels in range(
                 round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1
             ):
                 self.cell = pixels / self.pixel_ratio
-                panel = self._top() + heatmap.side[0] * self.cell + foot
-                if HEAD * self.scale + heads * (panel + BELOW * self.scale) <= self.height:
+                self.top = self._top()
+                above = sum(self._above(number) for number in range(heads))
+                panel = side * self.cell + below + BELOW * self.scale
+                if self.head + above + heads * panel <= self.height:
                     return self.cell
         return cell
+
+    def _names_keys(self, number: int) -> bool:
+        """Whether the keys are named over a row of panels: the first, and where they are others."""
+        if number == 0:
+            return True
+        if self.wraps:  # a row of the grid, of several heads
+            return len({one.columns.labels for one in self.columns[0]}) > 1
+        return any(
+            column[number].columns.labels != column[number - 1].columns.labels
+            for column in self.columns
+            if number < len(column)
+        )
+
+    def _above(self, number: int) -> float:
+        """Give the height over the cells of a row of panels."""
+        return self.top if self._names_keys(number) else HEAD_LINE * self.scale
 
     def _width(self, cell: float) -> float:
         if self.wraps:
@@ -316,13 +363,17 @@ class BoardPlacement:
         return max(inner + 8, narrow) + sums
 
     def _cell_width(self, heatmap: Heatmap, cell: float) -> float:
-        """Columns that are no tokens are as wide as cells, unless there are too many of them."""
+        """Columns that are no tokens are as wide as cells, unless there are too many of them.
+
+        A few of them are wider, so that the panel is no sliver.
+        """
         rows, columns = heatmap.side
         if heatmap.columns.is_token:
             return cell
         widest = max(rows * cell, SMALLEST_SIDE, 4 * cell)
-        pixels = max(1, math.floor(widest / columns * self.pixel_ratio))
-        return min(cell, pixels / self.pixel_ratio)
+        fitting = max(1, math.floor(widest / columns * self.pixel_ratio))
+        least = math.floor(NARROWEST * self.scale / columns * self.pixel_ratio)
+        return max(min(cell, fitting / self.pixel_ratio), least / self.pixel_ratio)
 
     def _top(self) -> float:
         """Find the height that the column labels need: turned upright where they do not fit."""
@@ -350,7 +401,7 @@ class BoardPlacement:
             if number < len(column):
                 heatmap = column[number]
                 is_first |= heatmap is row[0]
-                places.append((heatmap, self._place(heatmap, left, top, is_first)))
+                places.append((heatmap, self._place(heatmap, (left, top), at, number, is_first)))
             left += self._outer(column[0], self.cell) + GAP
         return places
 
@@ -362,13 +413,30 @@ class BoardPlacement:
                 top = _bottom(places[-1]) + BELOW * self.scale
             step = self._outer(heatmap, self.cell) + GAP + self.gutter
             left = MARGIN + self.gutter + column * step
-            places.append((heatmap, self._place(heatmap, left, top, True)))
+            row = position // self.across
+            places.append((heatmap, self._place(heatmap, (left, top), 0, row, True)))
         return places
 
-    def _place(self, heatmap: Heatmap, left: float, top: float, is_first: bool) -> PanelPlace:
-        width = self._cell_width(heatmap, self.cell)
-        corner = self._whole(left), self._whole(top + self.top)
-        return PanelPlace(*corner, width, self.cell, self.top, self.gutter, is_first, self.scale)
+    def _place(
+        self, heatmap: Heatmap, at: tuple[float, float], column: int, row: int, is_first: bool
+    ) -> PanelPlace:
+        """Place a panel.
+
+        Parameters
+        ----------
+        at : tuple of float
+            The left edge of its cells, and the upper one of its row.
+        column, row : int
+            Which of the board's columns it is in, and how far down.
+        is_first : bool
+            Whether it names the tokens of its rows.
+        """
+        above, (left, top) = self._above(row), at
+        return PanelPlace(
+            self._whole(left), self._whole(top + above), self._cell_width(heatmap, self.cell),
+            self.cell, above, self.gutter, is_first, self._names_keys(row),
+            column in self.noted,
+        )  # fmt: skip
 
     def _whole(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio
@@ -390,6 +458,8 @@ class PanelSlot:
         Whether the keys are named over it, and not over a panel above it.
     numbers : CellNumberFormat or None
         How its numbers are written; None where there is no room for them.
+    own_notes : tuple of str
+        The notes under it, which the others of its column do not share.
     """
 
     heatmap: Heatmap
@@ -401,6 +471,7 @@ class PanelSlot:
     has_row_labels: bool
     has_column_labels: bool = True
     numbers: CellNumberFormat | None = None
+    own_notes: tuple[str, ...] = ()
 
     @cached_property
     def whole(self) -> QRectF:
@@ -408,7 +479,7 @@ class PanelSlot:
         left = self.cells.left() - (self.gutter if self.has_row_labels else 4)
         width = max(self.cells.width() + 8, narrowest(self.heatmap)) + sums_width(self.heatmap)
         top = self.cells.top() - self.top
-        height = self.top + self.cells.height() + foot_height(self.heatmap)
+        height = self.top + self.cells.height() + foot_height(self.heatmap, len(self.own_notes))
         return QRectF(left, top, self.cells.left() - left + width, height)
 
     @property
@@ -445,6 +516,26 @@ class PanelSlot:
         return self.heatmap.rows.first(row), self.heatmap.columns.first(column)
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnHead:
+    """What stands over a column of panels.
+
+    Parameters
+    ----------
+    heatmap : Heatmap
+        Its first panel, for its title, axes and scale.
+    left, width : float
+        The left edge of its cells, and the room to the right.
+    notes : tuple of str
+        The notes that its panels share.
+    """
+
+    heatmap: Heatmap
+    left: float
+    width: float
+    notes: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class BoardLayout:
     """All places, and the size of the whole."""
@@ -461,12 +552,20 @@ class BoardLayout:
         return is_same and (self.width, self.height) == (other.width, other.height)
 
     @cached_property
-    def titles(self) -> tuple[tuple[Heatmap, float], ...]:
-        """Each stage, and each of what is compared of it, with the left edge of its column."""
-        lefts: dict[tuple[str | None, str], tuple[Heatmap, float]] = {}
+    def column_heads(self) -> tuple[ColumnHead, ...]:
+        """The head of each stage's column, and of each of what is compared of it."""
+        columns: dict[tuple[str | None, str], list[PanelSlot]] = {}
         for slot in self.slots:
-            lefts.setdefault(slot.heatmap.column, (slot.heatmap, slot.cells.left()))
-        return tuple(lefts.values())
+            columns.setdefault(slot.heatmap.column, []).append(slot)
+        return tuple(
+            ColumnHead(
+                own[0].heatmap,
+                own[0].cells.left(),
+                max(own[0].cells.width(), narrowest(own[0].heatmap)),
+                () if own[0].own_notes else shared_notes(tuple(slot.heatmap for slot in own)),
+            )
+            for own in columns.values()
+        )
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
         """Give the panel whose cells are under a point."""

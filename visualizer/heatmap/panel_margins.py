@@ -14,13 +14,30 @@ if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Heatmap
     from visualizer.heatmap.panel_colour_scale import ColourScale
 
-NARROWEST = 100
+NARROWEST = 72
 LONGEST_LABEL = 88
+HEAD = 42
+"""The height of a column's head: its title, and its colour scale below."""
+NOTE = 16
+"""The height of a line of notes."""
+COMPACT = 150
+"""A signed scale in less room than this says its end once: ±2.08."""
+RAMP = 28
+"""The width of the shortest colour ramp."""
+BETWEEN = 5
+"""Between a colour ramp and the numbers at its ends."""
 
 
-def foot_height(heatmap: Heatmap) -> float:
-    """Give the height of the bar, its numbers and the notes under a panel; a layer's has none."""
-    return (29 + 16 * len(heatmap.notes) if heatmap.layer is None else 4) * text_scale()
+def foot_height(heatmap: Heatmap, notes: int = 0) -> float:
+    """Give the height under a panel's cells: its own ends of the scale, and its own notes.
+
+    Parameters
+    ----------
+    notes : int
+        How many of its notes its column does not share.
+    """
+    is_own = heatmap.layer is None and heatmap.colour.limits is ColourLimits.PANEL
+    return (4 + NOTE * (notes + is_own)) * text_scale()
 
 
 def notes_height(heatmap: Heatmap) -> float:
@@ -29,29 +46,39 @@ def notes_height(heatmap: Heatmap) -> float:
 
 
 def narrowest(heatmap: Heatmap) -> float:
-    """Give the width that the bar's numbers and the notes under a panel need.
+    """Give the width that a column's head needs: its title, its scale and its notes.
 
-    A layer's panel has no bar of its own, and its notes are elided: only its title counts.
+    A layer's panel has no scale of its own, and its notes are elided: only its title counts.
     """
+    title = _measured(heatmap.title, system_font()) * 1.3
     if heatmap.layer is not None:
-        return _measured(heatmap.title, system_font()) * 1.3 + 20 * text_scale()
-    return _narrowest(heatmap.colour, heatmap.unit, heatmap.notes, system_font())
+        return title + 20 * text_scale()
+    scale = RAMP * text_scale() + sum(_line_width(text) for text in compact_scale(heatmap) if text)
+    notes = (_line_width(note) for note in heatmap.notes)
+    return max(NARROWEST * text_scale(), title + 8, scale, *notes)
 
 
-@lru_cache(maxsize=128)
-def _narrowest(colour: ColourScale, unit: str, notes: tuple[str, ...], system: str) -> float:
-    lines = max(map(_line_width, notes), default=0.0)
-    return max(NARROWEST * text_scale(), _ends_width(colour, unit, system), lines)
+def compact_scale(heatmap: Heatmap) -> tuple[str, str]:
+    """Format the texts before and after a column's ramp where there is little room."""
+    low, high = scale_texts(heatmap)
+    return ("", f"±{high}") if heatmap.colour.is_signed else (low, high)
 
 
-def limit_texts_width(heatmap: Heatmap) -> float:
-    """Give the width of the numbers under a colour bar."""
-    return _ends_width(heatmap.colour, heatmap.unit, system_font())
+def scale_texts(heatmap: Heatmap) -> tuple[str, str]:
+    """Format the texts before and after a column's ramp.
 
-
-@lru_cache(maxsize=64)
-def _ends_width(colour: ColourScale, unit: str, system: str) -> float:
-    return sum(map(_line_width, _written_ends(colour, unit)))
+    After it stands also what the title does not say: another unit, or a curve.
+    """
+    colour, unit = heatmap.colour, heatmap.unit
+    low, _, high = limit_texts(heatmap)
+    if colour.limits is ColourLimits.PANEL:
+        low, high = ("−largest" if colour.is_signed else "0"), "largest"
+    words = [high]
+    if unit not in {heatmap.title.lower(), heatmap.stage}:
+        words.append(unit)
+    if colour.curve is not ColourCurve.LINEAR:
+        words.append(str(colour.curve))
+    return low, "  ".join(words)
 
 
 def _line_width(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Paints what surrounds a panel's cells: labels, head, colour bar, notes and titles."""
+"""Paints what surrounds a panel's cells: labels, head and notes, and the heads of columns."""
 
 from __future__ import annotations
 
@@ -16,25 +16,32 @@ from visualizer.heatmap import (
     value_to_colour_mapping,
 )
 from visualizer.heatmap.panel_margins import (
+    BETWEEN,
+    COMPACT,
     LONGEST_LABEL,
+    NOTE,
+    RAMP,
+    compact_scale,
     is_upright,
     limit_texts,
-    limit_texts_width,
+    scale_texts,
     widest_label,
 )
+from visualizer.session.colour_options import ColourLimits
 from visualizer.widgets.fonts import font, metrics, system_font, text_scale
 from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from visualizer.heatmap.board_layout import PanelSlot
+    from visualizer.heatmap.board_layout import ColumnHead, PanelSlot
     from visualizer.heatmap.panel_and_board_types import Axis, Heatmap
     from visualizer.widgets.theme import Theme
 
 CENTRE = Qt.AlignmentFlag.AlignCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+LONGEST_RAMP = 144
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -133,7 +140,7 @@ def has_head(slot: PanelSlot) -> bool:
 def _head_box(slot: PanelSlot) -> QRectF:
     """Return the rectangle of the line that says whose panel it is."""
     scale = text_scale()
-    box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 24 * scale, 160, 20 * scale)
+    box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 20 * scale, 160, 18 * scale)
     if slot.heatmap.layer is not None:
         box.moveTop(slot.whole.top() - 2 * scale)  # on the line of its notes
     return box
@@ -163,31 +170,22 @@ def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float
     return box.left() + dot + 5
 
 
-def _bar_box(slot: PanelSlot) -> QRectF:
-    """Return the rectangle of a panel's colour bar, under its cells."""
+def _foot_line(slot: PanelSlot, line: int, width: float) -> QRectF:
     scale = text_scale()
-    width = max(96 * scale, limit_texts_width(slot.heatmap), min(slot.cells.width(), 200 * scale))
-    return QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
+    top = slot.cells.bottom() + (2 + NOTE * line) * scale
+    return QRectF(slot.cells.left(), top, width, NOTE * scale)
 
 
-def paint_bar(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw the colour bar with its numbers and unit; layers share one."""
-    heatmap, scale, bar = slot.heatmap, text_scale(), _bar_box(slot)
-    if heatmap.layer is not None:
+def paint_own_ends(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Write the ends of a panel's own scale under it, where panels do not share one."""
+    heatmap = slot.heatmap
+    if heatmap.layer is not None or heatmap.colour.limits is not ColourLimits.PANEL:
         return
-    _paint_ramp(painter, bar, heatmap, theme)
+    low, _, high = limit_texts(heatmap)
     painter.setFont(font(12))
     painter.setPen(QColor(theme.quiet))
-    line = QRectF(bar.left(), bar.bottom() + 1, bar.width(), 16 * scale)
-    low, middle, high = limit_texts(heatmap)
-    painter.drawText(line, LEFT, low)
-    painter.drawText(line, RIGHT, high)
-    measures = metrics(12)
-    between = measures.horizontalAdvance(low), -measures.horizontalAdvance(high)
-    painter.drawText(line.adjusted(between[0], 0, between[1], 0), CENTRE, middle)
-    if heatmap.colour.is_signed:  # the mark of 0
-        zero = QPointF(bar.center().x(), bar.bottom())
-        painter.drawLine(zero, zero + QPointF(0, 3 * scale))
+    text = f"±{high}" if heatmap.colour.is_signed else f"{low} to {high}"
+    painter.drawText(_foot_line(slot, 0, slot.whole.right() - slot.cells.left()), LEFT, text)
 
 
 def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) -> None:
@@ -198,20 +196,23 @@ def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) 
 
 
 def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw a panel's notes under its bar; a layer's stand above it, elided if needed."""
-    heatmap, line = slot.heatmap, 16 * text_scale()
-    if not heatmap.notes:
+    """Draw the notes that a panel does not share under it; a layer's stand above it, elided."""
+    heatmap, line = slot.heatmap, NOTE * text_scale()
+    notes = heatmap.notes if heatmap.layer is not None else slot.own_notes
+    if not notes:
         return
     is_marked = heatmap.is_marked
     weight = QFont.Weight.DemiBold if is_marked else QFont.Weight.Normal
     painter.setFont(font(12, weight))
     painter.setPen(QColor(theme.ink if is_marked else theme.quiet))
-    bar, width = _bar_box(slot), 400.0
-    top = bar.bottom() + 1 + line
     if heatmap.layer is not None:
-        top, width = slot.whole.top(), slot.whole.right() - bar.left()
-    for position, note in enumerate(heatmap.notes):
-        box = QRectF(bar.left(), top + line * position, width, line)
+        width = slot.whole.right() - slot.cells.left()
+        first = QRectF(slot.cells.left(), slot.whole.top(), width, line)
+    else:
+        width = 400.0
+        first = _foot_line(slot, heatmap.colour.limits is ColourLimits.PANEL, width)
+    for position, note in enumerate(notes):
+        box = first.translated(0, line * position)
         painter.drawText(box, LEFT, _elided(note, weight, width, system_font()))
 
 
@@ -221,12 +222,11 @@ def _elided(note: str, weight: QFont.Weight, width: float, system: str) -> str:
     return measures.elidedText(note, Qt.TextElideMode.ElideRight, width)
 
 
-def paint_titles(
-    painter: QPainter, slots_titles: tuple[tuple[Heatmap, float], ...], theme: Theme
-) -> None:
-    """Draw the stages' names over their columns."""
+def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: Theme) -> None:
+    """Draw the stages' names over their columns, with the scale that their panels share."""
     scale = text_scale()
-    for heatmap, left in slots_titles:
+    for head in heads:
+        heatmap, left = head.heatmap, head.left
         painter.setFont(font(14, QFont.Weight.DemiBold))
         width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
         line = QRectF(left, 0, width + 4, 20 * scale)
@@ -237,11 +237,42 @@ def paint_titles(
         painter.setFont(font(12))
         painter.setPen(QColor(theme.quiet))
         axes = f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"
-        line = QRectF(left, 17 * scale, 300, 16 * scale)
+        below = QRectF(left, 20 * scale, head.width, NOTE * scale)
         if heatmap.layer is None:
-            painter.drawText(line, LEFT, axes)
-        elif heatmap is slots_titles[0][0]:
-            _paint_shared(painter, line, axes, heatmap, theme)
+            beside = line.right() + 8 * scale
+            if beside + metrics(12).horizontalAdvance(axes) <= left + head.width:
+                # On the title's own line, a little lower, as its letters are smaller.
+                painter.drawText(QRectF(beside, scale, 300, 20 * scale), LEFT, axes)
+            _paint_scale(painter, below, heatmap, theme)
+            _paint_shared_notes(painter, below, head.notes, theme)
+        elif head is heads[0]:
+            _paint_shared(
+                painter, QRectF(left, 17 * scale, 300, NOTE * scale), axes, heatmap, theme
+            )
+
+
+def _paint_scale(painter: QPainter, line: QRectF, heatmap: Heatmap, theme: Theme) -> None:
+    """Draw a column's colour scale: its low end, its ramp and its high end."""
+    measures, scale = metrics(12), text_scale()
+    is_narrow = line.width() < COMPACT * scale
+    before, after = compact_scale(heatmap) if is_narrow else scale_texts(heatmap)
+    widths = [measures.horizontalAdvance(text) + BETWEEN if text else 0 for text in (before, after)]
+    ramp = min(LONGEST_RAMP * scale, max(RAMP * scale, line.width() - sum(widths)))
+    bar = QRectF(line.left() + widths[0], line.center().y() - 3 * scale, ramp, 6 * scale)
+    painter.drawText(line, LEFT, before)
+    _paint_ramp(painter, bar, heatmap, theme)
+    painter.setPen(QColor(theme.quiet))
+    painter.drawText(line.translated(widths[0] + ramp + BETWEEN, 0).adjusted(0, 0, 200, 0), LEFT,
+                     after)  # fmt: skip
+
+
+def _paint_shared_notes(
+    painter: QPainter, line: QRectF, notes: tuple[str, ...], theme: Theme
+) -> None:
+    painter.setPen(QColor(theme.quiet))
+    for note in notes:
+        line = line.translated(0, line.height())
+        painter.drawText(line.adjusted(0, 0, 400, 0), LEFT, note)
 
 
 def _paint_shared(

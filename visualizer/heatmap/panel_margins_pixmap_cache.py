@@ -1,4 +1,4 @@
-"""What stands around the cells of panels as pictures that are kept: labels, and the colour bar.
+"""What stands around the cells of panels as pictures that are kept: labels, and own ends.
 
 While numbers change and nothing else, as they do while a model learns, writing all labels anew
 would take most of the time. Panels that differ in their numbers alone share a picture.
@@ -14,6 +14,7 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF
 from PySide6.QtGui import QColor, QPainter, QPixmap
 
 from visualizer.heatmap import panel_margins_paint, panel_paint
+from visualizer.session.colour_options import ColourLimits
 from visualizer.widgets.fonts import system_font
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class PanelMarginsPixmapCache:
         heatmap = slot.heatmap
         frame = self._frame((_key(slot, whole), theme, ratio, system_font()), slot, whole)
         whose = (heatmap.label, heatmap.head) if panel_margins_paint.has_head(slot) else None
-        margins = (frame.cacheKey(), whose, heatmap.notes, heatmap.is_marked)
+        notes = heatmap.notes if heatmap.layer is not None else slot.own_notes
+        margins = (frame.cacheKey(), whose, notes, heatmap.is_marked)
         same = next((at for at, (_, kept) in enumerate(spare) if kept == margins), None)
         if same is not None:
             return PanelPixmap(heatmap, spare.pop(same)[0], margins)
@@ -98,14 +100,17 @@ class PanelMarginsPixmapCache:
 
     def titles(self, layout: BoardLayout, width: float, theme: Theme, ratio: float) -> QPixmap:
         """Give a picture of the stages' names, as wide as this and as high as the head."""
-        shown = tuple((_key_of_title(heatmap), left) for heatmap, left in layout.titles)
+        heads = layout.column_heads
+        shown = tuple(
+            (_key_of_head(head.heatmap), head.left, head.width, head.notes) for head in heads
+        )
         key = (shown, width, layout.head, theme, ratio, system_font())
         if key != self._titles[0]:
             picture = QPixmap((QSizeF(width, layout.head) * ratio).toSize())
             picture.setDevicePixelRatio(ratio)
             picture.fill(QColor(theme.paper))
             painter = QPainter(picture)
-            panel_margins_paint.paint_titles(painter, layout.titles, theme)
+            panel_margins_paint.paint_column_heads(painter, heads, theme)
             painter.end()
             self._titles = key, picture
         return self._titles[1]
@@ -127,19 +132,16 @@ def _key(slot: PanelSlot, whole: QRectF) -> Hashable:
         (slot.cell_width, slot.cell_height, slot.gutter),
         heatmap.rows if slot.has_row_labels else None,
         heatmap.layer is None,
-        (heatmap.columns, heatmap.colour, heatmap.unit) if slot.has_column_labels else None,
+        heatmap.columns if slot.has_column_labels else None,
+        heatmap.colour if heatmap.colour.limits is ColourLimits.PANEL else None,
     )
 
 
-def _key_of_title(heatmap: Heatmap) -> Hashable:
-    """Name all that is read over a panel's column: of layers, also the colours they share."""
+def _key_of_head(heatmap: Heatmap) -> Hashable:
+    """Name all that is read over a column of panels."""
     axes = (heatmap.rows.name, heatmap.columns.name)
-    shared = (
-        None
-        if heatmap.layer is None
-        else (heatmap.layer, heatmap.head, heatmap.colour, heatmap.unit)
-    )
-    return heatmap.title, axes, shared
+    whose = None if heatmap.layer is None else (heatmap.layer, heatmap.head)
+    return heatmap.title, axes, heatmap.colour, heatmap.unit, whose
 
 
 def _painted(slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:

@@ -1,4 +1,4 @@
-"""Drawing one panel: cells, numbers, hatching, labels and the colour bar.
+"""Drawing one panel: cells, numbers, hatching and labels.
 
 The window and every exported picture are drawn by these functions.
 """
@@ -29,10 +29,10 @@ from visualizer.heatmap.panel_margins import sums_width
 from visualizer.heatmap.panel_margins_paint import (
     CENTRE,
     LEFT,
-    paint_bar,
     paint_head,
     paint_labels,
     paint_notes,
+    paint_own_ends,
 )
 from visualizer.number_format import format_number
 from visualizer.widgets.fonts import font, system_font
@@ -56,7 +56,7 @@ def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw what stands around the cells, whatever numbers are in them and whosever they are."""
     paint_labels(painter, slot, theme)
-    paint_bar(painter, slot, theme)
+    paint_own_ends(painter, slot, theme)
 
 
 def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:

@@ -24,7 +24,7 @@ LARGEST = 252
 LOG_SPAN = 1e-4
 HUGE = 1e38
 # For signed numbers, 0 has nearly the paper colour, so that numbers far from 0 stand out.
-LIGHT_CENTRED, DARK_CENTRED = "CET-CBD1", "CET-D6"
+LIGHT_CENTRED, DARK_CENTRED = "CET-CBD1", "blue-gold-dark"
 
 
 @cache

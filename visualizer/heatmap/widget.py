@@ -285,7 +285,15 @@ def _looks_alike(old: PanelSlot | None, new: PanelSlot) -> bool:
 def _look(slot: PanelSlot) -> tuple[object, ...]:
     """Give all of a slot but its panel and its place."""
     labels = (slot.has_row_labels, slot.has_column_labels)
-    return (slot.cell_width, slot.cell_height, slot.top, slot.gutter, slot.numbers, *labels)
+    return (
+        slot.cell_width,
+        slot.cell_height,
+        slot.top,
+        slot.gutter,
+        slot.numbers,
+        slot.own_notes,
+        *labels,
+    )
 
 
 NOTCH = 120

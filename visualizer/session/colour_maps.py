@@ -51,7 +51,16 @@ COLOUR_MAPS: tuple[ColourMap, ...] = (
     ColourMap(
         "CET-CBD1", "Light at 0", MapKind.DIVERGING, "Signed numbers &light at 0", "Ctrl+Alt+7"
     ),
-    ColourMap("CET-D6", "Dark at 0", MapKind.DIVERGING, "Signed numbers &dark at 0", "Ctrl+Alt+0"),
+    ColourMap(
+        "blue-gold-dark", "Dark at 0", MapKind.DIVERGING, "Signed numbers &dark at 0", "Ctrl+Alt+0"
+    ),
+    ColourMap(
+        "CET-D6",
+        "Darker at 0 (CET-D6)",
+        MapKind.DIVERGING,
+        "Signed numbers da&rker at 0 (CET-D6)",
+        "Ctrl+Alt+B",
+    ),
 )
 """In the order of the menu and of the lists."""
 

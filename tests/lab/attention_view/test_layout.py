@@ -16,8 +16,8 @@ from visualizer.heatmap.board_layout import LARGEST_CELL
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.panel_margins_paint import (
     are_upright,
-    paint_bar,
-    paint_titles,
+    paint_column_heads,
+    paint_own_ends,
     shown_columns,
 )
 from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers, layer_room
@@ -99,13 +99,13 @@ def test_what_panels_share_is_written_once() -> None:
     image.fill(0xFFFFFF)
     painter = QPainter(image)
     for slot in layout.slots:
-        paint_bar(painter, slot, LIGHT)
+        paint_own_ends(painter, slot, LIGHT)
     painter.end()
     blank = image.copy()
     blank.fill(0xFFFFFF)
     assert image == blank
     painter = QPainter(image)
-    paint_titles(painter, layout.titles, LIGHT)
+    paint_column_heads(painter, layout.column_heads, LIGHT)
     painter.end()
     bar = [image.pixelColor(x, 25) for x in range(900)]
     assert any(colour.green() > 200 > 80 > colour.blue() for colour in bar)  # its yellow end

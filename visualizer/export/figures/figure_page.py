@@ -251,7 +251,7 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
         if figure.board.is_current(slot.heatmap):
             paint_highlights(painter, slot, figure.highlights, theme)
             paint_cursor(painter, slot, figure.cursor, theme)
-    panel_margins_paint.paint_titles(painter, page.layout.titles, theme)
+    panel_margins_paint.paint_column_heads(painter, page.layout.column_heads, theme)
     painter.restore()
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QRectF
 
 from visualizer.heatmap.board_layout import (
-    HEAD,
     LARGEST_CELL,
     MARGIN,
     SMALLEST_SIDE,
@@ -22,6 +21,7 @@ from visualizer.heatmap.board_layout import (
     with_cell_numbers,
 )
 from visualizer.heatmap.panel_margins import (
+    HEAD,
     LONGEST_LABEL,
     column_label_height,
     foot_height,

@@ -88,7 +88,7 @@ class TrainingFilmFrames:
         for slot in self.layout.slots:
             panel = panels[slot.heatmap.layer, slot.heatmap.head]
             panel_paint.paint_slot(painter, replace(slot, heatmap=panel), theme)
-        panel_margins_paint.paint_titles(painter, self.layout.titles, theme)
+        panel_margins_paint.paint_column_heads(painter, self.layout.column_heads, theme)
         painter.restore()
 
     @property
