@@ -15,7 +15,12 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from tests.support.attention_strategies import Batch, Case, cases
 from tests.support.examples import examples
 from visualizer.attention import head_measures
-from visualizer.attention.head_measures import HeadMeasures, measure
+from visualizer.attention.head_measures import (
+    HeadMeasures,
+    keys_read,
+    measure,
+    measure_uniform,
+)
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -24,6 +29,7 @@ from visualizer.attention.spec import (
     Dtype,
     Mask,
     Normalisation,
+    Route,
 )
 
 if TYPE_CHECKING:
@@ -114,6 +120,38 @@ def test_uniform_causal_attention_is_known_by_heart(tokens: int, dtype: Dtype) -
     previous = np.mean(1 / read[1:]) if tokens > 1 else np.nan
     np.testing.assert_allclose(found.previous, previous, rtol=1e-6)
     np.testing.assert_array_equal(found.queries, tokens)
+
+
+@given(arrays(bool, st.integers(1, 7).map(lambda side: (side, side))))
+def test_uniform_attention_over_any_mask_is_measured_as_numpy_would(allowed: np.ndarray) -> None:
+    counts = allowed.sum(-1, keepdims=True)
+    weights = np.divide(allowed, counts, out=np.zeros(allowed.shape), where=counts > 0)
+    expected, found = expected_of(weights, len(allowed)), measure_uniform(allowed, len(allowed))
+    for name in NAMES:
+        np.testing.assert_allclose(getattr(found, name), [expected[name]], 1e-12, err_msg=name)
+
+
+@examples(2)
+@given(cases(normalisation=Normalisation.UNIFORM, route=Route.BEFORE))
+def test_uniform_attention_is_measured_from_the_mask_of_every_text(case: Case) -> None:
+    """Modules that read all allowed keys alike measure what the mask alone says."""
+    trace = case.trace()
+    found = trace.measured("weights")
+    for leading in trace.leading_indices():
+        expected = trace.measured_uniform("weights", leading)
+        for name in NAMES:
+            for of_head in getattr(found, name)[leading]:
+                np.testing.assert_allclose(
+                    of_head, getattr(expected, name)[0], 1e-5, 1e-6, err_msg=name
+                )
+
+
+def test_keys_that_any_head_reads_are_found() -> None:
+    weights = torch.zeros(2, 2, 3, 4)
+    weights[0, 1, 0, 3], weights[1, 0, 2, 1], weights[1, 1, 1, 0] = 0.5, 1.0, torch.nan
+    expected = np.zeros((3, 4), bool)
+    expected[[0, 2, 1], [3, 1, 0]] = True
+    np.testing.assert_array_equal(keys_read(weights), expected)
 
 
 def test_heads_that_do_one_thing_are_told_apart() -> None:

@@ -79,6 +79,53 @@ def measure(weights: Tensor, lengths: tuple[int, ...]) -> HeadMeasures:
     return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
 
 
+def keys_read(weights: Tensor) -> np.ndarray:
+    """Return which keys any head of any layer reads, boolean [query, key]; NaN counts as read."""
+    read = weights.new_zeros(weights.shape[-2:]).ne(0)
+    for place in np.ndindex(weights.shape[:-2]):
+        read |= weights[place].ne(0)
+    found: np.ndarray = read.cpu().numpy()
+    return found
+
+
+def measure_uniform(allowed: np.ndarray, queries: int) -> HeadMeasures:
+    """Return the measures of one head that reads every allowed key alike.
+
+    Parameters
+    ----------
+    allowed : numpy.ndarray
+        Boolean [query, key] of one text.
+    queries : int
+        Number of queries without padding.
+
+    Returns
+    -------
+    HeadMeasures
+        Arrays [1] in float64: the head. Its queries are those with allowed keys.
+    """
+    reads = np.flatnonzero(allowed[:queries].any(-1))  # the queries with allowed keys
+    counts = allowed.sum(-1)[reads]
+    found = np.full((READS + 1, len(reads)), math.nan)  # measure query
+    found[ENTROPY] = np.log2(counts)
+    found[FIRST] = allowed[reads, 0] / counts
+    found[LARGEST] = 1 / counts
+    if allowed.shape[0] == allowed.shape[1]:
+        found[DISTANCE] = [_distances(allowed[query], query) for query in reads.tolist()] / counts
+        found[OWN] = allowed[reads, reads] / counts
+        found[PREVIOUS] = np.where(reads > 0, allowed[reads, reads - 1] / counts, math.nan)
+    means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
+    return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
+
+
+def _distances(allowed: np.ndarray, query: int) -> int:
+    """Return the sum of the distances of a query's allowed keys."""
+    return int(np.abs(np.flatnonzero(allowed) - query).sum())
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if values.size else math.nan
+
+
 def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
     """Measure each query of one head; the input has no padding."""
     found = weights.new_zeros((weights.shape[0], READS + 1))  # query measure

@@ -13,7 +13,12 @@ from weakref import WeakKeyDictionary
 
 from visualizer.attention.captured_attention import stage_of
 from visualizer.attention.head_aggregates import HeadAggregate, aggregate_heads
-from visualizer.attention.head_measures import HeadMeasures, measure
+from visualizer.attention.head_measures import (
+    HeadMeasures,
+    keys_read,
+    measure,
+    measure_uniform,
+)
 from visualizer.attention.masks import Masking, allowed_in_text
 from visualizer.attention.stages import Operation, Stage, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
@@ -249,6 +254,28 @@ class Trace:
         measures: HeadMeasures = self._held[stage].keep(
             ("measures", lengths), lambda weights: measure(weights, lengths)
         )
+        return measures
+
+    def measured_uniform(self, stage: str, leading: LeadingIndex) -> HeadMeasures:
+        """Return the measures of a head that reads every allowed key of a text alike.
+
+        Where no mask is known, the allowed keys of a query are those that any head reads. Cached
+        with the stage's tensor.
+        """
+        text, held = self.at("text", leading), self._held[stage]
+        if not self.has_module:
+            known: HeadMeasures = held.keep(
+                "uniform",
+                lambda weights: measure_uniform(keys_read(weights), self.tokens),
+            )
+            return known
+        masking = Masking.of(self.spec, stage)
+
+        def made(_: Tensor) -> HeadMeasures:
+            real = masking.lengths[text] if masking.lengths else self.tokens
+            return measure_uniform(allowed_in_text(masking, self.tokens, text), real)
+
+        measures: HeadMeasures = held.keep(("uniform", masking, text), made)
         return measures
 
     def check(self) -> None:

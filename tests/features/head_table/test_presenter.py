@@ -11,15 +11,18 @@ import pytest
 import torch
 
 from tests.support.screens import needs, present, resolved, warm
-from tests.support.small_runs import a_run
+from tests.support.small_runs import a_run, elsewhere
 from visualizer.attention import trace
+from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.head_measures import measure
+from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import BooleanMatrix, Mask, Normalisation, Projection
 from visualizer.attention.trace import Trace
 from visualizer.features.head_table.presenter import (
     COLUMNS,
     ENTROPY,
     HEADS,
+    NEAR_UNIFORM,
     PANE,
     PREVIOUS,
     HeadTablePanel,
@@ -78,26 +81,91 @@ def test_rows_are_the_heads_and_their_mean() -> None:
 def test_what_heads_do_is_said_in_words() -> None:
     run = with_weights(a_run(heads=3, d_out=6), three_heads())
     assert table(run).sentences == (
-        "Head 3 reads the previous token most: 80 %.",
-        "Head 1 reads the first token most: 100 %.",
-        "Head 2 reads the query’s own token most: 100 %.",
-        "Heads 1 and 2 are the sharpest: 0.00 bits.",
+        "Head 3 reads the previous token most: 80 %, uniform attention 29 %.",
+        "Head 1 reads the first token most: 100 %, uniform attention 41 %.",
+        "Head 2 reads the query’s own token most: 100 %, uniform attention 41 %.",
+        "Heads 1 and 2 are the sharpest: 0.00 bits, uniform attention 1.58 bits.",
     )
 
 
 def test_heads_that_are_alike_are_named_together_or_counted() -> None:
     heads = three_heads()[[0, 0, 0, 0, 1]]
     run = with_weights(a_run(heads=5, d_out=5), heads)
-    assert table(run).sentences[0] == "4 heads read the previous token most: 20 %."
-    assert table(run).sentences[1] == "4 heads read the first token most: 100 %."
+    assert table(run).sentences[:2] == (
+        "No head stands out on the previous token: at most 20 %, uniform attention 29 %.",
+        "4 heads read the first token most: 100 %, uniform attention 41 %.",
+    )
     assert len(table(run).sentences) == 3  # all are as sharp
     run = with_weights(a_run(heads=4, d_out=4), heads[1:])
-    assert table(run).sentences[1] == "Heads 1, 2 and 3 read the first token most: 100 %."
+    said = "Heads 1, 2 and 3 read the first token most: 100 %, uniform attention 41 %."
+    assert table(run).sentences[1] == said
 
 
 def test_heads_that_all_look_at_the_same_have_nothing_that_tells_them_apart() -> None:
-    run = a_run(normalisation=Normalisation.UNIFORM, mask=Mask.CAUSAL)
-    assert table(run).sentences == ("All heads look at the same.",)
+    run = with_weights(a_run(heads=4, d_out=4), three_heads()[[0, 0, 0, 0]])
+    assert "All heads look at the same." not in table(run).sentences  # none reads the previous
+    weights = np.stack(4 * [np.eye(6)])
+    every = with_weights(a_run(heads=4, d_out=4, mask=Mask.NONE), weights)
+    assert not any("most:" in said for said in table(every).sentences)
+
+
+@pytest.mark.parametrize("mask", Mask)
+def test_no_head_stands_out_where_all_read_every_allowed_key_alike(mask: Mask) -> None:
+    own = BooleanMatrix.of(np.tri(6, k=1, dtype=bool))
+    run = a_run(normalisation=Normalisation.UNIFORM, mask=mask, own_mask=own)
+    made = table(run)
+    assert made.sentences == (NEAR_UNIFORM,)
+    for row in made.rows:
+        np.testing.assert_allclose(np.array(row.values), np.array(made.uniform), rtol=1e-5)
+    table_of_twelve = table(a_run(12 * "word ", d_out=12, heads=12))
+    at = table_of_twelve.columns.index(PREVIOUS)
+    assert PREVIOUS.written(table_of_twelve.uniform[at]) == "19.1"
+
+
+def test_the_reference_follows_the_mask() -> None:
+    """Weights known by heart: of 12 tokens the last reads 12 keys alike, the first one."""
+    twelve = 12 * "word "
+    causal = table(a_run(twelve)).uniform
+    counts = np.arange(1, 13)
+    expected = [
+        100 * np.mean(1 / counts[1:]), *3 * [100 * np.mean(1 / counts)],
+        np.mean(np.log2(counts)), np.mean((counts - 1) / 2),
+    ]  # fmt: skip
+    np.testing.assert_allclose(np.array(causal, float), expected, rtol=1e-12)
+    window = table(a_run(twelve, mask=Mask.WINDOW, window=2)).uniform
+    np.testing.assert_allclose(np.array(window[:2], float), [50, 100 * 1.5 / 12])
+    every = table(a_run(twelve, mask=Mask.NONE)).uniform
+    np.testing.assert_allclose(np.array(every[:5], float), [*4 * [100 / 12], np.log2(12)])
+
+
+def test_a_weak_leader_does_not_stand_out_and_a_strong_one_does() -> None:
+    """21 % on the previous token is nothing where uniform attention has as much."""
+    uniform = np.tri(6) / np.arange(1, 7)[:, None]
+    weak, strong = uniform.copy(), uniform.copy()
+    weak[range(1, 6), range(5)] *= 1.3
+    strong[range(1, 6), range(5)] *= 1.6
+    run = with_weights(a_run(heads=3, d_out=6), np.stack([uniform, uniform, weak]))
+    assert table(run).sentences == (NEAR_UNIFORM,)
+    run = with_weights(a_run(heads=3, d_out=6), np.stack([uniform, weak, strong]))
+    assert table(run).sentences[0] == (
+        "Head 3 reads the previous token most: 46 %, uniform attention 29 %."
+    )
+    assert table(run).sentences[1] == (
+        "No head stands out on the first token: at most 46 %, uniform attention 41 %."
+    )
+
+
+def test_of_captured_attention_the_allowed_keys_are_those_that_are_read() -> None:
+    """No mask is known: what no head reads counts as forbidden."""
+    uniform = np.tri(6) / np.arange(1, 7)[:, None]
+    other = np.eye(6)
+    captured = CapturedAttention.of("a.npz", np.stack([[other, uniform], [other, other]]))
+    made = table(captured_run(captured))
+    own = table(a_run())
+    np.testing.assert_allclose(np.array(made.uniform), np.array(own.uniform), rtol=1e-12)
+    lean = table(captured_run(elsewhere()))
+    assert lean.uniform[0] is None
+    assert lean.uniform[1] == pytest.approx(20)
 
 
 def test_one_head_is_compared_with_none() -> None:
@@ -112,11 +180,13 @@ def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
     made = table(with_weights(a_run(heads=3, d_out=6), weights))
     assert set(made.rows[0].written) == {"–"}
     assert set(made.rows[0].values) == set(made.rows[-1].values) == {None}
-    assert made.sentences[1] == "Head 3 reads the first token most: 30 %."
+    assert made.sentences[1] == (
+        "No head stands out on the first token: at most 30 %, uniform attention 41 %."
+    )
     made = table(a_run("one"))
     assert made.rows[0].written[0] == "–"  # nothing is before the only token
     assert made.lead == "Means over the only query, of the weights."
-    assert made.sentences == ("All heads look at the same.",)
+    assert made.sentences == (NEAR_UNIFORM,)
 
 
 def test_it_says_of_what_the_numbers_are_means() -> None:
@@ -196,10 +266,10 @@ def test_a_table_is_copied_with_all_its_digits() -> None:
         "Head", "Previous (%)", "First (%)", "Itself (%)", "Largest (%)", "Entropy (bits)",
         "Distance (tokens)",
     ]  # fmt: skip
-    assert [line[0] for line in lines[1:]] == ["1", "2", "3", "Mean"]
+    assert [line[0] for line in lines[1:]] == ["1", "2", "3", "Mean", "Uniform"]
     entropy = -5 / 6 * (0.8 * np.log2(0.8) + 0.2 * np.log2(0.2))
     assert float(lines[3][5]) == pytest.approx(entropy, rel=1e-6)
-    assert as_tsv(made, made.rows[:1]).count("\n") == 2
+    assert as_tsv(made, made.rows[:1]).count("\n") == 3
 
 
 @pytest.mark.parametrize(

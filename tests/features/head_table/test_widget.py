@@ -17,7 +17,13 @@ from tests.support.window_input import Hand
 from visualizer.attention import trace
 from visualizer.attention.head_measures import HeadMeasures, measure
 from visualizer.features.head_table.item_model import HEAD, KEYS, HeadTableModel
-from visualizer.features.head_table.presenter import COLUMNS, HEADS, HeadRow, HeadTablePanel
+from visualizer.features.head_table.presenter import (
+    COLUMNS,
+    HEADS,
+    NEAR_UNIFORM,
+    HeadRow,
+    HeadTablePanel,
+)
 from visualizer.features.head_table.widget import EMPTY, HeadTablePane, HeadTableView
 from visualizer.widgets.theme import DARK, LIGHT, Theme, style_sheet
 
@@ -40,6 +46,7 @@ NUMBERS: tuple[tuple[float | None, ...], ...] = (
     (70.0, 62.0, 1.0, 75.0, 1.25, 0.75),
     (None,) * 6,
 )
+UNIFORM_VALUES = (28.75, 40.0, 40.0, 40.0, 1.5, None)
 MEAN = HeadRow(None, (50.0,) * 6, ("50.0",) * 6)
 
 
@@ -59,6 +66,7 @@ def a_table(
         "sentences": SAID,
         "columns": COLUMNS,
         "rows": (*rows, MEAN),
+        "uniform": UNIFORM_VALUES,
         "measures": NO_MEASURES,
         "leading": (),
     }
@@ -110,7 +118,12 @@ def test_the_sentences_stand_over_the_table(pane: HeadTablePane) -> None:
     assert pane.view.isVisible()
     assert pane.said.geometry().bottom() < pane.view.geometry().top()
     assert order(pane.view) == ["1", "2", "3", "4", "Mean"]
-    assert titles(pane.view)[:3] == ["Head\n↑", "Previous\n%", "First\n%"]
+    assert titles(pane.view)[:3] == [
+        "Head\n↑\nUniform",
+        "Previous\n%\n28.8",
+        "First\n%\n40.0",
+    ]
+    assert titles(pane.view)[6] == "Distance\ntokens\n–"
     pane.show_heads(a_table(sentences=()), LIGHT)
     assert not pane.said.isVisible()
     pane.show_heads(None, LIGHT)
@@ -135,13 +148,18 @@ def test_sentences_are_whole_in_the_narrowest_pane(pane: HeadTablePane) -> None:
 def test_readers_of_the_screen_are_told_what_a_number_is(pane: HeadTablePane) -> None:
     pane.show_heads(a_table(), LIGHT)
     model, across = pane.view.model(), Qt.Orientation.Horizontal
-    assert model.index(2, 5).data(Role.AccessibleTextRole) == "Head 3, Entropy: 1.25 bits"
+    assert model.index(2, 5).data(Role.AccessibleTextRole) == (
+        "Head 3, Entropy: 1.25 bits, uniform attention 1.50"
+    )
     assert model.index(4, 0).data(Role.AccessibleTextRole) == "Mean of the heads"
     assert model.headerData(0, across, Role.AccessibleTextRole) == "Head, sorted"
     assert model.headerData(1, across, Role.AccessibleTextRole) == "Previous, %"
     for column, about in enumerate(COLUMNS, 1):
         for role in (Role.ToolTipRole, Role.AccessibleDescriptionRole):
-            assert model.headerData(column, across, role) == about.says
+            assert model.headerData(column, across, role).startswith(about.says)
+    assert model.headerData(5, across, Role.ToolTipRole).endswith(
+        " Uniform attention reads every allowed key alike: 1.50 bits."
+    )
     assert model.headerData(0, across, Role.ToolTipRole) == HEAD
     assert pane.view.accessibleName() == "Heads"
     assert pane.view.accessibleDescription() == KEYS
@@ -190,11 +208,11 @@ def test_a_click_on_a_title_sorts_by_number_and_another_the_other_way(pane: Head
     pane.show_heads(a_table(), LIGHT)
     click_title(pane.view, 6)
     assert order(pane.view) == ["3", "1", "2", "4", "Mean"]  # 9.25 before 10.00
-    assert titles(pane.view)[6] == "Distance\n↑ tokens"
-    assert titles(pane.view)[0] == "Head\n"
+    assert titles(pane.view)[6] == "Distance\n↑ tokens\n–"
+    assert titles(pane.view)[0] == "Head\n\nUniform"
     click_title(pane.view, 6)
     assert order(pane.view) == ["2", "1", "3", "4", "Mean"]
-    assert titles(pane.view)[6] == "Distance\n↓ tokens"
+    assert titles(pane.view)[6] == "Distance\n↓ tokens\n–"
     click_title(pane.view, 3)
     assert order(pane.view)[0] in {"1", "3"}
     click_title(pane.view, 0)
@@ -264,7 +282,7 @@ def test_the_table_is_copied_as_it_is_sorted(pane: HeadTablePane) -> None:
     pane.view.setFocus()
     QTest.keyClick(pane.view, Qt.Key.Key_C, CONTROL)
     lines = [line.split("\t") for line in QApplication.clipboard().text().splitlines()]
-    assert [line[0] for line in lines] == ["Head", "3", "1", "2", "4", "Mean"]
+    assert [line[0] for line in lines] == ["Head", "3", "1", "2", "4", "Mean", "Uniform"]
     assert lines[1] == ["3", "70", "62", "1", "75", "1.25", "0.75"]
     assert lines[4] == ["4", *6 * [""]]
 
@@ -343,7 +361,13 @@ def test_the_window_sorts_what_the_module_computed(hand: Hand) -> None:
     click_title(pane.view, 2)
     assert order(pane.view) == [*expected[::-1], "Mean"]
     best = int(np.argmax(first)) + 1
-    assert f"Head {best} reads the first token most" in pane.said.text()
+    count = np.arange(1, 7)
+    uniform = [100 * np.mean(1 / count[1:]), 100 * np.mean(1 / count)]
+    assert [title.split("\n")[2] for title in titles(pane.view)[1:3]] == [
+        f"{share:.1f}" for share in uniform
+    ]
+    assert 100 * first[best - 1] < 1.5 * uniform[1]
+    assert pane.said.text() == NEAR_UNIFORM
 
 
 def test_the_window_shows_the_text_that_is_looked_at(hand: Hand) -> None:

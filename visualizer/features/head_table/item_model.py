@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
 
+from visualizer.features.head_table.presenter import UNIFORM, UNIFORM_SAYS
 from visualizer.widgets.fonts import font
 
 if TYPE_CHECKING:
@@ -79,15 +80,23 @@ class HeadTableModel(QAbstractTableModel):
         arrow = ARROWS[self._order] if section == self._by else ""
         if role == Role.DisplayRole:
             lower = " ".join(filter(None, (arrow, column.unit if column else "")))
-            return f"{column.title if column else 'Head'}\n{lower}"
+            return f"{column.title if column else 'Head'}\n{lower}\n{self._uniform(section)}"
         if role in {Role.ToolTipRole, Role.AccessibleDescriptionRole}:
-            return column.says if column else HEAD
+            if column is None:
+                return HEAD
+            return f"{column.says} {UNIFORM_SAYS}: {self._uniform(section)} {column.unit}."
         if role == Role.AccessibleTextRole:
             sorted_ = ", sorted" if arrow else ""
             return (f"{column.title}, {column.unit}" if column else "Head") + sorted_
         if role == Role.TextAlignmentRole:
             return RIGHT if column else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         return None
+
+    def _uniform(self, section: int) -> str:
+        """Return what uniform attention gives in a column; of the first, the line's title."""
+        if section == 0 or self.table is None:
+            return UNIFORM
+        return self.table.columns[section - 1].written(self.table.uniform[section - 1])
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         self._by, self._order = column, order
@@ -123,4 +132,6 @@ class HeadTableModel(QAbstractTableModel):
         if column < 0 or self.table is None:
             return row.full_name
         about = self.table.columns[column]
-        return f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"
+        uniform = self._uniform(column + 1)
+        told = f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"
+        return f"{told}, uniform attention {uniform}"

@@ -10,8 +10,6 @@ from visualizer.number_format import format_number, format_share
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
 
     from visualizer.attention.head_measures import HeadMeasures
@@ -28,6 +26,11 @@ APART = (
 SCORES = "These are scores: how a row’s weights are shared out can be said of weights only."
 NAMED = 3
 """A sentence names at most this many heads; of more it gives the number only."""
+STANDS_OUT = 1.5
+"""A head stands out by this factor from uniform attention, or by half of the way to 100 %."""
+NEAR_UNIFORM = "No head stands out: all are near uniform attention."
+UNIFORM = "Uniform"
+UNIFORM_SAYS = "Uniform attention reads every allowed key alike"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,8 @@ class HeadTablePanel:
         What the numbers are averaged over.
     sentences : tuple of str
         Which heads lead in which measure.
+    uniform : tuple
+        One number per column: that of uniform attention over the allowed keys.
     measures, leading : HeadMeasures, tuple of int
         The inputs, to recognise an unchanged panel.
     """
@@ -138,8 +143,14 @@ class HeadTablePanel:
     sentences: tuple[str, ...]
     columns: tuple[HeadColumn, ...]
     rows: tuple[HeadRow, ...]
+    uniform: tuple[float | None, ...]
     measures: HeadMeasures | None
     leading: LeadingIndex
+
+    @property
+    def made_of(self) -> tuple[object, ...]:
+        """What it was made of besides the measures."""
+        return self.lead, self.uniform, self.leading
 
 
 HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
@@ -149,6 +160,7 @@ def warm(resolved: Resolved) -> None:
     """Compute the measures ahead of `present_heads`; called on the worker."""
     if "weights" in resolved.run.trace:
         resolved.run.trace.measured("weights")
+        resolved.run.trace.measured_uniform("weights", resolved.leading)
 
 
 def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTablePanel | None:
@@ -160,26 +172,30 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
     if "weights" in resolved.covered:
         return None
     if "weights" not in run.trace:
-        return HeadTablePanel("", (SCORES,), (), (), None, ())
+        return HeadTablePanel("", (SCORES,), (), (), (), None, ())
     measures = run.trace.measured("weights")
     lead = _lead(run, measures.queries[leading], leading)
-    made_of = (lead, leading)
-    if previous and previous.measures is measures and (previous.lead, previous.leading) == made_of:
+    alike = run.trace.measured_uniform("weights", leading)
+    uniform = {column: column.values(alike, ())[0] for column in COLUMNS}
+    made_of = (lead, tuple(uniform.values()), leading)
+    if previous and previous.measures is measures and previous.made_of == made_of:
         return previous
     columns = {column: column.values(measures, leading) for column in COLUMNS}
     heads = list(zip(*columns.values(), strict=True))
     rows = [_row(head, values) for head, values in enumerate(heads)]
     if len(rows) > 1:
         rows.append(_row(None, tuple(_mean(values) for values in columns.values())))
-    said = _sentences(columns) if len(heads) > 1 else ()
-    return HeadTablePanel(lead, said, COLUMNS, tuple(rows), measures, leading)
+    said = _sentences(columns, uniform) if len(heads) > 1 else ()
+    values = tuple(uniform.values())
+    return HeadTablePanel(lead, said, COLUMNS, tuple(rows), values, measures, leading)
 
 
 def as_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
     """Format rows as tab-separated values, for a spreadsheet."""
     titles = ["Head", *(f"{column.title} ({column.unit})" for column in table.columns)]
-    lines = [[row.name, *("" if one is None else f"{one:.7g}" for one in row.values)]
-             for row in rows]  # fmt: skip
+    named = [*((row.name, row.values) for row in rows), (UNIFORM, table.uniform)]
+    lines = [[name, *("" if one is None else f"{one:.7g}" for one in values)]
+             for name, values in named]  # fmt: skip
     return "".join("\t".join(line) + "\n" for line in [titles, *lines])
 
 
@@ -207,37 +223,72 @@ def _lead(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str:
     return f"Means over {counted:,} of {every}, of the {weights}: the others read nothing.{rest}"
 
 
-_SAID: tuple[tuple[HeadColumn, Callable[[float], str], str, bool], ...] = (
-    (
-        PREVIOUS,
-        lambda value: format_share(value / 100),
-        "{who} read{s} the previous token most",
-        True,
-    ),
-    (FIRST, lambda value: format_share(value / 100), "{who} read{s} the first token most", True),
-    (
-        OWN,
-        lambda value: format_share(value / 100),
-        "{who} read{s} the query’s own token most",
-        True,
-    ),
-    (ENTROPY, lambda value: f"{ENTROPY.written(value)} bits", "{who} {are} the sharpest", False),
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """What is said of the heads that lead in a measure, and where none stands out."""
+
+    column: HeadColumn
+    words: str
+    none: str
+    is_most: bool = True
+
+    def leads(self, values: tuple[float | None, ...]) -> float | None:
+        """The value of the leading heads; None where no head has one."""
+        found = [one for one in values if one is not None]
+        return (max if self.is_most else min)(found) if found else None
+
+    def is_outstanding(self, value: float, uniform: float) -> bool:
+        """Whether the leading heads' value differs enough from that of uniform attention."""
+        if _alike(value, uniform):
+            return False
+        if not self.is_most:
+            return value <= uniform / STANDS_OUT
+        return value >= min(STANDS_OUT * uniform, (100 + uniform) / 2)
+
+    def written(self, value: float) -> str:
+        return (
+            f"{self.column.written(value)} bits"
+            if self.column is ENTROPY
+            else (format_share(value / 100))
+        )
+
+
+_CLAIMS = (
+    _Claim(PREVIOUS, "read{s} the previous token most", "on the previous token"),
+    _Claim(FIRST, "read{s} the first token most", "on the first token"),
+    _Claim(OWN, "read{s} the query’s own token most", "on the query’s own token"),
+    _Claim(ENTROPY, "{are} the sharpest", "by sharpness", is_most=False),
 )
 
 
-def _sentences(columns: dict[HeadColumn, tuple[float | None, ...]]) -> tuple[str, ...]:
-    """Name the heads that lead in each measure; skip measures in which all heads are alike."""
-    said = []
-    for column, write, words, is_most in _SAID:
-        values = columns[column]
-        best = (max if is_most else min)((one for one in values if one is not None), default=None)
-        if best is None:
+def _sentences(
+    columns: dict[HeadColumn, tuple[float | None, ...]], uniform: dict[HeadColumn, float | None]
+) -> tuple[str, ...]:
+    """Name the heads that lead in each measure, or say that none differs from uniform attention.
+
+    Measures in which all heads are alike, but not near uniform attention, are skipped.
+    """
+    said, is_any_outstanding = [], False
+    for claim in _CLAIMS:
+        values, chance = columns[claim.column], uniform[claim.column]
+        best = claim.leads(values)
+        if best is None or not chance:
             continue
+        if not claim.is_outstanding(best, chance):
+            most = "most" if claim.is_most else "least"
+            said.append(f"No head stands out {claim.none}: at {most} {claim.written(best)}, "
+                        f"uniform attention {claim.written(chance)}.")  # fmt: skip
+            continue
+        is_any_outstanding = True
         heads = [head for head, one in enumerate(values) if one is not None and _alike(one, best)]
         if len(heads) < len(values):
-            who, is_one = _who(heads), len(heads) == 1
-            sentence = words.format(who=who, s="s" * is_one, are="is" if is_one else "are")
-            said.append(f"{sentence}: {write(best)}.")
+            words = claim.words.format(
+                s="s" * (len(heads) == 1), are="is" if len(heads) == 1 else "are"
+            )
+            said.append(f"{_who(heads)} {words}: {claim.written(best)}, "
+                        f"uniform attention {claim.written(chance)}.")  # fmt: skip
+    if said and not is_any_outstanding:
+        return (NEAR_UNIFORM,)
     return tuple(said) or ("All heads look at the same.",)
 
 
