@@ -215,8 +215,9 @@ def main() -> None:
         from tests.support import killed_export as exporting
         from tests.support import killed_saving as saving
         from tests.support import killed_training as training
+        from tests.support import killed_training_process as training_process
 
-        for module in (saving, exporting, training):
+        for module in (saving, exporting, training, training_process):
             start = time.perf_counter()
             count = module.kill_many(options.kills, options.seed)
             said = ", ".join(f"{number} {what}" for what, number in count.items())

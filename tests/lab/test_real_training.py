@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from visualizer.documents.document_file import SavedDocument
+    from visualizer.lab.lab_state_and_training_controller import LabStateController
 
 pytestmark = pytest.mark.slow
 
@@ -97,6 +100,37 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     assert run is not None
     assert run.step >= left
     assert (np.diff(run.losses.steps) == 1).all()
+
+
+def step_of(lab: LabStateController) -> int:
+    assert lab.run
+    return lab.run.step
+
+
+def test_one_that_is_killed_names_the_step_it_goes_on_from(real: Student) -> None:
+    real.type("steps", "1000000")
+    real.click("toggle")
+    lab = real.window.lab
+    real.until(lambda: lab.run is not None and step_of(lab) > 50)
+    real.click("toggle")
+    real.until(lambda: real.button == "Resume")  # with a checkpoint
+    saved = step_of(lab)
+    real.click("toggle")
+    real.until(lambda: step_of(lab) > saved)
+    assert lab._training
+    os.kill(lab._training._process.processId(), signal.SIGKILL)
+    real.until(lambda: real.button == "Open again")
+    assert lab.run
+    step = RunFolder(lab.run.folder).checkpoint_step()
+    assert step
+    assert step >= saved
+    said = f"Its checkpoint is whole: open the run again to go on from step {step:,}."
+    assert said in real.notices
+    opened: list[int] = []
+    lab.opened.connect(lambda: opened.append(step_of(lab)))
+    real.click("toggle")
+    real.until(lambda: real.button == "Pause")
+    assert opened == [step]
 
 
 SCRIPT = """

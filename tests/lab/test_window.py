@@ -253,7 +253,7 @@ def test_one_that_was_killed_is_opened_again_and_goes_on(student: Student) -> No
     assert training
     os.kill(training._process.processId(), signal.SIGKILL)
     student.until(lambda: student.button == "Open again")
-    assert "Its last checkpoint is whole" in student.notices
+    assert "It had no checkpoint yet: open the run again to begin at step 0." in student.notices
     student.click("toggle")
     student.until(lambda: student.button == "Pause")
     assert student.notices == ""

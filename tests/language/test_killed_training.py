@@ -6,14 +6,20 @@ import os
 
 import pytest
 
-from tests.support.killed_training import kill_many
+from tests.support import killed_training, killed_training_process
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no programs")
 def test_killed_trainings_end_with_the_same_losses() -> None:
-    count = kill_many(8, seed=3)
+    count = killed_training.kill_many(8, seed=3)
     assert count["kills"] >= 8
     assert count["within a write"] >= 2
     assert count["trainings ended"] >= 1
+
+
+def test_killed_processes_leave_what_they_have_shown_and_a_young_checkpoint() -> None:
+    count = killed_training_process.kill_many(5, seed=2)
+    assert count["kills"] == 5
+    assert count["with a checkpoint"] >= 1

@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -229,6 +230,90 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
         finish(opened)
     assert running.training.evaluate(Split.VALIDATION, 2) == before
     opened.close()
+
+
+def test_losses_are_on_disk_once_they_are_taken_to_be_shown(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run")
+    running = opened.running
+    assert running
+    finish(opened, 7)
+    assert rows_of(tmp_path / "run") == []
+    assert [row[:4] for row in running.take_rows()] == losses(tmp_path / "run")
+    finish(opened, 9)
+    assert [row.step for row in running.take_rows()] == [7, 8]
+    assert len(rows_of(tmp_path / "run")) == 9
+    opened.close()
+
+
+def test_losses_that_cannot_be_written_are_shown_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = begun(tmp_path / "run")
+    running = opened.running
+    assert running
+    finish(opened, 3)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        assert len(running.take_rows()) == 3
+    assert running.notice.startswith("The losses could not be written: No space left on device.")
+    running.save()
+    assert running.notice == ""
+    assert len(rows_of(tmp_path / "run")) == 3
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("step_s", "save_s", "oldest"), [(0.25, 0.0, 5.0), (0.25, 0.125, 5.0), (0.25, 1.0, 20.0)]
+)
+def test_a_checkpoint_is_five_seconds_old_or_twenty_times_what_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_s: float, save_s: float, oldest: float
+) -> None:
+    """A clock of its own moves by each step, and by each checkpoint."""
+    clock = SimpleNamespace(now=100.0, saved=[])
+    monkeypatch.setattr(
+        training_run, "time",
+        SimpleNamespace(monotonic=lambda: clock.now, perf_counter=lambda: clock.now),
+    )  # fmt: skip
+    opened = begun(tmp_path / "run", steps=400, dropout=0.0)
+    running = opened.running
+    assert running
+    advance = running.training.advance
+
+    def step() -> float:
+        clock.now += step_s
+        return advance()
+
+    def write(*_: object) -> None:
+        clock.saved.append(clock.now)  # it is of this moment
+        clock.now += save_s
+
+    monkeypatch.setattr(running.training, "advance", step)
+    monkeypatch.setattr(training_run, "write_checkpoint", write)
+    finish(opened, 300)
+    opened.close()
+    assert clock.saved[0] <= 100 + 5
+    ages = np.diff(clock.saved) + save_s  # when the next one is whole
+    assert (ages[1:] <= oldest).all()
+    assert (ages[1:] >= oldest - 2 * step_s - save_s).all()
+
+
+def test_the_step_of_the_checkpoint_is_read_from_its_header(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run")
+    assert opened.running
+    assert opened.folder.checkpoint_step() == 0
+    finish(opened, 7)
+    opened.running.save()
+    assert opened.folder.checkpoint_step() == 7
+    opened.close()
+    path = opened.folder.checkpoint.path
+    whole = path.read_bytes()
+    for content in (b"", whole[:7], whole[:30], b"\xff" * 99, b"\x02" + bytes(7) + b"[]"):
+        path.write_bytes(content)
+        assert opened.folder.checkpoint_step() is None
 
 
 @pytest.mark.slow

@@ -16,7 +16,13 @@ from visualizer.lab.screen_presenter import LabScreen, LabView, present_lab
 from visualizer.lab.settings.lab_setting_definitions import STAYING, put
 from visualizer.lab.training import detached_training_controller, run_state
 from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess
-from visualizer.lab.training.run_state import Failure, Phase, RunState, refused_as
+from visualizer.lab.training.run_state import (
+    Failure,
+    Phase,
+    RunState,
+    refused_as,
+    with_step_to_go_on_from,
+)
 from visualizer.language.run_folder import RunFolder, plain_settings
 from visualizer.language.training_settings import LIMITS, TrainingSettings
 from visualizer.storage.private_folder import make_private_folder
@@ -299,6 +305,9 @@ class LabStateController(QObject):
             self.changed.emit()
         elif self.run:
             failure = self.run.failure or ended.failure
+            if failure:
+                step = RunFolder(self.run.folder).checkpoint_step()
+                failure = with_step_to_go_on_from(failure, step)
             self._change(phase=Phase.FAILED if failure else Phase.STOPPED, failure=failure)
             for says, values in then:  # asked while it ended
                 if failure:

@@ -16,8 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from visualizer.errors import InputError, reason_of
-from visualizer.language.run_folder import MOST_BYTES as MOST_ABOUT
-from visualizer.language.run_folder import RunMetadata, about_of, plain
+from visualizer.language.run_folder import MOST_HEADER_BYTES, RunMetadata, about_of, plain
 from visualizer.language.training_settings import LIMITS
 from visualizer.storage.atomic_file import write
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 _STATES = ("exp_avg", "exp_avg_sq", "step")
 """AdamW's state tensors of each parameter."""
-_MOST_BESIDE = 2 * MOST_ABOUT
-"""Most bytes of a file besides its tensors: the escaped run metadata and the trainer's state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +215,7 @@ def _write(
 def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read a file whose tensors have at most ``size`` bytes."""
     try:
-        content = file.read_bytes(size + _MOST_BESIDE)
+        content = file.read_bytes(size + MOST_HEADER_BYTES)
         return load(content), read_metadata(content)
     except FileNotFoundError as error:
         raise InputError("folder", f"There is no “{file.name}” in {file.folder.path}.") from error

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 SCHEMA = 1
 MOST_BYTES = 64 * 2**20
 """Largest size of the metadata file; most of it is the vocabulary."""
+MOST_HEADER_BYTES = 2 * MOST_BYTES
+"""Most bytes of the header of a checkpoint: the escaped metadata and the trainer's state."""
+MOST_CHECKPOINT_BYTES = 2**40
 _KINDS = (
     LearningRateDecay,
     Device,
@@ -155,6 +158,22 @@ class RunFolder:
     def checkpoint(self) -> ContainedFile:
         """The latest checkpoint."""
         return self._top.file("checkpoint.safetensors")
+
+    def checkpoint_step(self) -> int | None:
+        """Return the step that the run goes on from: the checkpoint's, or 0 where there is none.
+
+        None where the checkpoint cannot be read.
+        """
+        try:
+            with self.checkpoint.open(MOST_CHECKPOINT_BYTES) as file:
+                length = int.from_bytes(file.read(8), "little")
+                # A safetensors file begins with a JSON header, whose length is in 8 bytes.
+                header = json.loads(file.read(min(length, MOST_HEADER_BYTES)))
+            return int(json.loads(header["__metadata__"]["checkpoint"])["step"])
+        except FileNotFoundError:
+            return 0
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
 
     @property
     def lock(self) -> ContainedFile:

@@ -58,7 +58,10 @@ MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
 """Interval of validation in steps, and before the first one the ratio of consecutive steps."""
 MEASURED_TOKENS = 8_192
 """Approximate tokens per validation while training; the final one uses more."""
-CHECKPOINT_EVERY_S = 30.0
+CHECKPOINT_EVERY_S = 5.0
+"""Greatest age of the checkpoint of a running training, unless writing one takes long."""
+CHECKPOINT_SHARE = 20
+"""A checkpoint may be as old as writing it takes this many times, if that is more."""
 PATIENT = 20
 FAR = 1.5
 """Training has diverged when the loss exceeds `FAR` times the first for `PATIENT` steps."""
@@ -129,6 +132,7 @@ class TrainingRun:
         rows = self._journal.read(self.settings.steps + 1 if is_over else self.step)
         self._rows = [row for row in rows if self.final is None or row.step < self.step]
         self._saved_at = time.monotonic()
+        self._save_s = self._slowest_s = 0.0
 
     def begin(self) -> None:
         """Remove snapshots and losses after the current step, before training continues.
@@ -165,7 +169,14 @@ class TrainingRun:
         return self.step >= self.settings.steps or self.state.is_ended
 
     def take_rows(self) -> list[LossRow]:
-        """Return the rows measured since the last call; at first all rows of the folder."""
+        """Return the rows measured since the last call; at first all rows of the folder.
+
+        They are in the loss file by then; if that fails, it is kept as a notice.
+        """
+        try:
+            self._journal.flush()
+        except OSError as error:
+            self.notice = self._unwritten_losses(error)
         taken, self._rows = self._rows, []
         return taken
 
@@ -220,12 +231,24 @@ class TrainingRun:
             raise DivergedError(self._end_badly(loss, step))
         if self.is_done:
             self._finish()
-        elif time.monotonic() - self._saved_at > CHECKPOINT_EVERY_S:
-            self.save()
+        else:
+            self._slowest_s = max(self._slowest_s, time.perf_counter() - began)
+            if self._is_checkpoint_due():
+                self.save()
+
+    def _is_checkpoint_due(self) -> bool:
+        """Whether the checkpoint would be too old if it were replaced one step later."""
+        oldest = max(CHECKPOINT_EVERY_S, CHECKPOINT_SHARE * self._save_s)
+        ahead = min(self._slowest_s + self._save_s, oldest / 2)  # the first step may be very slow
+        return time.monotonic() - self._saved_at + ahead >= oldest
 
     def save(self) -> None:
         """Write the losses and a checkpoint; a failure is kept as a notice."""
-        self._saved_at = time.monotonic()
+        self._saved_at = began = time.monotonic()
+        self._write_all()
+        self._save_s = time.monotonic() - began
+
+    def _write_all(self) -> None:
         try:
             self._journal.flush()
             write_checkpoint(self.folder.checkpoint, self.training, self.about, self.state)
@@ -237,7 +260,10 @@ class TrainingRun:
                 raise
             self.notice = f"There was no memory to write a checkpoint. {self._then}"
         except OSError as error:
-            self.notice = f"The losses could not be written: {reason_of(error)}. {self._then}"
+            self.notice = self._unwritten_losses(error)
+
+    def _unwritten_losses(self, error: OSError) -> str:
+        return f"The losses could not be written: {reason_of(error)}. {self._then}"
 
     @property
     def _then(self) -> str:

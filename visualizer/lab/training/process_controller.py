@@ -33,7 +33,6 @@ LONGEST_DETAILS = 64 * 1024
 PATIENCE_MS = 60_000
 """How long a process may take to write its checkpoint before it is killed."""
 _KILLED = 9
-WHOLE = "Its last checkpoint is whole: open the run again to go on from there."
 NOTHING = "It had not begun, and nothing is changed."
 
 
@@ -128,7 +127,8 @@ class TrainingProcess(QObject):
         if is_well and self._may_end:
             self._be_over(None)
             return
-        sentence = f"{_why(code, status)} {WHOLE if self._has_opened else NOTHING}"
+        why = _why(code, status)
+        sentence = why if self._has_opened else f"{why} {NOTHING}"
         self._be_over(Failure(sentence, self._details.decode(errors="replace").strip()))
 
     def _be_over(self, failure: Failure | None) -> None:

@@ -174,6 +174,17 @@ def with_progress(run: RunState, message: Message) -> RunState:
     )
 
 
+def with_step_to_go_on_from(failure: Failure, step: int | None) -> Failure:
+    """Add to a failure from which step the run goes on; None where its checkpoint is unreadable."""
+    if step is None:
+        then = "Its checkpoint cannot be read."
+    elif step:
+        then = f"Its checkpoint is whole: open the run again to go on from step {step:,}."
+    else:
+        then = "It had no checkpoint yet: open the run again to begin at step 0."
+    return replace(failure, sentence=f"{failure.sentence} {then}")
+
+
 def refused_as(failure: Failure, values: Mapping[str, Any]) -> Message:
     """Make the refusal of a request that a failed run will not answer."""
     said = {"field": "folder", "sentence": failure.sentence}
