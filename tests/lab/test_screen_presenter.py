@@ -95,7 +95,8 @@ def test_how_far_it_is_stands_in_one_line() -> None:
         (Phase.STOPPED, "Resume", {"toggle", "step", "train_more"}),
         (Phase.FAILED, "Open again", {"toggle", "train_more"}),
         (Phase.DIVERGED, "Start", {"stop"}),
-        *((phase, "Start", set()) for phase in sorted(BUSY)),
+        (Phase.OPENING, "Start", {"stop"}),
+        *((phase, "Start", set()) for phase in sorted(BUSY - {Phase.OPENING})),
     ],
 )
 def test_what_can_be_done_follows_from_what_it_does(

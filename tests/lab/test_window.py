@@ -14,12 +14,13 @@ from PIL import Image
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QPalette
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox
+from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QWidget
 
 from tests.support.command_calls import called
 from tests.support.lab_input import NONE, Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, words
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
+from visualizer.lab.generation.presenter import LOADING
 from visualizer.lab.runs import run_store
 from visualizer.lab.training import detached_training_controller
 from visualizer.lab.training.process_controller import TrainingProcess
@@ -378,6 +379,80 @@ def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     student.until(lambda: "could not be left" in student.window.statusBar().currentMessage())
     assert "It stands at its last checkpoint" in student.window.statusBar().currentMessage()
     assert not detached_training_controller.is_at_work(folder)
+
+
+def test_it_is_stopped_as_soon_as_it_was_resumed(student: Student) -> None:
+    """Its process takes seconds to start; a stop meanwhile is no less meant."""
+    begin(student)
+    student.click("stop")
+    student.until_said("Stopped")
+    student.press(Qt.Key.Key_Return)
+    run = student.window.lab.run
+    assert run
+    assert run.phase is Phase.OPENING
+    step = run.step
+    student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
+    assert student.window.lab.run
+    assert student.window.lab.run.phase is Phase.ENDING
+    student.until_said("Stopped")
+    assert student.window.lab.run.step == step
+    assert student.notices == ""
+    assert student.button == "Resume"
+    end_of_all(student)
+    student.press(Qt.Key.Key_Return)
+    student.until(lambda: student.button == "Pause")
+
+
+def test_a_new_run_is_stopped_as_soon_as_it_was_started(student: Student) -> None:
+    student.press(Qt.Key.Key_Return)
+    student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
+    student.until_said("Stopped")
+    assert student.window.lab.run
+    assert student.window.lab.run.step == 0
+    assert student.notices == ""
+    end_of_all(student)
+    student.see()
+    assert student.line.startswith("Stopped")  # nothing that is only offered starts it again
+    generation = student.window.generation_controller
+    count = len(generation.tree.tokens)
+    student.press(Qt.Key.Key_T)
+    student.until(lambda: len(generation.tree.tokens) == count + 1)
+
+
+def test_it_writes_on_right_after_a_stop_and_says_what_it_waits_for(student: Student) -> None:
+    begin(student)
+    window = student.window
+    student.until(lambda: window.generation_controller.result is not None)
+    student.click("stop")
+    count = len(window.generation_controller.tree.tokens)
+    student.press(Qt.Key.Key_R)
+    student.until(lambda: words(window.generation_pane.said) == LOADING)
+    student.until(lambda: len(window.generation_controller.tree.tokens) > count + 3)
+    assert words(window.generation_pane.said).endswith("added")
+    student.press(Qt.Key.Key_R)
+    assert not window.generation_controller.is_running
+
+
+def test_escape_lets_go_of_the_cell_wherever_the_focus_is(student: Student) -> None:
+    begin(student, "100")
+    student.until_said("Done")
+    window, views = student.window, student.window.training_views_controller
+    student.until(lambda: views.has_layers)
+    tried = 0
+    for widget in window.findChildren(QWidget):
+        is_reached = widget.focusPolicy() != Qt.FocusPolicy.NoFocus and not widget.focusProxy()
+        if not (is_reached and widget.isVisible() and widget.isEnabled()):
+            continue
+        window.attention.board.setFocus()
+        student.press(Qt.Key.Key_Down, NONE)
+        assert views._pointing.pinned is not None
+        widget.setFocus()
+        student.press(Qt.Key.Key_Escape, NONE)
+        if widget is window.plot_pane.view and views._pointing.pinned is not None:
+            student.press(Qt.Key.Key_Escape, NONE)  # first it goes back to the present
+        assert views._pointing.pinned is None, widget
+        tried += 1
+    assert tried > 20
 
 
 def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
         assert all(keys in said for keys in command.shortcuts)
     with_keys = sum(bool(command.shortcuts) for command in COMMANDS)
     assert len(listed) == with_keys + len(PANES) + len(WITHIN)
-    assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in listed}
+    assert {"F2", "F3", "arrow keys", "Esc"} <= {keys for _, keys in listed}
     assert all(keys in said and words in said for words, keys in listed)
     assert {"Move what is seen: Up", "Weights as: They are"} <= {words for words, _ in listed}
     box.close()

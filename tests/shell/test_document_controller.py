@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, QSettings, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 
@@ -509,6 +509,49 @@ def test_what_was_undone_before_is_not_redone_in_an_opened_document(
     hand.settle()
     assert hand.chips == ("opened", "words")
     assert not hand.window.isWindowModified()
+
+
+@pytest.mark.parametrize("proposed", [Qt.DropAction.MoveAction, Qt.DropAction.LinkAction])
+def test_what_is_dropped_is_copied_though_moving_it_was_proposed(
+    hand: Hand, tmp_path: Path, proposed: Qt.DropAction
+) -> None:
+    """A file manager deletes a file that was moved somewhere else."""
+    data = of_files(written(tmp_path / f"a{SUFFIX}", Document(text="dropped words")))
+    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    place, actions = hand.window.rect().center(), Qt.DropAction.CopyAction | proposed
+    events = [
+        QDragEnterEvent(place, actions, data, left, none),
+        QDragMoveEvent(place, actions, data, left, none),
+        QDropEvent(QPointF(place), actions, data, left, none),
+    ]
+    for event in events:
+        event.setDropAction(proposed)
+        QApplication.sendEvent(hand.window, event)
+        assert event.isAccepted()
+        assert event.dropAction() is Qt.DropAction.CopyAction
+    hand.until(lambda: hand.chips == ("dropped", "words"))
+    only = QDropEvent(QPointF(place), Qt.DropAction.MoveAction, data, left, none)
+    only.ignore()
+    QApplication.sendEvent(hand.window, only)
+    assert not only.isAccepted()
+
+
+def test_a_file_on_a_field_is_left_to_the_window(hand: Hand, tmp_path: Path) -> None:
+    data = of_files(tmp_path / f"a{SUFFIX}")
+    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    action = Qt.DropAction.MoveAction
+    fields = [field for field in hand.window.findChildren(QLineEdit) if field.acceptDrops()]
+    assert fields
+    for field in fields:
+        before, place = field.text(), QPointF(field.rect().center())
+        actions = action | Qt.DropAction.CopyAction
+        enter = QDragEnterEvent(place.toPoint(), actions, data, left, none)
+        enter.setDropAction(action)
+        QApplication.sendEvent(field, enter)
+        assert enter.isAccepted()
+        assert enter.dropAction() is Qt.DropAction.CopyAction, field
+        QApplication.sendEvent(field, QDropEvent(place, actions, data, left, none))
+        assert field.text() == before
 
 
 def test_a_text_is_dropped(hand: Hand) -> None:

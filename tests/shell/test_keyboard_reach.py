@@ -18,6 +18,8 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.setting_definitions import SETTINGS
 from visualizer.widgets.focus_ring import FocusRing
 
+CELL = Cell("weights", (0, 1, 0))
+
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
     from pytestqt.qtbot import QtBot
@@ -53,6 +55,15 @@ def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
     assert {"Sentence", "Heatmaps", "More settings"} <= names
     assert {"What counts as a token", "Whether lines are one text or a batch of texts"} <= names
     assert {"Input", "Weights", "Output"} <= names
+
+
+def test_escape_lets_go_of_the_cell_wherever_the_focus_is(hand: Hand) -> None:
+    for widget in reachable(hand):
+        hand.click_cell(CELL)
+        hand.leave()
+        widget.setFocus()
+        hand.key(Qt.Key.Key_Escape)
+        assert hand.window.workspace.wanted.pinned is None, widget
 
 
 def test_whatever_is_reached_has_a_name(hand: Hand) -> None:

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
-from tests.support.window_input import CONTROL, PATIENCE_MS, Hand
+from tests.support.lab_input import FAKE
+from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, Hand
 from visualizer import app
 from visualizer.lab.layer_document import saved_of
+from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.wire_format import Message
 from visualizer.shell.window_manager import WindowManager
@@ -113,6 +116,53 @@ def test_the_lab_does_not_come_after_the_end(
     assert QApplication.quitOnLastWindowClosed()
     assert windows._making
     assert not windows._making.is_working
+
+
+def lab_in_training(windows: WindowManager, qtbot: QtBot) -> LabWindow:
+    windows.open_lab()
+    lab = opened(windows, qtbot)
+    lab.lab._command = FAKE
+    lab.lab.set("steps", 1_000_000)
+    qtbot.waitUntil(lambda: lab.lab.screen.progress.can_toggle, timeout=PATIENCE_MS)
+    lab.lab.toggle()
+    qtbot.waitUntil(lambda: lab.lab.is_training, timeout=PATIENCE_MS)
+    return lab
+
+
+def press_in(parent: QWidget, words: str) -> None:
+    (box,) = parent.findChildren(QMessageBox)
+    button = next(one for one in box.buttons() if one.text().replace("&", "") == words)
+    QTest.mouseClick(button, LEFT)
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_quitting_that_is_called_off_leaves_the_lab_as_it_was(
+    windows: WindowManager, qtbot: QtBot
+) -> None:
+    window, hand = first(windows, qtbot)
+    lab = lab_in_training(windows, qtbot)
+    hand.activate()
+    window.workspace.set("causal", False)
+    hand.press(Qt.Key.Key_Q)
+    assert not lab.findChildren(QMessageBox)  # the document is asked about first
+    press_in(window, "Cancel")
+    assert lab.isVisible()
+    assert lab.lab.is_training
+    window.document_controller.give_up()
+    hand.activate()
+    hand.press(Qt.Key.Key_Q)
+    press_in(lab, "Cancel")
+    assert windows.lab is lab
+    assert lab.lab.is_training
+    assert windows.all == [window]
+    hand.activate()
+    hand.press(Qt.Key.Key_Q)
+    press_in(lab, "Stop here")
+    assert windows.lab is None
+    assert windows.all == []
+    app_ = QApplication.instance()
+    assert app_
+    qtbot.waitUntil(lambda: not app_.findChildren(TrainingProcess), timeout=PATIENCE_MS)
 
 
 def test_a_run_is_opened_once_and_not_whenever_the_lab_is_shown(

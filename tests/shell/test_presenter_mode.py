@@ -141,14 +141,15 @@ def test_outside_of_it_escape_only_lets_go(usual_size: None, hand: Hand) -> None
     assert not hand.window.isFullScreen()
 
 
-def test_after_it_escape_in_a_field_lets_go_of_no_cell(teacher: Hand) -> None:
+def test_after_it_escape_in_a_field_lets_go_of_the_cell_as_before(teacher: Hand) -> None:
     teacher.key(Key.Key_F5)
     teacher.until(lambda: not teacher.window.isFullScreen())
     teacher.click_cell(CELL)
     teacher.sentence.setFocus()
     QTest.keyClick(teacher.sentence, Key.Key_Escape)
     teacher.settle()
-    assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == CELL
+    assert teacher.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
+    assert not teacher.window.presenter.is_on
 
 
 def test_a_window_that_filled_the_screen_fills_it_again(usual_size: None, hand: Hand) -> None:

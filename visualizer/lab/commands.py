@@ -154,7 +154,8 @@ LAB_COMMANDS: tuple[Row, ...] = (
 # fmt: on
 
 WITHIN = (
-    ("Walk from cell to cell, open its layer, let go", "arrow keys, Enter, Esc in the heatmaps"),
+    ("Walk from cell to cell, open its layer", "arrow keys, Enter in the heatmaps"),
+    ("Let go of the pinned cell", "Esc"),
     ("Go through training time", "arrow keys, Page Up and Down, Home, End in the slider"),
     ("Lay the losses of a run over the plot or not, open it", "Space, Enter in the runs"),
 )

@@ -149,6 +149,8 @@ class LabStateController(QObject):
     def stop(self) -> None:
         """Write a checkpoint and end the training process; the run stays open."""
         if self._training and self.run and self.screen.progress.can_stop:
+            # While it opens: it is not to begin after all.
+            self._then = [one for one in self._then if one[0] not in {"run", "step"}]
             self._change(phase=Phase.ENDING)
             self._training.end()
 

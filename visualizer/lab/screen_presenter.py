@@ -138,7 +138,7 @@ def _progress(run: RunState) -> TrainingBarState:
         is_running,
         can_toggle=run.phase not in BUSY and not lost and (is_running or not is_done),
         can_step=run.phase in {Phase.PAUSED, Phase.STOPPED},
-        can_stop=run.is_open and run.phase is not Phase.STOPPED,
+        can_stop=run.phase is Phase.OPENING or (run.is_open and run.phase is not Phase.STOPPED),
         can_train_more=run.phase not in BUSY and not lost and not is_running,
     )
 

@@ -15,6 +15,7 @@ from visualizer.lab.attention_view.presenter import NO_TEXT, LabAttentionPanel, 
 from visualizer.lab.generation.next_tokens_presenter import NextTokensPanel, present_bars
 from visualizer.lab.generation.presenter import present_generation
 from visualizer.lab.snapshot_bar.presenter import present_scrub
+from visualizer.lab.training.run_state import Phase
 from visualizer.number_format import shorten
 from visualizer.session.colour_options import ColourLimits, ColourOptions
 
@@ -88,7 +89,7 @@ class TrainingViewsController(QObject):
         """Whether there are snapshots to play through."""
         # What was shown last: nothing is repainted while only a line of numbers changes.
         self._bars_of: tuple[object, ...] = ()
-        self._told: tuple[GenerationTree, bool, bool, int, Theme] | None = None
+        self._told: tuple[GenerationTree, bool, bool, int, bool, Theme] | None = None
         self._folder: Path | None = None
 
     @property
@@ -165,11 +166,12 @@ class TrainingViewsController(QObject):
             generation_controller.is_running,
             generation_controller.can_draw,
             block,
+            run is not None and run.is_open and run.phase is not Phase.STOPPED,
             theme,
         )
         if told != self._told:
             self._told = told
-            widgets.generation_pane.show_generation(present_generation(*told[:4]), theme)
+            widgets.generation_pane.show_generation(present_generation(*told[:5]), theme)
 
     def _show_scrub(self, theme: Theme) -> None:
         run, view = self._lab.run, self._lab.view

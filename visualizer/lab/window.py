@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from PySide6.QtGui import QAction, QCloseEvent, QShowEvent
+    from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QShowEvent
 
 
 WIDTHS = [264, 676, 340]
@@ -320,6 +320,13 @@ class LabWindow(QMainWindow):
     def _leave(self, close: Callable[[], object]) -> None:
         self._is_left = True
         close()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Let go by Esc wherever the focus is, unless the widget there has a use for it."""
+        if event.key() == Qt.Key.Key_Escape and not event.modifiers():
+            self.training_views_controller.pin(None)
+        else:
+            super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if not self.may_close(self.close):

@@ -486,7 +486,7 @@ COMMANDS: tuple[Row, ...] = (
 WITHIN = (
     ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
     ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
-    ("Let go of the pinned cell", "Esc in the heatmaps"),
+    ("Let go of the pinned cell", "Esc"),
     ("Painting the mask: spread what the pinned cell is", "Shift+arrow keys"),
     ("Leave presenter mode, with no cell pinned", "Esc"),
     ("Open one of the first lessons", "Alt+Shift+1 to Alt+Shift+9"),

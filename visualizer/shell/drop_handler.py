@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, Signal
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QDropEvent
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QMimeData
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DropHandler(QObject):
-    """Handles drops anywhere on a window."""
+    """Handles drops anywhere on a window; what is dropped is copied and never moved."""
 
     fileDropped = Signal(object)
     textDropped = Signal(str)
@@ -25,15 +25,20 @@ class DropHandler(QObject):
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if isinstance(event, QDragEnterEvent | QDropEvent) and self._takes(event.mimeData()):
-            event.acceptProposedAction()
+        if isinstance(event, QDropEvent) and self._takes(event):  # or one of dragging
+            # The proposed action may be to move: then a file manager deletes the file.
+            event.setDropAction(Qt.DropAction.CopyAction)
+            event.accept()
             if event.type() == QEvent.Type.Drop:
                 self._take(event.mimeData())
             return True
         return False
 
     @staticmethod
-    def _takes(data: QMimeData) -> bool:
+    def _takes(event: QDropEvent) -> bool:
+        data = event.mimeData()
+        if not event.possibleActions() & Qt.DropAction.CopyAction:
+            return False
         return bool(_paths(data)) or (data.hasText() and not data.hasUrls())
 
     def _take(self, data: QMimeData) -> None:

@@ -114,7 +114,7 @@ class PresenterMode(QObject):
         self.blank.taken.connect(self.show_again)
         self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), window)
         self._escape.setEnabled(False)
-        self._escape.activated.connect(self._go_back)
+        self._escape.activated.connect(self.go_back)
 
     @property
     def is_on(self) -> bool:
@@ -168,7 +168,7 @@ class PresenterMode(QObject):
         self._escape.setEnabled(self.is_on)
         self.styleChanged.emit()
 
-    def _go_back(self) -> None:
+    def go_back(self) -> None:
         """Leave mask editing; else unpin the cell; else leave presenter mode."""
         if self._workspace.screen.panel(MASK_EDIT):
             self.paintingLeft.emit()

@@ -64,7 +64,7 @@ from visualizer.widgets.status_bar import add_status_bar
 from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QCloseEvent
+    from PySide6.QtGui import QCloseEvent, QKeyEvent
 
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.code.widget import CodePane
@@ -404,6 +404,13 @@ class MainWindow(QMainWindow):
     def restyle(self) -> None:
         """Apply the colour scheme again, after the system's colours or the style have changed."""
         self.set_scheme(self.scheme)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Let go by Esc wherever the focus is, unless the widget there has a use for it."""
+        if event.key() == Qt.Key.Key_Escape and not event.modifiers():
+            self.presenter.go_back()
+        else:
+            super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if not all(

@@ -160,15 +160,19 @@ class WindowManager(QObject):
         QCoreApplication.exit(1)
 
     def quit(self) -> None:
-        """Close the windows one after the other; each with unsaved changes asks first."""
+        """Ask in each window with unsaved changes, and last in the lab; then close all.
+
+        A question that is cancelled leaves everything open that has not been asked about.
+        """
         self._stop_making()
+        for window in self.all.copy():
+            if not window.document_controller.may_close(partial(self._close_and_go_on, window)):
+                return
         if self.lab:
             if not self.lab.may_close(self.quit):
                 return
             self.lab.close()
         for window in self.all.copy():
-            if not window.document_controller.may_close(partial(self._close_and_go_on, window)):
-                return
             window.close()
 
     def _close_and_go_on(self, window: MainWindow) -> None:

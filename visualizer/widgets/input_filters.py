@@ -1,10 +1,10 @@
-"""Filters events from controls for the window: wheel scrolling, undo, redo and shortcuts."""
+"""Filters events from controls for the window: wheel scrolling, undo, shortcuts, dropped files."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QWidget
+from PySide6.QtGui import QDropEvent, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 OF_THE_WINDOW = (
     *(QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo),
@@ -25,6 +25,9 @@ class ControlEventFilter(QObject):
         if event.type() == QEvent.Type.ShortcutOverride and is_of_window(event):
             event.ignore()
             return True
+        if isinstance(event, QDropEvent) and event.mimeData().hasUrls():  # or one of dragging
+            event.ignore()  # a field would insert the path, and let the file be moved
+            return True
         return False
 
 
@@ -40,6 +43,11 @@ def is_command(event: QKeyEvent) -> bool:
 
 
 def install_input_filters(widget: QWidget) -> None:
-    """Let the wheel scroll the page unless a control has the focus; undo acts on the document."""
+    """Let the wheel scroll the page unless a control has the focus; undo acts on the document.
+
+    Files are left to the window to open.
+    """
     widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # otherwise the wheel itself gives the focus
-    widget.installEventFilter(ControlEventFilter(widget))
+    control_filter = ControlEventFilter(widget)
+    for part in (widget, *widget.findChildren(QLineEdit)):  # files are dropped on the inner one
+        part.installEventFilter(control_filter)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QStandardPaths, Qt
 from PySide6.QtGui import QDesktopServices, QKeySequence
+from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import words
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -73,6 +74,27 @@ def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> N
             assert page(hand) == lessons[number].pages[0].title
     hand.press(Qt.Key.Key_End, ALT)
     hand.settle()
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1000, 700)])
+def test_next_stays_under_the_pointer_from_page_to_page(hand: Hand, size: tuple[int, int]) -> None:
+    hand.window.resize(*size)
+    open_lesson(hand, 1)
+    button = hand.window.lesson.next_button
+    at = button.mapToGlobal(button.rect().center())
+    turned = 0
+    while button.isEnabled() and turned < 40:
+        there = button.mapFromGlobal(at)
+        assert button.rect().contains(there), (page(hand), there)
+        if turned % 7 == 3:  # with "Back to this page" over it
+            hand.window.workspace.set("heads", 1)
+            hand.settle()
+            assert button.rect().contains(button.mapFromGlobal(at))
+        hand.click(button, button.mapFromGlobal(at))
+        hand.settle()
+        QApplication.processEvents()
+        turned += 1
+    assert turned > 20
 
 
 def test_closing_a_lesson_brings_back_what_there_was(hand: Hand) -> None:

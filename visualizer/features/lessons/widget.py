@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 from visualizer.features.lessons.claim_check import ClaimResult
 from visualizer.features.lessons.presenter import LESSON
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.fixed_width_buttons import FixedWidthButton
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel, RichLabel
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
 
 EMPTY = "Choose a lesson from the Lessons menu to read it here, beside its numbers."
+NEXT, NEXT_LESSON = "Next", "Next lesson"
 WIDTH = 240
 ICON_SIZE = 16
 
@@ -77,9 +79,14 @@ class LessonPane(QWidget):
         self.setAccessibleName("Lesson")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         column = column_layout(self, (12, 8, 12, 12), spacing=8)
+        # At the top, where the buttons stay under the pointer: the heights below change.
+        column.addWidget(self._turning())
         column.addLayout(self._head())
         column.addWidget(self._body(), 1)
-        column.addWidget(self._foot())
+        self.return_button = _button("Back to this page", "Back to this page's settings")
+        self.return_button.clicked.connect(self.returned)
+        self.return_button.hide()
+        column.addWidget(self.return_button)
         self._ticks: list[ClaimCheckRow] = []
         self._shown: tuple[LessonPanel | None, Theme] | None = None
         self._page: tuple[str, int] | None = None
@@ -109,15 +116,12 @@ class LessonPane(QWidget):
         self.area.setWidget(inner)
         return self.area
 
-    def _foot(self) -> QWidget:
-        self.foot = QWidget()
-        column = column_layout(self.foot, (0, 0, 0, 0), spacing=8)
-        self.return_button = _button("Back to this page", "Back to this page's settings")
-        self.return_button.clicked.connect(self.returned)
-        column.addWidget(self.return_button)
-        row = QHBoxLayout()
+    def _turning(self) -> QWidget:
+        self.turning = QWidget()
+        row = row_layout(self.turning, (0, 0, 0, 0))
         self.back_button = _button("Back", "Previous page")
-        self.next_button = _button("Next", "Next page")
+        self.next_button = FixedWidthButton(NEXT, NEXT_LESSON)
+        self.next_button.setAccessibleName("Next page")
         self.back_button.clicked.connect(self._step_back)
         self.next_button.clicked.connect(self._step_on)
         self.number = PlainLabel()
@@ -126,8 +130,7 @@ class LessonPane(QWidget):
         row.addWidget(self.back_button)
         row.addWidget(self.number, 1)
         row.addWidget(self.next_button)
-        column.addLayout(row)
-        return self.foot
+        return self.turning
 
     # ------------------------------------------------------------------ showing
 
@@ -140,10 +143,11 @@ class LessonPane(QWidget):
             return
         self._shown = (panel, theme)
         set_accessible_value(self, _place(panel) if panel else "")
-        for part in (self.lesson, self.close_button, self.title, self.foot):
+        for part in (self.lesson, self.close_button, self.title, self.turning):
             part.setVisible(panel is not None)
         if panel is None:
             self.text.setText(EMPTY)
+            self.return_button.hide()
             self._show_checks((), theme)
             return
         self.lesson.setText(escape(" · ".join(filter(None, (panel.lesson, panel.section)))))
@@ -154,7 +158,7 @@ class LessonPane(QWidget):
         self.number.setText(f"{panel.number} of {panel.count}")
         self.back_button.setEnabled(panel.number > 1)
         self.next_button.setEnabled(panel.has_next)
-        self.next_button.setText("Next lesson" if panel.next_lesson else "Next")
+        self.next_button.setText(NEXT_LESSON if panel.next_lesson else NEXT)
         self.next_button.setAccessibleName(panel.next_lesson or "Next page")
         self.return_button.setVisible(panel.is_changed)
         page = (panel.lesson, panel.number)

@@ -44,6 +44,7 @@ class ProbeController(QObject):
         """Whether the run is one of the list, or was trained here: its folder may be written."""
         self._kept: OrderedDict[tuple[int, str], ProbeResult] = OrderedDict()
         self._asked: tuple[int, str] | None = None
+        self._is_wanted = False
         self._count = 0
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
         self._rest.timeout.connect(self.look)
@@ -89,6 +90,11 @@ class ProbeController(QObject):
         elif self._may_ask(run.phase):
             self._ask(view.step, view.probe)
 
+    def want(self) -> None:
+        """Request the reading of the present probe even where a process has to start for it."""
+        self._is_wanted = True
+        self.look()
+
     def _may_ask(self, phase: Phase) -> bool:
         if self._asked or self._rest.isActive():
             return False
@@ -96,7 +102,8 @@ class ProbeController(QObject):
         if self.refused:
             return False
         if phase is Phase.STOPPED:  # its process would have to restart, so only for new readings
-            return view.step is not None or view.probe != self.text
+            known = self.text or self._lab.offered_probe  # what is only offered can wait
+            return self._is_wanted or view.step is not None or view.probe != known
         return self._lab.run is not None and self._lab.run.is_open
 
     def _ask(self, step: int | None, probe: str) -> None:
@@ -107,7 +114,7 @@ class ProbeController(QObject):
     def _take(self, message: Message) -> None:
         if self._asked is None or message.values.get("id") != f"probe {self._asked[0]}":
             return
-        (_, probe), self._asked = self._asked, None
+        (_, probe), self._asked, self._is_wanted = self._asked, None, False
         self._rest.start()
         if message.says == "refused":
             self._refusal = probe, str(message.values["sentence"])
@@ -142,7 +149,7 @@ class ProbeController(QObject):
     def _forget(self, folder: Path | None) -> None:
         if self._folder and self.text and self.text != self._offered:
             self._remember(self._folder)
-        self._folder, self._offered, self._asked = folder, "", None
+        self._folder, self._offered, self._asked, self._is_wanted = folder, "", None, False
         self._is_own = folder is not None and folder.parent == self._lab.home
         self._kept.clear()
         had, self.result, self.text, self._refusal = self.result, None, "", ("", "")

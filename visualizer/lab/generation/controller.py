@@ -87,6 +87,8 @@ class GenerationController(QObject):
         """Append a sampled token, now or once the reading arrives."""
         result, sampling = self.result, self.sampling
         self._is_wanted = result is None and self.can_draw
+        if self._is_wanted:
+            self._probe_controller.want()
         if result and self.can_draw:
             last = result.logits[-1]
             chosen = probabilities(last, sampling.temperature, sampling.top_k, sampling.top_p)

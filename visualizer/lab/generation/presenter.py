@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from visualizer.lab.generation.generation_tree import GenerationTree
 
 
+LOADING = "The model is being loaded again; then it writes on."
 MOST_AHEAD = 400
 """The most tokens that are shown after the current node."""
 
@@ -90,6 +91,7 @@ def present_generation(
     is_running: bool = False,
     is_readable: bool = True,
     block: int | None = None,
+    is_model_loaded: bool = True,
 ) -> GenerationPanel:
     """Present a generation tree.
 
@@ -101,6 +103,8 @@ def present_generation(
         Whether the model gives next tokens, now or soon.
     block : int, optional
         The model's context length; earlier tokens are not shown.
+    is_model_loaded : bool
+        Whether there is a process that holds the model.
     """
     places, path, ahead = _branches(tree), tree.path, tree.ahead
     before = [GeneratedToken(visible(token), ROOT) for token in tree.prompt]
@@ -118,7 +122,9 @@ def present_generation(
         is_running or is_readable,
         is_readable and not is_running,
         tree.seed,
-        f"{format_count(len(path), 'token')} added",
+        LOADING
+        if is_running and not is_model_loaded
+        else f"{format_count(len(path), 'token')} added",
     )
 
 

@@ -143,7 +143,7 @@ def with_opened_run(run: RunState, message: Message) -> RunState:
     expected = min(settings.steps, max(int(values["step"]), MOST_EXPECTED))
     return replace(
         run,
-        phase=Phase(values["state"]),
+        phase=run.phase if run.phase is Phase.ENDING else Phase(values["state"]),
         notice=values["notices"][-1] if is_without_text and values["notices"] else "",
         settings=settings,
         tokens=tuple(values["tokens"]),
