@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 Remedy = tuple[str, object]
+FIRST_TOKENS, FIRST_CHARACTERS = "first tokens", "first characters"
+"""Fields of remedies that keep the first part of a text: a count, or the part itself."""
 
 
 def reason_of(error: OSError) -> str:

@@ -32,10 +32,11 @@ from visualizer.attention.spec import (
     Projection,
     Route,
     Scale,
+    problems,
 )
 from visualizer.attention.stages import bytes_needed
 from visualizer.attention.token_and_position_vectors import PADDING
-from visualizer.errors import InputError
+from visualizer.errors import FIRST_TOKENS, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,6 +149,7 @@ def test_too_much_text_is_said_with_what_fits(heads: int, monkeypatch: pytest.Mo
     assert said, refused.value.sentence
     fits = int(said[1])
     assert bytes_needed(spec, fits) <= USABLE * free < bytes_needed(spec, fits + 1)
+    assert refused.value.remedy == (FIRST_TOKENS, fits)
     assert run((fits * ("word",),), spec).trace.tokens == fits
 
 
@@ -207,6 +209,11 @@ def test_memory_that_runs_out_is_asked_for_again_without_the_pool(
             "heads",
             "With 1,000 heads one token needs ",
         ),
+        (
+            {"d_out": 100, "heads": 1_000, "arrangement": Arrangement.STACKED},
+            "heads",
+            "With 1,000 heads one token needs ",
+        ),
     ],
 )
 def test_sizes_that_are_too_much_for_one_token_are_said(
@@ -217,6 +224,15 @@ def test_sizes_that_are_too_much_for_one_token_are_said(
         run((TEXT, TEXT[:2]), replace(SPEC, **fields))
     assert refused.value.field == field
     assert refused.value.sentence.startswith(said)
+    if fields.get("d_out") == 900:  # not even one head fits
+        assert refused.value.remedy is None
+        return
+    assert refused.value.remedy
+    mended, fits = refused.value.remedy
+    assert (mended, type(fits)) == (field, int)
+    spec = replace(SPEC, **{**fields, field: fits})
+    assert problems(spec) == ()
+    assert run((TEXT, TEXT[:2]), spec).trace.tokens == len(TEXT)
 
 
 @pytest.mark.parametrize(

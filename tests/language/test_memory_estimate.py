@@ -14,11 +14,11 @@ from tests.architecture.project_graph import ROOT
 from tests.language.test_training_run import losses, same
 from tests.support.small_trainings import begun, finish
 from visualizer.attention import device
-from visualizer.errors import InputError
+from visualizer.errors import InputError, Remedy
 from visualizer.language.memory_estimate import bytes_needed, check_room
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.training_settings import ModelKind, TrainingSettings
+from visualizer.language.training_settings import ModelKind, TrainingSettings, problems
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,11 +49,25 @@ def test_what_does_not_fit_is_refused_with_what_does() -> None:
         check_room(replace(settings, batch=fits + 1), 65)
 
 
+def _offered(settings: TrainingSettings) -> Remedy | None:
+    try:
+        check_room(settings, 65)
+    except InputError as refused:
+        return refused.remedy
+    return None
+
+
 @pytest.mark.usefixtures("of_eight_gib")
 def test_what_never_fits_says_what_to_make_smaller() -> None:
+    settings = replace(HUGE, heads=64)
     with pytest.raises(InputError, match="Even a batch of 1 needs about") as refused:
-        check_room(replace(HUGE, heads=64), 65)
-    assert refused.value.remedy is None
+        check_room(settings, 65)
+    remedy = refused.value.remedy
+    while remedy:  # each that is offered is taken
+        settings = replace(settings, **{remedy[0]: remedy[1]})  # type: ignore[arg-type]
+        assert problems(settings) == ()
+        remedy = _offered(settings)
+    check_room(settings, 65)
     assert "smaller block or embedding size, or fewer layers" in refused.value.sentence
 
 

@@ -13,7 +13,8 @@ from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QSlider
 from tests.support.window_input import CONTROL, SHIFT, link_in, words
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import BooleanMatrix, Device, NumberMatrix
-from visualizer.documents.plain_text_file import LONGEST_TEXT
+from visualizer.documents.plain_text_file import LONGEST_TEXT, first_part
+from visualizer.session.document import Document, LineSplit, text_of_first_tokens
 from visualizer.session.setting_definitions import SETTINGS
 
 if TYPE_CHECKING:
@@ -78,11 +79,49 @@ def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch)
     hand.paste_sentence("word " * 10_000)
     hand.until(lambda: bool(hand.text_problem))
     assert hand.text_problem.startswith("10,000 tokens × 12 heads need ")
-    assert hand.text_problem.endswith("tokens fit.")
+    found = re.search(r"About (\S+) tokens fit\. Use the first (\S+) tokens$", hand.text_problem)
+    assert found
+    assert found[1] == found[2]
     assert "The picture stays as it was." in words(hand.window.notice)
     assert hand.shown is board
-    hand.press(Qt.Key.Key_Z)
+    mend_text(hand)
     hand.settle()
+    assert hand.text_problem == ""
+    run = hand.window.workspace.run
+    assert run
+    assert run.trace.tokens == int(found[1].replace(",", ""))
+    for _ in range(2):
+        hand.press(Qt.Key.Key_Z)
+    hand.settle()
+    assert hand.text_problem == ""
+
+
+def mend_text(hand: Hand) -> None:
+    """Click on the offer at the end of the text's problem."""
+    label = hand.window.setup_pane.problem
+    hand.until(lambda: label.isVisible() and label.height() > label.fontMetrics().height())
+    hand.window.setup_pane.ensureWidgetVisible(label)
+    hand.click(label, link_in(label))
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_first_tokens_of_a_text_are_found(apart: bool) -> None:
+    lines = LineSplit.APART if apart else LineSplit.TOGETHER
+    document = Document("One, two  three\nfour five", lines=lines)
+    assert text_of_first_tokens(document, 3) == ("One, two\nfour five" if apart else "One, two")
+    assert text_of_first_tokens(document, 99).split() == document.text.split()
+
+
+def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
+    hand.paste_sentence("word " * 20_000 + "longer words follow")
+    assert "100,019 characters are more than can be compared" in hand.text_problem
+    assert hand.text_problem.endswith("Use the first 99,999 characters")
+    assert first_part("word " * 19_999 + "longer words follow") == ("word " * 19_999).rstrip()
+    assert first_part("x" * (LONGEST_TEXT + 1)) == "x" * LONGEST_TEXT
+    hand.window.workspace.refuse_text(100_001, "the first part")
+    mend_text(hand)
+    hand.settle()
+    assert hand.chips == ("the", "first", "part")
     assert hand.text_problem == ""
 
 
@@ -93,7 +132,7 @@ def test_more_than_can_be_taken_in(hand: Hand) -> None:
     assert hand.sentence.toPlainText() == before
     assert hand.shown is board
     said = hand.text_problem
-    assert said in words(hand.window.notice)
+    assert said.partition(" Use ")[0] in words(hand.window.notice)
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
     hand.settle()
     assert hand.text_problem == said

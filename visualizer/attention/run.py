@@ -28,7 +28,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import bytes_needed
 from visualizer.attention.token_and_position_vectors import PADDING, embed
-from visualizer.errors import InputError
+from visualizer.errors import FIRST_TOKENS, InputError
 
 if TYPE_CHECKING:
     from visualizer.attention.buffer_pool import BufferPool
@@ -266,7 +266,8 @@ def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
         field, size = _largest_size(spec)
         less = "fewer" if field == "heads" else "less"
         sentence = f"With {size} one token needs {gib(alone)}, and {room} Use {less}."
-        return InputError(field, sentence)
+        fitting_size = _largest_fitting_size(spec, field, tokens, count, free)
+        return InputError(field, sentence, (field, fitting_size) if fitting_size else None)
     fits = _largest_fitting(spec, tokens, count, free)
     batch = f"{count:,} texts × " if count > 1 else ""
     heads = f"{spec.heads} head{'s' * (spec.heads > 1)}"
@@ -275,18 +276,43 @@ def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
         return InputError("text", f"The memory ran out at {asked}. Try again, or use less text.")
     fitting = f"About {fits:,} tokens{' a text' * (count > 1)} fit." if fits else "Use fewer texts."
     needed = gib(bytes_needed(spec, tokens, count))
-    return InputError("text", f"{asked} need {needed}, and {room} {fitting}")
+    sentence = f"{asked} need {needed}, and {room} {fitting}"
+    return InputError("text", sentence, (FIRST_TOKENS, fits) if fits else None)
 
 
 def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
     """Return the size that needs most memory: the spec's field, and its value as text."""
     sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
-    if spec.projection is not Projection.NONE:
+    if _projects(spec):
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
     if spec.arrangement is Arrangement.STACKED:
         sizes["heads"] = (spec.heads, f"{spec.heads:,} heads")
     field = max(sizes, key=lambda field: sizes[field][0])
     return field, sizes[field][1]
+
+
+def _largest_fitting_size(
+    spec: AttentionSpec, field: str, tokens: int, texts: int, free: float
+) -> int:
+    """Return the largest value of a size with which the texts fit, or else one token; 0 if none."""
+    is_shared = field != "heads" and spec.arrangement is Arrangement.SPLIT
+    part = spec.heads if is_shared and field == ("d_out" if _projects(spec) else "d_in") else 1
+    for asked in ((tokens, texts), (1, 1)):
+        low, high = 0, getattr(spec, field) // part
+        while low < high:
+            middle = (low + high + 1) // 2
+            smaller = replace(spec, lengths=(), **{field: middle * part})
+            if bytes_needed(smaller, *asked) <= free:
+                low = middle
+            else:
+                high = middle - 1
+        if low:
+            return low * part
+    return 0
+
+
+def _projects(spec: AttentionSpec) -> bool:
+    return spec.projection is not Projection.NONE
 
 
 def _largest_fitting(spec: AttentionSpec, tokens: int, texts: int, free: float) -> int:

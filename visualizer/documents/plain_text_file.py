@@ -15,6 +15,16 @@ LONGEST_TEXT = 100_000
 """Most characters of a sentence: more would block the window."""
 
 
+def first_part(text: str) -> str:
+    """Return the beginning of a text that is short enough, up to the end of a word or line."""
+    part = text[:LONGEST_TEXT]
+    is_within_word = not (part[-1:].isspace() or text[LONGEST_TEXT:][:1].isspace())
+    words = part.rsplit(None, 1)
+    if len(text) > LONGEST_TEXT and is_within_word and len(words) > 1:
+        part = part.removesuffix(words[1])
+    return part.rstrip()
+
+
 def text_in(path: Path) -> str:
     """Read a UTF-8 text, with or without byte order mark.
 

@@ -13,7 +13,7 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.run import USABLE, gib
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.stages import bytes_needed as bytes_of_stages
-from visualizer.errors import InputError
+from visualizer.errors import InputError, Remedy
 from visualizer.language.language_models import LanguageModel, MixingLayer
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 
@@ -53,13 +53,14 @@ def check_room(settings: TrainingSettings, tokens: int) -> None:
     room = USABLE * attention_device.free_bytes(device)
     if bytes_needed(settings, tokens) <= room:
         return
-    fits = _largest_batch(settings, tokens, room)
+    fits = _largest("batch", settings, tokens, room)
     needed = f"needs about {gib(bytes_needed(settings, tokens))}, and {gib(room)} can be used"
     if not fits:
         alone = gib(bytes_needed(replace(settings, batch=1), tokens))
         smaller = "a smaller block or embedding size" + ", or fewer layers" * settings.is_layered
         sentence = f"Even a batch of 1 needs about {alone}, and {gib(room)} can be used."
-        raise InputError("batch", f"{sentence} Use {smaller}.")
+        remedy = _smaller_model(settings, tokens, room)
+        raise InputError("batch", f"{sentence} Use {smaller}.", remedy)
     asked = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
     less = " or less" if fits > 1 else ""
     raise InputError("batch", f"{asked} {needed}. Use {fits:,}{less}.", ("batch", fits))
@@ -112,12 +113,26 @@ def bytes_needed(settings: TrainingSettings, tokens: int) -> int:
     return ITEM * (COPIES * parameters + max(1, len(layers)) * kept + logits) + stages + TORCH
 
 
-def _largest_batch(settings: TrainingSettings, tokens: int, room: float) -> int:
-    low, high = 0, settings.batch
+def _smaller_model(settings: TrainingSettings, tokens: int, room: float) -> Remedy | None:
+    """Return the block size that fits, else the width or the layers; at least at a batch of 1."""
+    steps = {"block": 1, "width": 1}
+    if settings.is_layered:
+        steps = {"block": 1, "width": settings.heads, "layers": 1}
+    for batch in (settings.batch, 1):
+        for name, step in steps.items():
+            fits = _largest(name, replace(settings, batch=batch), tokens, room, step)
+            if fits:
+                return name, fits
+    return None
+
+
+def _largest(name: str, settings: TrainingSettings, tokens: int, room: float, step: int = 1) -> int:
+    """Return the largest multiple of a step with which the training fits; 0 if none."""
+    low, high = 0, getattr(settings, name) // step
     while low < high:
         middle = (low + high + 1) // 2
-        if bytes_needed(replace(settings, batch=middle), tokens) <= room:
+        if bytes_needed(replace(settings, **{name: middle * step}), tokens) <= room:
             low = middle
         else:
             high = middle - 1
-    return low
+    return low * step

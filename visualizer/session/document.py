@@ -121,3 +121,21 @@ def typed_text(old: str, new: str) -> tuple[bool, str]:
     written = end - start
     is_one_more_or_less = written + (len(old) - len(new) + written) == 1
     return is_one_more_or_less, new[start:end]
+
+
+def text_of_first_tokens(document: Document, count: int) -> str:
+    """Return the beginning of a document's text that has so many tokens; of each line apart."""
+    is_one = document.lines is LineSplit.TOGETHER
+    parts = [document.text] if is_one else document.text.splitlines()
+    return "\n".join(_beginning(part, document.tokenizer, count) for part in parts)
+
+
+def _beginning(text: str, tokenizer: Tokenizer, count: int) -> str:
+    wanted, low, high = tokenize(text, tokenizer)[:count], 0, len(text)
+    while low < high:  # the shortest beginning that has them
+        middle = (low + high) // 2
+        if tokenize(text[:middle], tokenizer)[:count] == wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return text[:low]

@@ -200,9 +200,14 @@ def remedy_in_words(field: str, value: object, settings: tuple[Setting, ...] = S
     setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is SettingKind.OWN:
         return "Draw them from the seed"
-    number = f"{value:g}" if isinstance(value, int | float) else value
+    number = _written(value) if isinstance(value, int | float) else value
     words = dict(setting.choices).get(value, number)
     return f"Set {setting.label.lower()} to {words}"
+
+
+def _written(value: float) -> str:
+    """Write a number with all its digits, as no exponent can be typed into a setting."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.8f}".rstrip("0").rstrip(".")
 
 
 def own_in_words(setting: Setting, value: Any) -> str:

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.run_parameters_as_spec_weights import are_kept, weights_as_own
 from visualizer.attention.spec import Mask
-from visualizer.errors import InputError
+from visualizer.errors import FIRST_CHARACTERS, InputError
 from visualizer.session import worker_jobs
 from visualizer.session.document import Document, typed_text
 from visualizer.session.exportable_snapshot import Snapshot
@@ -120,10 +120,11 @@ class Workspace(QObject):
         self.seal()
         self.set("captured", None)
 
-    def refuse_text(self, count: int) -> None:
-        """Report that a text is too long; the present text stays."""
+    def refuse_text(self, count: int, first_part: str) -> None:
+        """Report that a text is too long, and offer its first part; the present text stays."""
         said = f"{count:,} characters are more than can be compared with each other, so they were "
-        self._complain(InputError("text", f"{said}not taken in. Paste a part of the text."))
+        remedy = (FIRST_CHARACTERS, first_part)
+        self._complain(InputError("text", f"{said}not taken in.", remedy))
 
     def write_mask(self, text: str) -> None:
         """Set the own mask from rows of 0 and 1."""

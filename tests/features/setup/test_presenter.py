@@ -220,6 +220,12 @@ def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
         assert shown(mended)[name].problem is None
 
 
+def test_remedies_write_numbers_as_they_are_typed() -> None:
+    assert remedy_in_words("d_in", 1_000_000) == "Set embedding size to 1,000,000"
+    assert remedy_in_words("dropout", 0.0) == "Set dropout to 0"
+    assert remedy_in_words("dropout", 0.00001) == "Set dropout to 0.00001"
+
+
 OWN = ("own_input", "own_weights")
 
 

@@ -117,3 +117,13 @@ def test_every_number_can_be_typed_wrong_so_that_it_is_explained() -> None:
                 problems(put(TrainingSettings(), setting.name, type(most)(end))) for end in ends
             ]
             assert any(found) or setting.name == "seed"
+
+
+def test_a_locked_setting_offers_no_change_that_cannot_be_made() -> None:
+    refused = InputError("batch", "It does not fit.", ("batch", 8))
+    free, locked = (present_setup(TrainingSettings(), refused, "", locked=said)
+                    for said in ("", "It has begun."))  # fmt: skip
+    (one,) = [row for row in free.settings if row.setting.name == "batch"]
+    assert one.mends == "Set batch size to 8"
+    (one,) = [row for row in locked.settings if row.setting.name == "batch"]
+    assert (one.mends, one.problem and one.problem.sentence) == ("", "It does not fit.")

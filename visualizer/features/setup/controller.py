@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from visualizer.attention.spec import Mode
+from visualizer.errors import FIRST_CHARACTERS
 from visualizer.features.setup.presenter import SETUP
+from visualizer.session.document import text_of_first_tokens
 
 if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
@@ -29,11 +31,21 @@ class SetupController(QObject):
             self._workspace.set(name, value, going_on=going_on, is_seen=is_switch)
 
     def remedy(self, field: str) -> None:
-        """Apply the remedy offered for a setting's error."""
-        for shown in self._workspace.screen.panel(SETUP).settings:
+        """Apply the remedy offered for a setting's error, or for the text's."""
+        panel = self._workspace.screen.panel(SETUP)
+        if field == "text" and panel.text_remedy:
+            self._workspace.set_text(self._first_part(*panel.text_remedy))
+            return
+        for shown in panel.settings:
             if shown.setting.name == field and shown.problem and shown.problem.remedy:
                 self._workspace.set(*shown.problem.remedy)
                 return
+
+    def _first_part(self, kind: str, value: object) -> str:
+        if kind == FIRST_CHARACTERS:
+            return str(value)
+        document, tokens = self._workspace.document, int(str(value))
+        return text_of_first_tokens(document, tokens)
 
     def toggle_mask(self) -> None:
         is_causal = self._workspace.document.get("causal")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.errors import InputError, Problem
+from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
+from visualizer.number_format import format_count
 from visualizer.session.screen import PanelId
 from visualizer.session.setting_definitions import SETTINGS, SettingState, remedy_in_words
 
@@ -22,6 +23,9 @@ class SetupPanel:
     tokenizer: object
     lines: object
     text_problem: str
+    text_remedy: Remedy | None
+    text_mends: str
+    """What the remedy of the text's problem does; empty where there is none."""
     settings: tuple[SettingState, ...]
     captured: str = ""
     """Sentences on captured attention, shown in place of settings; empty for a module."""
@@ -49,8 +53,24 @@ def present_setup(document: Document, refused: InputError | None) -> SetupPanel:
     sentence = text.sentence if text else ""
     said = _captured_in_words(document.captured) if document.captured else ""
     return SetupPanel(
-        document.get("text"), document.tokenizer, document.lines, sentence, rows, said
+        document.get("text"),
+        document.tokenizer,
+        document.lines,
+        sentence,
+        text.remedy if text else None,
+        _text_remedy_in_words(text.remedy if text else None),
+        rows,
+        said,
     )
+
+
+def _text_remedy_in_words(remedy: Remedy | None) -> str:
+    if remedy is None:
+        return ""
+    field, value = remedy
+    if field == FIRST_CHARACTERS:
+        return f"Use the first {format_count(len(str(value)), 'character')}"
+    return f"Use the first {format_count(int(str(value)), 'token')}"
 
 
 def _captured_in_words(captured: CapturedAttention) -> str:

@@ -5,6 +5,7 @@ A notice replaces the settings while captured attention is shown.
 
 from __future__ import annotations
 
+from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.documents.plain_text_file import LONGEST_TEXT
+from visualizer.documents.plain_text_file import LONGEST_TEXT, first_part
 from visualizer.features.setup.presenter import SETUP, SetupPanel
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.document import LineSplit, changed_span
@@ -34,7 +35,7 @@ from visualizer.session.setting_definitions import (
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import CONTROLS, SettingControl, SettingRow
@@ -118,7 +119,7 @@ class SetupPane(QScrollArea):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     textTyped = Signal(str)
-    textTooLong = Signal(int)
+    textTooLong = Signal(int, str)
     chosen = Signal(str, object, bool)
     settled = Signal()
     remedied = Signal(str)
@@ -152,9 +153,14 @@ class SetupPane(QScrollArea):
         self.sentence.setFixedHeight(self.sentence.fontMetrics().lineSpacing() * 4 + 12)
         self.sentence.textChanged.connect(self._type)
         self.sentence.tooLong.connect(self.textTooLong)
-        self.problem = PlainLabel()
+        self.problem = RichLabel()
         self.problem.setWordWrap(True)
         self.problem.setProperty("role", "warning")
+        self.problem.setTextInteractionFlags(
+            Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        )
+        self.problem.linkActivated.connect(self._mend_text)
         self.problem.hide()
         self.tokenizer = self._choice(
             "tokenizer",
@@ -245,10 +251,13 @@ class SetupPane(QScrollArea):
 
     # ------------------------------------------------------------------ showing
 
+    def _mend_text(self) -> None:
+        self.remedied.emit("text")
+
     def take_text(self, text: str) -> None:
         """Replace the sentence by a dropped text."""
         if len(text) > LONGEST_TEXT:
-            self.textTooLong.emit(len(text))
+            self.textTooLong.emit(len(text), first_part(text))
         else:
             self.textTyped.emit(text)
 
@@ -276,7 +285,10 @@ class SetupPane(QScrollArea):
 
     def _show_text(self, setup: SetupPanel) -> None:
         self.sentence.show_text(setup.text)
-        self.problem.setText(setup.text_problem)
+        words = escape(setup.text_problem)
+        if setup.text_mends:
+            words += f" <a href='mend'>{escape(setup.text_mends)}</a>"
+        self.problem.setText(words)
         self.problem.setVisible(bool(setup.text_problem))
         self.tokenizer.setCurrentIndex(self.tokenizer.findData(setup.tokenizer))
         self.lines.setCurrentIndex(self.lines.findData(setup.lines))
@@ -346,11 +358,11 @@ AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 class SentenceEdit(QPlainTextEdit):
     """The text box of the sentence. Undo and redo are the document's, not the box's own.
 
-    `tooLong` carries the length of a rejected text: it would block the window, and its attention
-    matrix would not fit in memory.
+    `tooLong` carries the length of a rejected text and its first part: the whole would block the
+    window, and its attention matrix would not fit in memory.
     """
 
-    tooLong = Signal(int)
+    tooLong = Signal(int, str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -369,7 +381,10 @@ class SentenceEdit(QPlainTextEdit):
         kept = len(self.toPlainText()) - len(self.textCursor().selectedText())
         count = kept + len(source.text())
         if count > LONGEST_TEXT:
-            self.tooLong.emit(count)
+            start, end = sorted((self.textCursor().anchor(), self.textCursor().position()))
+            text = self.toPlainText()
+            whole = text[:start] + source.text() + text[end:]
+            self.tooLong.emit(count, first_part(whole))
         else:
             super().insertFromMimeData(source)
 

@@ -70,7 +70,9 @@ def _shown(
     of_use = setting.counts(settings)
     counts = of_use and (not locked or setting.name in STAYING)
     remedy = problem.remedy if problem else None
+    if remedy and locked and remedy[0] not in STAYING:  # it could not be applied
+        remedy = None
     mends = remedy_in_words(*remedy, LAB_SETTINGS) if remedy else ""
     value = get(settings, setting.name)
-    said = problem and Problem(problem.field, problem.sentence, problem.remedy)
+    said = problem and Problem(problem.field, problem.sentence, remedy)
     return SettingState(setting, value, counts, said or None, mends, of_use)
