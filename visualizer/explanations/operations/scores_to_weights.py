@@ -42,7 +42,8 @@ def _row(block: StepValues) -> str:
         total = trimmed(float(block.row(block.reads).sum()))
         shared = f"each score of {block.query} is divided by the row’s sum, {total}"
     elif len(weights) == 1:
-        shared = f"{softmax(block.spec)} turns the score of {block.query} into a share of 1"
+        made = f"{softmax(block.spec)} divides the exponential of the only score of {block.query}"
+        shared = f"{made} by itself, which is 1"
     else:
         shares = f"the scores of {block.query} into {SHARES}"
         shared = f"{softmax(block.spec)} turns {shares}"
