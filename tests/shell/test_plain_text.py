@@ -242,7 +242,7 @@ def test_a_lesson_and_what_is_wrong_with_one_are_plain(
         LESSON.replace('["weights"]', '["<a zqlink>"]'), encoding="utf-8"
     )
     hand.window.lesson_controller.load()
-    hand.press(Qt.Key.Key_8, ALT | SHIFT)
+    hand.press(Qt.Key.Key_0, ALT | SHIFT)
     hand.settle()
     pane = hand.window.lesson
     assert words(pane.title) == FILE

@@ -489,7 +489,7 @@ WITHIN = (
     ("Let go of the pinned cell", "Esc"),
     ("Painting the mask: spread what the pinned cell is", "Shift+arrow keys"),
     ("Leave presenter mode, with no cell pinned", "Esc"),
-    ("Open one of the first lessons", "Alt+Shift+1 to Alt+Shift+9"),
+    ("Open one of the first lessons", "Alt+Shift+1 to Alt+Shift+9, Alt+Shift+0"),
     ("Go from token to token, choose several", "arrow keys, Shift+arrow keys in the tokens"),
     ("Choose a token or not, let go of all", "Space, Esc in the tokens"),
     ("Go to the next token that is found, find no more", "Enter, Esc in the search"),

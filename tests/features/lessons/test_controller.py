@@ -49,10 +49,10 @@ def press_button(hand: Hand, button: QPushButton) -> None:
     hand.settle()
 
 
-def test_the_menu_offers_seven_lessons_each_with_its_keys(hand: Hand) -> None:
+def test_the_menu_offers_nine_lessons_each_with_its_keys(hand: Hand) -> None:
     hand.until(lambda: bool(hand.window.lesson_controller.lessons))
     menu = hand.window.actions_.menus["&Lessons"]
-    for number in range(1, 8):
+    for number in range(1, 10):
         action = menu.actions()[number - 1]
         assert action.text().startswith(f"&{number}  ")
         assert action.shortcut() == QKeySequence(f"Alt+Shift+{number}")
@@ -183,7 +183,7 @@ def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) 
     text = GOOD.replace("heads = 1", "d_in = 3") + f"tick = {check}\n"
     (own_folder / "one.toml").write_text(text, encoding="utf-8")
     hand.window.lesson_controller.load()
-    open_lesson(hand, 8)
+    open_lesson(hand, 0)
     hand.type_number("d_in", "0")
     hand.until(lambda: not hand.window.workspace.is_working)
     assert ticks(hand) == ["scores (3.3.2): not compared, as you changed something"]
@@ -230,7 +230,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
     (own_folder / "bad.toml").write_text(GOOD.replace("heads", "headz"), encoding="utf-8")
     hand.window.lesson_controller.load()
     texts = offered(hand)
-    assert "&8  Mine" in texts
+    assert "&0  Mine" in texts
     broken = next(action for action in menu_actions(hand) if "left out" in action.text())
     assert broken.text() == "1 lesson was left out…"
     broken.trigger()
@@ -238,7 +238,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
     assert "bad.toml, line 6" in box.text()
     assert "headz" in box.text()
     box.close()
-    open_lesson(hand, 8)
+    open_lesson(hand, 0)
     assert page(hand) == "First"
     hand.window.lesson_controller.load()
     assert offered(hand) == texts  # and not twice

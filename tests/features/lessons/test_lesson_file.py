@@ -23,7 +23,7 @@ from visualizer.session.setting_definitions import SETTINGS
 from visualizer.session.timeline import Grain, Place
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = BookNumbers.read(FOLDER / "chapter3.json")
+PRINTED = BookNumbers.read(FOLDER / "chapter3.json", FOLDER / "by_hand.json")
 
 GOOD = """\
 title = "One"      # line 1
@@ -292,8 +292,8 @@ def test_our_lessons_come_first_and_then_the_users_by_name(tmp_path: Path) -> No
         (tmp_path / name).write_text(GOOD.replace("One", name), encoding="utf-8")
     lessons, errors = load_lessons([FOLDER, tmp_path, tmp_path / "absent"], PRINTED)
     assert errors == ()
-    assert [lesson.name for lesson in lessons[7:]] == ["a.toml", "b.toml"]
-    ours = [lesson.name for lesson in lessons[:7]]
+    assert [lesson.name for lesson in lessons[9:]] == ["a.toml", "b.toml"]
+    ours = [lesson.name for lesson in lessons[:9]]
     assert ours == sorted(ours)
 
 

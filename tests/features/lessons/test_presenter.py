@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import Lesson, Page
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = BookNumbers.read(FOLDER / "chapter3.json")
+PRINTED = BookNumbers.read(FOLDER / "chapter3.json", FOLDER / "by_hand.json")
 LESSONS, ERRORS = load_lessons([FOLDER], PRINTED)
 
 Number = tuple[int, int]
@@ -86,7 +86,7 @@ def panel_of(number: Number, run: Run, lessons: tuple[Lesson, ...] = LESSONS) ->
 
 def test_all_lessons_are_read_and_have_pages_enough() -> None:
     assert ERRORS == ()
-    assert len(LESSONS) == 7
+    assert len(LESSONS) == 9
     assert all(4 <= len(lesson.pages) <= 9 for lesson in LESSONS)
     assert len({lesson.title for lesson in LESSONS}) == len(LESSONS)
     assert all(lesson.section for lesson in LESSONS)
@@ -290,7 +290,80 @@ def no_slip(trace: Trace) -> bool:
     return bool(values == [1, 4]) and abs(context - 3.1932) < 5e-5 and abs(context - 3.912) > 0.7
 
 
+def softmax(scores: np.ndarray) -> np.ndarray:
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.asarray(shares / shares.sum(-1, keepdims=True))
+
+
+def masked_softmax(scores: np.ndarray) -> np.ndarray:
+    return softmax(np.where(np.tri(len(scores), dtype=bool), scores, -np.inf))
+
+
+def test_what_is_worked_by_hand_is_so_in_numpy() -> None:
+    def of(section: str, name: str) -> np.ndarray:
+        return PRINTED.find(f"by hand: {section}", name)[2]
+
+    def same(section: str, name: str, expected: np.ndarray) -> None:
+        np.testing.assert_allclose(of(section, name), expected, atol=6e-5, err_msg=name)
+
+    letters = sorted(set("hello"))
+    same("characters", "ids of hello", np.array([[letters.index(one)] for one in "hello"]))
+    same("characters", "contexts of hell", np.tri(4) / np.arange(1, 5)[:, None])
+    rows, table, after = (of("characters", name) for name in
+                          ("ids as rows", "embeddings", "output vectors"))  # fmt: skip
+    logits = (rows @ table) @ (rows @ after).T
+    same("characters", "logits after h", logits[letters.index("h")])
+    same("characters", "shares after h", softmax(logits)[letters.index("h")])
+    same("cross-entropy", "logs", np.array([np.log([0.97, 0.03]), [0, 0]]))
+    same("cross-entropy", "cross-entropy of", -np.log([0.97, 0.03]))
+    same("cross-entropy", "shares", softmax(of("cross-entropy", "logs")))
+    places = np.arange(3)
+    same("positions", "sinusoidal", np.stack([np.sin(places), np.cos(places)], axis=1))
+    same("positions", "embedding plus", of("positions", "three") + of("positions", "sinusoidal"))
+    heads = np.split(of("two heads", "x"), 2, axis=1)
+    same("two heads", "queries of head 2", heads[1])
+    weights = [masked_softmax(head @ head.T) for head in heads]
+    for number, head in enumerate(heads, 1):
+        same("two heads", f"scores of head {number}", head @ head.T)
+        same("two heads", f"weights of head {number}", weights[number - 1])
+    summed = [shares @ head for shares, head in zip(weights, heads, strict=True)]
+    same("two heads", "heads side by side", np.concatenate(summed, axis=1))
+    a = torch.tensor(np.stack(np.split(of("a batch", "a"), 2, axis=1)))[None]
+    products = a @ a.transpose(2, 3)
+    assert (tuple(a.shape), tuple(products.shape)) == ((1, 2, 3, 2), (1, 2, 3, 3))
+    for number in (1, 2):
+        name = f"a @ a.transpose of head {number}"
+        same("a batch", name, products[0, number - 1].numpy())
+
+
+def one_row_a_target(trace: Trace) -> bool:
+    read = trace.read("weights", (0,)) > 0
+    return bool(read.sum(-1).tolist() == [1, 2, 3, 4])
+
+
+def logits_of_h(trace: Trace) -> bool:
+    return bool(trace.read("scores", (0, 1)).tolist() == [2, 0, 0, 1])
+
+
+def picks_a_row(trace: Trace) -> bool:
+    return bool(trace.read("values", (0, 2)).tolist() == [1, 2])
+
+
+def heads_disagree(trace: Trace) -> bool:
+    scores = trace.read("scores").astype(int)[:, 1].tolist()
+    return bool(scores == [[0, 1], [3, 2]])
+
+
+def one_product(trace: Trace) -> bool:
+    return trace.read("queries").shape == (2, 3, 2) and trace.read("scores").shape == (2, 3, 3)
+
+
 FACTS = {
+    "One text, many contexts": one_row_a_target,
+    "An embedding looks up a row": picks_a_row,
+    "Logits: a number for each next one": logits_of_h,
+    "The scores, head by head": heads_disagree,
+    "All heads in one product": one_product,
     "How alike are two words?": first_dot_products,
     "Where the plain way fails": no_shares,
     "Where the naive way overflows": only_two_rows_survive,
@@ -403,6 +476,15 @@ def test_a_tick_that_is_off_names_the_number(runs: Runs) -> None:
     (check,) = panel_of(number, runs(number)).checks
     assert check.words == "scores (3.3.1): matches the book to four decimals"
     assert check.detail == ""
+
+
+def test_what_is_worked_by_hand_is_called_so(runs: Runs) -> None:
+    number = BY_TITLE["Cross-entropy by hand"]
+    words = [check.words for check in panel_of(number, runs(number)).checks]
+    assert words == [
+        "cross-entropy of 0.97 and of 0.03: matches what is worked by hand to four decimals",
+        "shares of the logs: matches what is worked by hand to four decimals",
+    ]
 
 
 def test_a_shape_that_is_off_is_named_whole(runs: Runs) -> None:

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
     from visualizer.session.workspace import Workspace
 
-MOST_KEYS = 9
+MOST_KEYS = 10
 LONGEST_TITLE = 60
 MOST_TOLD = 12
+NUMBERS = ("chapter3.json", "by_hand.json")
 
 
 class LessonController(QObject):
@@ -73,11 +74,12 @@ class LessonController(QObject):
     def _offer(self, number: int) -> QAction:
         title = textwrap.shorten(self.lessons[number].title, LONGEST_TITLE, placeholder="…")
         title = title.replace("&", "&&")
-        key = f"&{number + 1}  " if number < MOST_KEYS else ""
+        digit = (number + 1) % MOST_KEYS  # the tenth has the key 0
+        key = f"&{digit}  " if number < MOST_KEYS else ""
         action = self._action(f"{key}{title}", self._open_offered)
         action.setData(number)
         if number < MOST_KEYS:
-            action.setShortcut(QKeySequence(f"Alt+Shift+{number + 1}"))
+            action.setShortcut(QKeySequence(f"Alt+Shift+{digit}"))
         return action
 
     def _action(self, words: str, do: Callable[[], None]) -> QAction:
@@ -165,7 +167,7 @@ class LessonController(QObject):
 def _printed_numbers() -> BookNumbers:
     from visualizer.features.lessons.expected_book_numbers import BookNumbers
 
-    return BookNumbers.read(resource("lessons", "chapter3.json"))
+    return BookNumbers.read(*(resource("lessons", name) for name in NUMBERS))
 
 
 def _own_folder() -> Path:

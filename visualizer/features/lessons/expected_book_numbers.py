@@ -1,4 +1,4 @@
-"""The numbers that a book and a set of notes print, which lessons compare with computed ones."""
+"""Numbers printed in a book and notes or worked by hand, to be compared with computed ones."""
 
 from __future__ import annotations
 
@@ -30,9 +30,12 @@ class BookNumbers:
     sections: Mapping[str, Any]
 
     @classmethod
-    def read(cls, path: Path) -> BookNumbers:
-        """Read the numbers from a JSON file."""
-        return cls(json.loads(path.read_text(encoding="utf-8")))
+    def read(cls, *paths: Path) -> BookNumbers:
+        """Read the numbers from JSON files, whose sections differ."""
+        sections: dict[str, Any] = {}
+        for path in paths:
+            sections |= json.loads(path.read_text(encoding="utf-8"))
+        return cls(sections)
 
     def find(self, section: str, name: str) -> tuple[str, str, np.ndarray]:
         """Look up numbers by prefixes of their section's name and of their own.

@@ -55,7 +55,9 @@ class Claim:
 
     @property
     def source(self) -> str:
-        """The publication that prints it."""
+        """What it is compared with: a publication that prints it, or a calculation."""
+        if self.section.startswith("by hand"):
+            return "what is worked by hand"
         return "the notes" if self.section.startswith("notes") else "the book"
 
 
