@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from visualizer.attention.mechanisms import Mechanism
+from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, NumberMatrix, Projection
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
+from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit, starting_document
 from visualizer.session.setting_definitions import SETTINGS, Setting, SettingKind
 
 OTHERS = {
@@ -108,3 +111,21 @@ def test_what_it_holds_are_its_own_matrices() -> None:
     spec = AttentionSpec(own_mask=cells, own_input=numbers, own_weights=weights)
     assert Document(spec=spec).held() == (cells.bits, *3 * [numbers.numbers])
     assert Document().held() == ()
+
+
+def test_a_window_starts_with_the_books_numbers_and_with_weights_that_differ() -> None:
+    golden = Path(__file__).parents[1] / "golden" / "chapter3.json"
+    printed = json.loads(golden.read_text(encoding="utf-8"))
+    document = starting_document()
+    assert document.text == BOOK_SENTENCE
+    spec = document.spec
+    assert (spec.heads, spec.d_head, spec.mask) == (2, 2, Mask.CAUSAL)
+    assert spec.divisor == pytest.approx(2**0.5)
+    trace = run(document.tokens(), spec).trace
+    section = printed["3.4.1 trainable weights, one query"]
+    np.testing.assert_allclose(trace.read("scores")[0, 1], section["scores"], atol=1e-4)
+    open_ = run(document.tokens(), replace(spec, mask=Mask.NONE)).trace
+    contexts = printed["3.4.2 SelfAttentionV1 (uniform parameters)"]["context"]
+    np.testing.assert_allclose(open_.read("context")[0], contexts, atol=1e-4)
+    last = trace.read("weights")[:, -1]  # head key
+    assert (last.max(axis=1) / last.min(axis=1) > 1.5).all()

@@ -28,7 +28,7 @@ from visualizer.documents.document_file import (
 from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
 from visualizer.features.setup.presenter import SETUP
 from visualizer.session.cell_address import Cell
-from visualizer.session.document import Document
+from visualizer.session.document import Document, starting_document
 from visualizer.session.view import View
 from visualizer.shell.window_manager import WindowManager
 from visualizer.widgets import app_settings
@@ -699,6 +699,16 @@ def test_what_was_open_last_comes_back(
     hand.until(lambda: hand.chips == ("open", "last"))
     hand.window.close()
     assert app_settings.load_last() == tmp_path / f"a{SUFFIX}"
+
+
+def test_nothing_asked_for_is_the_starting_document(windows: WindowManager, qtbot: QtBot) -> None:
+    windows.begin(SavedDocument(Document(), View()), None)
+    hand = Hand(qtbot, windows.all[0])
+    hand.settle()
+    assert hand.window.workspace.document == starting_document()
+    assert hand.window.document_controller.is_untouched
+    hand.window.document_controller.new_window()
+    assert windows.all[1].workspace.document == starting_document()
 
 
 def test_what_was_asked_for_goes_before_what_was_open_last(

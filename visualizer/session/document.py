@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of
-from visualizer.attention.spec import AttentionSpec, Mask, problems
+from visualizer.attention.spec import AttentionSpec, Mask, Projection, problems
 from visualizer.language.tokenizers import Tokenizer, tokenize
 
 if TYPE_CHECKING:
@@ -100,6 +100,17 @@ class Document:
 
 
 _OWN = frozenset({"text", "tokenizer", "lines", "captured"})
+
+
+def starting_document() -> Document:
+    """Return the document that a window shows when none is given: two heads of size 2.
+
+    Its first head is the book's ``SelfAttention_v1`` (Raschka 2024, §3.4.2) under a causal mask:
+    the parameters are drawn from [0, 1), so that its weights differ visibly. With the settings of
+    a plain `Document`, those of §3.6.2, every head has a single column and its weights are nearly
+    equal.
+    """
+    return Document(spec=replace(spec_of(Mechanism.STACKED), projection=Projection.UNIFORM))
 
 
 # Most changes leave the text as it is.

@@ -12,7 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
-from visualizer.session.document import Document
+from visualizer.session.document import Document, starting_document
 from visualizer.session.workspace import Workspace
 from visualizer.shell.window import MainWindow
 from visualizer.widgets import app_settings
@@ -85,13 +85,14 @@ class WindowManager(QObject):
 
     def begin(self, saved: SavedDocument, path: Path | None) -> None:
         """Open the first window: on a file, on the document asked for, or on the last one open."""
-        window = self.open(saved.document)
+        is_given = path is not None or saved.document != Document()
+        window = self.open(saved.document if is_given else starting_document())
         window.board.painted.connect(
             window.document_controller.autosave_controller.look_back, _ONCE
         )
         if path:
             window.document_controller.take_in(saved, path)
-        elif saved.document == Document() and (last := app_settings.load_last()):
+        elif not is_given and (last := app_settings.load_last()):
             window.document_controller.open(last)
 
     @property
@@ -180,7 +181,7 @@ class WindowManager(QObject):
             self.quit()
 
     def _open_another(self, saved: SavedDocument | None, path: Path | None) -> None:
-        window = self.open(saved.document if saved else Document())
+        window = self.open(saved.document if saved else starting_document())
         if saved:
             window.document_controller.take_in(saved, path)
 
