@@ -30,15 +30,16 @@ kept = []
 def opened(windows, document):
     window = open_window(windows, document)
     kept.append(window)
-    window.board.painted.connect(note_first_paint)
+    window.painted.connect(note_first_paint)
     window.workspace.changed.connect(close_when_there)
     return window
 
 
 def note_first_paint():
     window = kept[0]
-    window.board.painted.disconnect(note_first_paint)
+    window.painted.disconnect(note_first_paint)
     print("shown", window.isVisible(), "torch" in sys.modules, window.workspace.run is None)
+    print("start page", window.start_page.page is not None)
 
 
 def close_when_there():
@@ -50,7 +51,7 @@ def close_when_there():
 
 
 WindowManager.open = opened
-print("status", app.main(["--device", "cpu"]), "pyqtgraph" in sys.modules)
+print("status", app.main(ARGUMENTS), "pyqtgraph" in sys.modules)
 """
 
 
@@ -72,10 +73,14 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_from_the_first_picture_to_the_end(tmp_path: Path) -> None:
-    ended = run(WATCHED, tmp_path)
+@pytest.mark.parametrize(("arguments", "has_page"), [(["--device", "cpu"], False), ([], True)])
+def test_from_the_first_picture_to_the_end(
+    tmp_path: Path, arguments: list[str], has_page: bool
+) -> None:
+    ended = run(WATCHED.replace("ARGUMENTS", repr(arguments)), tmp_path)
     assert ended.stdout.splitlines() == [
         "shown True False True",
+        f"start page {has_page}",
         "computed True CPU  ·  6 tokens",
         "closed False False",
         "status 0 False",

@@ -22,6 +22,7 @@ from visualizer.read_files_and_restore_runs import (
     ROOMY,
     open_as_document,
     read_file,
+    read_trained_example,
     restore_document,
 )
 from visualizer.session.document import Document
@@ -263,7 +264,14 @@ def window_services() -> Services:
     from visualizer.shell.injected_services import Services
     from visualizer.shell.panel_presenters import PanelPresenters
 
-    return Services(compute, read_file, run_and_view_of, PanelPresenters, release_pooled_buffers)
+    return Services(
+        compute,
+        read_file,
+        run_and_view_of,
+        PanelPresenters,
+        read_trained_example,
+        release_pooled_buffers,
+    )
 
 
 def make_application() -> QApplication:

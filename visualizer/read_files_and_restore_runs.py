@@ -13,6 +13,7 @@ from visualizer.documents.document_file import SavedDocument
 from visualizer.documents.open_document import open_document
 from visualizer.documents.plain_text_file import text_in
 from visualizer.errors import InputError
+from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -49,6 +50,20 @@ def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str
     if isinstance(found, DocumentChange):
         return SavedDocument(found.document, ROOMY), found.notice
     return found, found.notice
+
+
+def read_trained_example() -> SavedDocument:
+    """Open the layer of the trained example, with the head that has learned something alone."""
+    from visualizer.attention.torch_library_loading import load_torch_library
+
+    load_torch_library()
+    from visualizer.lab.layer_document import saved_of
+    from visualizer.language import trained_example
+
+    message = trained_example.layer_of_example()
+    saved = saved_of(message, Tokenizer.CHARACTERS, trained_example.HEAD, trained_example.CELL)
+    view = replace(saved.view, stages=frozenset({"weights"}))
+    return SavedDocument(saved.document, view)
 
 
 def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Run, View]:

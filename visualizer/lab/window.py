@@ -310,6 +310,11 @@ class LabWindow(QMainWindow):
     def open_run(self, folder: Path) -> None:
         self.run_controller.open(folder)
 
+    def begin_training(self) -> None:
+        """Begin a run with the present settings, unless a run is open."""
+        if self.lab.run is None:
+            self.lab.toggle()
+
     def may_close(self, close: Callable[[], object]) -> bool:
         """Whether nothing would be interrupted; else ask, and call `close` after the answer."""
         if self._is_left or not self.lab.is_training:

@@ -16,6 +16,7 @@ from visualizer.language.corpora.expected_attention import attending, partners
 from visualizer.language.language_models import MixingLayer
 from visualizer.language.memory_estimate import ITEM
 from visualizer.language.training_settings import TASKS
+from visualizer.language.wire_format import Message
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,6 +123,24 @@ def layer(
         raise InputError("layer", f"This model has {have} of attention.")
     trace = traces[number]
     return _plain(trace), {"input": trace.read("input"), **_weights(trace)}
+
+
+def layer_message(
+    model: LanguageModel, vocabulary: Vocabulary, text: str, number: int, step: int, identity: str
+) -> Message:
+    """Return the answer to "layer": a layer as it reads a text; see `layer`.
+
+    Parameters
+    ----------
+    step : int
+        The step of the model.
+    identity : str
+        What the answer is recognised by.
+    """
+    probe = Probe.of(text, vocabulary, model)
+    spec, arrays = layer(model, probe, number)
+    said = {"id": identity, "step": step, "tokens": probe.tokens, "spec": spec, "layer": number}
+    return Message("layer", said, arrays)
 
 
 def _check_room(model: LanguageModel, tokens: int) -> None:

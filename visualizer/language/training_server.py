@@ -162,10 +162,12 @@ class TrainingServer:
     def _layer(self, values: Mapping[str, Any]) -> None:
         opened = self._one()
         model, step = opened.model(values.get("step"))
-        probe = language_probe.Probe.of(values["text"], opened.about.vocabulary, model)
-        spec, arrays = language_probe.layer(model, probe, int(values["layer"]))
-        said = {"id": values["id"], "step": step, "tokens": probe.tokens, "spec": spec}
-        self._send(Message("layer", said | {"layer": values["layer"]}, arrays))
+        number, vocabulary = int(values["layer"]), opened.about.vocabulary
+        self._send(
+            language_probe.layer_message(
+                model, vocabulary, values["text"], number, step, values["id"]
+            )
+        )
 
     def _save_weights(self, values: Mapping[str, Any]) -> None:
         opened = self._one()

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from visualizer.shell.presenter_mode import PresenterMode
     from visualizer.shell.recent_files_menu import RecentFilesMenu
     from visualizer.shell.reduced_motion_controller import ReducedMotionController
+    from visualizer.shell.start_page_controller import StartPageController
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +85,7 @@ class Controllers:
     focus_cycle: PaneFocusCycle
     presenter: PresenterMode
     reduced_motion_controller: ReducedMotionController
+    start_page: StartPageController
     find_token: Callable[[], object]
     set_scheme: Callable[[Scheme], object]
     open_lab: Callable[[], object]
@@ -476,12 +478,21 @@ COMMANDS: tuple[Row, ...] = (
     Row("reader.open_folder", LESSONS, "The &folder of my lessons",
         lambda c: c.lesson_controller.open_folder(), ("Ctrl+Alt+F",), divides=True),
     Row("labWanted.emit", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),
+    Row("start_page.open", HELP, "&Start page", lambda c: c.start_page.open(), ("Ctrl+Alt+H",)),
     Row("show_shortcuts", HELP, "&Keyboard shortcuts",
         lambda c: dialogs.show_shortcuts(c.window, shortcut_list()), ("Ctrl+?", "F1")),
     Row("show_about", HELP, "&About", lambda c: dialogs.show_about(c.window)),
 )
 # fmt: on
 
+
+_BESIDE = frozenset({FILE, RECENT, LAB, HELP})
+UNDER_START_PAGE = tuple(
+    row.id
+    for row in COMMANDS
+    if row.menu not in _BESIDE and row.group != "scheme" and row.id != "motion.toggle"
+)
+"""The commands that change what the start page covers: it makes room for them."""
 
 WITHIN = (
     ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),

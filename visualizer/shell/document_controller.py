@@ -195,6 +195,15 @@ class DocumentController(QObject):
             read = partial(self._read, self.path, self._workspace.document, is_reverting=True)
             self._ask(read)
 
+    def open_example(self, read: Callable[[], SavedDocument]) -> None:
+        """Open what the program ships, in this window if nothing would be lost, else in another."""
+        self._waiting.append(partial(self._start_reading_example, read))
+        self._go_on()
+
+    def _start_reading_example(self, read: Callable[[], SavedDocument]) -> None:
+        self._say("Opening…", 0)
+        self._worker.ask(partial(_example_read, read))
+
     def take_in(self, saved: SavedDocument, path: Path | None) -> None:
         """Show a document; only a document file keeps its path, and a titled one is unsaved."""
         is_own = path is not None and path.suffix.lower() == SUFFIX
@@ -317,7 +326,7 @@ class DocumentController(QObject):
 
     def _take(self, answer: ReadResult | WriteResult | ChangedFile) -> None:
         self._is_asking = False
-        if not isinstance(answer, ChangedFile):
+        if not isinstance(answer, ChangedFile) and answer.path:
             self.settled.emit(answer.path)
         if self._has_closed:
             return
@@ -325,7 +334,7 @@ class DocumentController(QObject):
             self._ask_overwrite(answer.path)
         elif isinstance(answer, WriteResult):
             self._take_written(answer)
-        elif answer.is_reverting:
+        elif answer.path and answer.is_reverting:
             self._take_reverted(answer.what, answer.path)
         else:
             self._take_read(answer.what, answer.path)
@@ -343,8 +352,8 @@ class DocumentController(QObject):
             if then:
                 then()
 
-    def _take_read(self, what: SavedDocument | DocumentChange, path: Path) -> None:
-        self._say(f"Opened {path}")
+    def _take_read(self, what: SavedDocument | DocumentChange, path: Path | None) -> None:
+        self._say(f"Opened {path or 'the example'}")
         if isinstance(what, DocumentChange):
             self._workspace.show_document(what.document, self._workspace.wanted)
         elif self.is_untouched:
@@ -352,7 +361,7 @@ class DocumentController(QObject):
         else:
             self.anotherWanted.emit(what, path)
         if isinstance(what, DocumentChange) or what.notice:
-            self._say(f"Opened {path.name}. {what.notice}", NOTICE_MS)
+            self._say(f"Opened {path.name}. {what.notice}" if path else what.notice, NOTICE_MS)
 
     def _take_reverted(self, what: SavedDocument | DocumentChange, path: Path) -> None:
         self._say("")
@@ -385,3 +394,7 @@ class DocumentController(QObject):
 
     def _say(self, words: str, for_ms: int = SAID_MS) -> None:
         self.said.emit(words, for_ms)
+
+
+def _example_read(read: Callable[[], SavedDocument]) -> ReadResult:
+    return ReadResult(read(), None, is_reverting=False)

@@ -36,12 +36,14 @@ class ReadResult:
 
     Parameters
     ----------
+    path : Path or None
+        A shipped example has none.
     is_reverting : bool
         Whether the window's own file was read again, in place of the changes made since.
     """
 
     what: SavedDocument | DocumentChange
-    path: Path
+    path: Path | None
     is_reverting: bool
 
 

@@ -33,6 +33,8 @@ class Services:
         Returns the run of a document read: recorded if it has one, else computed.
     presenter : callable
         Makes a window's presenter; takes a function that returns the lessons open there.
+    read_example : callable
+        Reads the trained example of the start page.
     rest : callable
         Frees what is cached for speed, after an idle period.
     """
@@ -41,4 +43,5 @@ class Services:
     read: Callable[[Path, Document], SavedDocument | DocumentChange]
     restore: Callable[[SavedDocument], tuple[Run, View]]
     presenter: Callable[[Callable[[], Lessons]], Presenter]
+    read_example: Callable[[], SavedDocument]
     rest: Callable[[], object]

@@ -40,6 +40,7 @@ from visualizer.shell.commands import (
     LESSONS,
     OPEN_PANES,
     RECENT,
+    UNDER_START_PAGE,
     Controllers,
     WindowState,
 )
@@ -54,6 +55,7 @@ from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
 from visualizer.shell.recovery_prompt import RecoveryPrompt
 from visualizer.shell.reduced_motion_controller import ReducedMotionController
+from visualizer.shell.start_page_controller import StartPageController
 from visualizer.widgets import app_settings, dialogs
 from visualizer.widgets.busy_line import ProgressLine
 from visualizer.widgets.command_actions_and_menus import CommandMenus
@@ -84,6 +86,8 @@ class MainWindow(QMainWindow):
 
     closed = Signal(object)
     labWanted = Signal()
+    painted = Signal()
+    """A frame of the heatmaps, or of the start page that covers them, has been painted."""
 
     def __init__(
         self,
@@ -130,6 +134,9 @@ class MainWindow(QMainWindow):
         self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
         self.recent_files_menu = RecentFilesMenu(self.actions_.menu(RECENT), self)
         self.reduced_motion_controller = ReducedMotionController(self)
+        self.start_page = StartPageController(
+            self, workspace, self.document_controller, self.lesson_controller, program.read_example
+        )
         self.actions_.act_on(self._controllers())
         _connect(self)
         self.set_scheme(self.scheme)
@@ -213,6 +220,7 @@ class MainWindow(QMainWindow):
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
             reduced_motion_controller=self.reduced_motion_controller,
+            start_page=self.start_page,
             find_token=self.find_token,
             set_scheme=self.set_scheme,
             open_lab=self.labWanted.emit,
@@ -255,7 +263,8 @@ class MainWindow(QMainWindow):
         """Start what can wait until the window is visible."""
         self.lesson_controller.load()  # first, as it would be slow beside the import of torch
         self.workspace.start()
-        self.board.setFocus()  # so that Space plays at once
+        if not self.start_page.page:
+            self.board.setFocus()  # so that Space plays at once
 
     # ------------------------------------------------------------------ showing
 
@@ -398,6 +407,7 @@ class MainWindow(QMainWindow):
         self.actions_.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
         self.export_controller.show_theme(self.theme)
+        self.start_page.show_theme(self.theme)
         app_settings.save_scheme(self.scheme)
         self.show_screen()
 
@@ -441,7 +451,18 @@ def _connect(window: MainWindow) -> None:
     _connect_board(window)
     _connect_playback(window)
     _connect_painting(window)
+    _connect_start_page(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
+
+
+def _connect_start_page(window: MainWindow) -> None:
+    page = window.start_page
+    window.board.painted.connect(window.painted)
+    page.painted.connect(window.painted)
+    page.left.connect(window.board.setFocus)
+    by_id = window.actions_.by_id
+    for action in (*(by_id[id_] for id_ in UNDER_START_PAGE), *window.docks.actions.values()):
+        action.triggered.connect(page.leave)
 
 
 def _connect_state(window: MainWindow) -> None:

@@ -43,7 +43,7 @@ def make_window(program: Services, document: Document) -> MainWindow:
     window = MainWindow(workspace, program, lessons, window_on)
     workspace.setParent(window)
     # Loading torch earlier would delay the window.
-    window.board.painted.connect(window.begin, _ONCE)
+    window.painted.connect(window.begin, _ONCE)
     return window
 
 
@@ -67,6 +67,8 @@ class WindowManager(QObject):
         self._making: IncrementalTask | None = None
         self._run: Path | None = None
         """The run to open in the lab."""
+        self._trains = False
+        """Whether the lab is to begin a run of its own."""
 
     def open(self, document: Document) -> MainWindow:
         window = make_window(self._program, document)
@@ -74,6 +76,7 @@ class WindowManager(QObject):
         window.document_controller.recoveredApart.connect(self._recover_apart)
         window.document_controller.quitWanted.connect(self.quit)
         window.labWanted.connect(self.open_lab)
+        window.start_page.trainingWanted.connect(self.open_training_lab)
         window.closed.connect(self._forget)
         if self.all:
             beside = window.frameGeometry().translated(self.all[-1].pos() + STEP - window.pos())
@@ -87,13 +90,13 @@ class WindowManager(QObject):
         """Open the first window: on a file, on the document asked for, or on the last one open."""
         is_given = path is not None or saved.document != Document()
         window = self.open(saved.document if is_given else starting_document())
-        window.board.painted.connect(
-            window.document_controller.autosave_controller.look_back, _ONCE
-        )
+        window.painted.connect(window.document_controller.autosave_controller.look_back, _ONCE)
         if path:
             window.document_controller.take_in(saved, path)
         elif not is_given and (last := app_settings.load_last()):
             window.document_controller.open(last)
+        elif not is_given and app_settings.has_start_page():
+            window.start_page.open()
 
     @property
     def front(self) -> MainWindow | LabWindow | None:
@@ -111,6 +114,11 @@ class WindowManager(QObject):
             QGuiApplication.setQuitOnLastWindowClosed(False)  # the last may be closed meanwhile
             self._making = IncrementalTask(self._made_lab(), self)
             self._making.ended.connect(self._end_making)
+
+    def open_training_lab(self) -> None:
+        """Open the language lab and train; a run that is open there stays as it is."""
+        self._trains = True
+        self.open_lab()
 
     def _made_lab(self) -> Iterator[None]:
         """Load and make the lab in parts, so that open windows stay responsive."""
@@ -139,8 +147,11 @@ class WindowManager(QObject):
         self.lab.raise_()
         self.lab.activateWindow()
         run, self._run = self._run, None
+        trains, self._trains = self._trains, False
         if run:
             self.lab.open_run(run)
+        elif trains:
+            self.lab.begin_training()
 
     def _stop_making(self) -> None:
         if self._making and self._making.is_working:

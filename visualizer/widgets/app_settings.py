@@ -40,6 +40,7 @@ def keep_private() -> None:
 
 VERSION = 2
 SCHEME, LAST_FILE, EXPORT, REDUCED_MOTION = "scheme", "last", "export", "reduced motion"
+START_PAGE = "start page"
 LAST_RUN, FOLDED = "lab/run", "lab/folded"
 ACROSS, MIDDLE, RIGHT = "lab/across", "lab/middle", "lab/right"
 """Keys of the lab's splitters: across the window, in its middle and at its right."""
@@ -174,6 +175,16 @@ def is_reduced() -> bool:
 def set_reduced(is_on: bool) -> None:
     """Store whether the user wants reduced motion."""
     QSettings().setValue(REDUCED_MOTION, is_on)
+
+
+def has_start_page() -> bool:
+    """Whether a start without a document shows the start page."""
+    return QSettings().value(START_PAGE, defaultValue=True, type=bool) is True
+
+
+def set_start_page(is_on: bool) -> None:
+    """Store whether a start without a document shows the start page."""
+    QSettings().setValue(START_PAGE, is_on)
 
 
 def style_sheet() -> str:

@@ -1,0 +1,63 @@
+"""The pictures of the start page are painted from numbers that torch computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.support.start_page_files import pictures
+from visualizer.features.start_page.presenter import MOST_RECENT, picture_numbers, present
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.trained_example import CELL, FOLDER, HEAD, LAYER, TEXT
+from visualizer.language.training_settings import TrainingSettings
+from visualizer.read_files_and_restore_runs import read_trained_example
+from visualizer.session.worker_jobs import compute
+
+MOST_BYTES = 3_000_000
+ROUNDED = 2e-4
+
+
+def test_the_numbers_of_the_pictures_are_those_that_are_computed() -> None:
+    shown, computed = picture_numbers(), pictures()
+    assert shown.book_tokens == tuple(computed["book"]["tokens"])
+    np.testing.assert_allclose(shown.book, computed["book"]["weights"], atol=ROUNDED)
+    np.testing.assert_allclose(shown.lesson, computed["lesson"]["weights"])
+    assert shown.lesson_tokens[shown.lesson_query] == "journey"
+    assert shown.steps == tuple(computed["training"]["steps"])
+    np.testing.assert_allclose(shown.learned, computed["training"]["weights"], atol=ROUNDED)
+
+
+def test_the_head_forms_on_the_way() -> None:
+    shares = picture_numbers().shares
+    assert shares[0] < 0.2
+    assert shares[-1] > 0.95
+    assert list(shares) == sorted(shares)
+
+
+def test_the_trained_example_opens_as_a_layer_of_a_run_whose_head_finds_the_next_letter() -> None:
+    saved = read_trained_example()
+    assert saved.document.text == TEXT
+    assert saved.view.heads == frozenset({HEAD})
+    assert saved.view.pinned is not None
+    assert saved.view.pinned.place == (HEAD, *CELL)
+    weights = compute(saved.document, None).trace.read("weights")
+    assert weights[HEAD][CELL] > 0.95
+    np.testing.assert_allclose(weights[HEAD], picture_numbers().learned[-1], atol=ROUNDED)
+    query, key = CELL
+    assert TEXT[key - 1] == TEXT[query]
+    assert LAYER == 1
+
+
+def test_the_run_is_small_and_made_by_the_labs_settings() -> None:
+    about = RunFolder(FOLDER).read_about()
+    usual = TrainingSettings()
+    assert (about.settings.source, about.settings.seed) == (usual.source, usual.seed)
+    files = [path for path in FOLDER.parent.rglob("*") if path.is_file()]
+    assert 0 < sum(path.stat().st_size for path in files) < MOST_BYTES
+
+
+def test_few_recent_documents_are_shown() -> None:
+    paths = [Path(f"{number}.attention") for number in range(10)]
+    panel = present(paths, is_shown_at_start=True)
+    assert panel.recent == tuple(paths[:MOST_RECENT])

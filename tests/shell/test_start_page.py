@@ -1,0 +1,248 @@
+"""The start page comes first, opens what its pictures show, and makes room for documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
+
+from tests.support.accessible_text import heard
+from tests.support.window_input import CONTROL, PATIENCE_MS, Hand
+from visualizer import app
+from visualizer.documents import recent_files
+from visualizer.documents.document_file import SUFFIX, SavedDocument, document_bytes
+from visualizer.features.start_page.presenter import TEXTS, Example
+from visualizer.language.trained_example import CELL, HEAD
+from visualizer.session.document import Document, starting_document
+from visualizer.session.view import LessonPosition, View
+from visualizer.shell.window_manager import WindowManager
+from visualizer.widgets import app_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.features.start_page.widget import StartPage
+    from visualizer.shell.window import MainWindow
+
+ALT = Qt.KeyboardModifier.AltModifier
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
+    """The windows of a program, as it opens them."""
+    made = WindowManager(app.window_services())
+    yield made
+    for window in made.all.copy():
+        window.document_controller.give_up()
+        window.close()
+    if made.lab:
+        made.lab.lab.leave()
+        made.lab.close()
+    QApplication.processEvents()
+
+
+@pytest.fixture
+def hand(windows: WindowManager, qtbot: QtBot) -> Hand:
+    """The hand on the window of a first start."""
+    windows.begin(SavedDocument(Document(), View()), None)
+    window = windows.all[0]
+    window.resize(1280, 800)
+    qtbot.waitExposed(window)
+    hand = Hand(qtbot, window)
+    hand.settle()
+    return hand
+
+
+def page_of(window: MainWindow) -> StartPage:
+    page = window.start_page.page
+    assert page is not None
+    assert page.isVisible()
+    return page
+
+
+def choose(hand: Hand, example: Example) -> None:
+    card = page_of(hand.window).cards[example]
+    QTest.mouseClick(card, LEFT, pos=card.rect().center())
+
+
+def test_the_first_start_shows_the_page_over_the_starting_document(hand: Hand) -> None:
+    page = page_of(hand.window)
+    assert hand.window.workspace.document == starting_document()
+    assert hand.window.workspace.run is not None  # computed behind it
+    top = page.mapTo(hand.window, page.rect().topLeft())
+    assert top.y() == hand.window.menuBar().geometry().bottom() + 1
+    assert page.width() == hand.window.width()
+    hand.window.resize(1000, 700)
+    hand.until(lambda: page.width() == hand.window.width())
+
+
+def test_the_page_can_be_closed_and_comes_again(hand: Hand) -> None:
+    QTest.mouseClick(page_of(hand.window).close_button, LEFT)
+    assert hand.window.start_page.page is None
+    hand.until(hand.board.hasFocus)
+    hand.press(Qt.Key.Key_H, CONTROL | ALT)
+    page_of(hand.window)
+    hand.key(Qt.Key.Key_Escape)
+    assert hand.window.start_page.page is None
+
+
+def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager) -> None:
+    page = page_of(hand.window)
+    assert page.at_start.isChecked()
+    page.at_start.setFocus()
+    hand.key(Qt.Key.Key_Space)
+    assert not app_settings.has_start_page()
+    windows.begin(SavedDocument(Document(), View()), None)
+    assert len(windows.all) == 2
+    assert windows.all[1].start_page.page is None
+    assert hand.window.start_page.page is page
+
+
+@pytest.mark.parametrize("given", ["document", "file", "last"])
+def test_a_document_comes_without_the_page(
+    windows: WindowManager, qtbot: QtBot, tmp_path: Path, given: str
+) -> None:
+    document = Document(text="of mine")
+    path = tmp_path / f"mine{SUFFIX}"
+    path.write_bytes(document_bytes(document, View()))
+    saved = SavedDocument(Document() if given == "last" else document, View())
+    if given == "last":
+        app_settings.save_last(path)
+    windows.begin(saved, path if given == "file" else None)
+    hand = Hand(qtbot, windows.all[0])
+    hand.until(lambda: hand.chips == ("of", "mine"))
+    assert hand.window.start_page.page is None
+
+
+def test_the_book_is_what_lies_behind(hand: Hand, windows: WindowManager) -> None:
+    run = hand.window.workspace.run
+    choose(hand, Example.BOOK)
+    assert hand.window.start_page.page is None
+    assert hand.window.workspace.run is run
+    assert len(windows.all) == 1
+
+
+def test_the_book_opens_beside_what_would_be_lost(hand: Hand, windows: WindowManager) -> None:
+    hand.key(Qt.Key.Key_Escape)
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    hand.press(Qt.Key.Key_H, CONTROL | ALT)
+    choose(hand, Example.BOOK)
+    hand.until(lambda: len(windows.all) == 2)
+    hand.until(lambda: windows.all[1].workspace.computed == starting_document())
+    assert hand.window.workspace.document != starting_document()
+
+
+def test_the_trained_example_explains_what_its_head_reads(hand: Hand) -> None:
+    choose(hand, Example.TRAINED)
+    assert hand.window.start_page.page is None
+    hand.until(lambda: hand.chips[:7] == tuple("journey"))
+    hand.settle()
+    assert hand.window.workspace.view.heads == frozenset({HEAD})
+    assert hand.panel("weights", HEAD).values[CELL] > 0.95
+    said = " ".join(label.text() for label in hand.window.cell_pane.findChildren(QLabel))
+    assert "reads 100 % from" in said.replace("\N{NO-BREAK SPACE}", " ")
+    assert not hand.window.isWindowModified()  # it can be opened again at any time
+    assert recent_files.recent(app_settings.own_folder()) == ()
+
+
+def test_the_lesson_opens(hand: Hand) -> None:
+    choose(hand, Example.LESSON)
+    hand.settle()
+    assert hand.window.start_page.page is None
+    assert hand.window.lesson.isVisible()
+    position = hand.window.lesson_controller.position
+    assert position is not None
+    lesson = hand.window.lesson_controller.lessons[0]
+    assert position == LessonPosition(lesson.name, 0)
+    assert TEXTS[Example.LESSON].title == lesson.title
+
+
+def test_the_lab_opens_and_trains(hand: Hand, windows: WindowManager, qtbot: QtBot) -> None:
+    choose(hand, Example.TRAINING)
+    qtbot.waitUntil(lambda: bool(windows.lab and windows.lab.isVisible()), timeout=PATIENCE_MS)
+    lab = windows.lab
+    assert lab is not None
+    qtbot.waitUntil(lambda: lab.lab.run is not None, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: bool(lab.lab.run and lab.lab.run.step > 0), timeout=6 * PATIENCE_MS)
+    run = lab.lab.run
+    choose(hand, Example.TRAINING)  # the page is still there; nothing begins anew
+    assert lab.lab.run is not None
+    assert run is not None
+    assert lab.lab.run.folder == run.folder
+
+
+def test_a_recent_document_is_opened(windows: WindowManager, qtbot: QtBot, tmp_path: Path) -> None:
+    path = tmp_path / f"R&D <b>{SUFFIX}"
+    path.write_bytes(document_bytes(Document(text="seen before"), View()))
+    recent_files.remember(app_settings.own_folder(), path)
+    windows.begin(SavedDocument(Document(), View()), None)
+    hand = Hand(qtbot, windows.all[0])
+    (button,) = page_of(hand.window).recent
+    assert button.text() == f"R&&D <b>{SUFFIX}"
+    assert str(tmp_path) in button.toolTip()
+    assert not page_of(hand.window).none.isVisible()
+    QTest.mouseClick(button, LEFT)
+    hand.until(lambda: hand.chips == ("seen", "before"))
+    hand.until(lambda: hand.window.start_page.page is None)
+
+
+def test_another_document_can_be_looked_for(hand: Hand) -> None:
+    QTest.mouseClick(page_of(hand.window).open, LEFT)
+    (dialog,) = hand.window.findChildren(QFileDialog)
+    dialog.close()
+    assert hand.window.start_page.page is page_of(hand.window)  # until one is opened
+
+
+def test_the_keyboard_stays_on_the_page(hand: Hand) -> None:
+    page = page_of(hand.window)
+    hand.until(page.cards[Example.BOOK].hasFocus)
+    seen = []
+    for _ in range(len(TEXTS) + 4):
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        assert page.isAncestorOf(focused)
+        assert heard(focused).name
+        seen.append(focused)
+        hand.key(Qt.Key.Key_Tab)
+    assert len(set(seen)) == len(TEXTS) + 3  # and round
+    hand.press(Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
+    page.cards[Example.LESSON].setFocus()
+    hand.key(Qt.Key.Key_Return)
+    assert hand.window.start_page.page is None
+
+
+def test_a_command_for_what_is_covered_uncovers_it(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_D, CONTROL | ALT)  # the theme covers nothing
+    page = page_of(hand.window)
+    hand.press(Qt.Key.Key_L, CONTROL | ALT)
+    assert page_of(hand.window) is page
+    hand.window.actions_.by_id["toggle_mask"].trigger()
+    assert hand.window.start_page.page is None
+    hand.settle()
+
+
+def test_each_picture_is_painted_in_both_themes(hand: Hand) -> None:
+    papers = {}
+    for scheme in ("light", "dark"):
+        hand.window.set_scheme(scheme)
+        for example, card in page_of(hand.window).cards.items():
+            image = card.grab().toImage()
+            step = 7
+            colours = {
+                image.pixel(x, y)
+                for x in range(0, image.width(), step)
+                for y in range(0, image.height(), step)
+            }
+            assert len(colours) > 8, example
+            papers[scheme] = image.pixelColor(8, 8).name().upper()
+        assert papers[scheme] == hand.window.theme.field
+    assert papers["light"] != papers["dark"]
+    assert "start page" not in QSettings().allKeys()

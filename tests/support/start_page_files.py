@@ -1,0 +1,77 @@
+"""Makes the files of the start page: trains its example, and writes the numbers of its pictures.
+
+    python -m tests.support.start_page_files
+
+The numbers are read by the program without torch, and compared with what torch computes by
+``tests/features/start_page/test_shipped_numbers.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from visualizer.attention.run import run
+from visualizer.language.checkpoints import write_weights
+from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.trained_example import FOLDER, STEPS, TEXT, weights_of_head
+from visualizer.language.training_settings import TrainingSettings
+from visualizer.resources import resource
+from visualizer.session.document import starting_document
+
+PICTURES = resource("start_page", "pictures.json")
+DECIMALS = 4
+SECTION = "3.3.1 simplified, one query"
+
+
+def train() -> None:
+    """Train the lab's default settings, and keep the weights that are shown."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    with TemporaryDirectory() as folder:
+        opened = OpenRun(RunFolder(Path(folder) / "run"), TrainingSettings())
+        assert opened.running
+        kept = RunFolder(FOLDER)
+        kept.begin(opened.about)
+        while not opened.running.is_done:
+            opened.running.advance()
+            step = opened.running.step
+            if step in STEPS:
+                write_weights(kept.snapshot(step), opened.running.training.model, opened.about)
+        opened.close()
+
+
+def pictures() -> dict[str, Any]:
+    """Return the numbers of the pictures, computed."""
+    document = starting_document()
+    (tokens,) = document.tokens()
+    printed = json.loads(resource("lessons", "chapter3.json").read_text(encoding="utf-8"))
+    weights = run((tokens,), document.spec).trace.read("weights")
+    return {
+        "book": {"tokens": tokens, "weights": rounded(weights)},
+        "lesson": {"tokens": printed["tokens"], "query": printed[SECTION]["query"],
+                   "weights": printed[SECTION]["weights by softmax"]},
+        "training": {"tokens": [*TEXT], "steps": STEPS,
+                     "weights": [rounded(weights_of_head(step)) for step in STEPS]},
+    }  # fmt: skip
+
+
+def rounded(weights: np.ndarray) -> Any:
+    """Round to the decimals of the file."""
+    return weights.astype(np.float64).round(DECIMALS).tolist()
+
+
+def write() -> None:
+    """Write the numbers of the pictures."""
+    text = json.dumps(pictures(), ensure_ascii=False, separators=(",", ":"))
+    PICTURES.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    train()
+    write()

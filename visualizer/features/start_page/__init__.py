@@ -1,0 +1,1 @@
+"""The start page: four pictures to open, and the recent documents."""

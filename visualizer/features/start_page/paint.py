@@ -1,0 +1,253 @@
+"""Paints the pictures of the start page from the numbers of real attention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPainterPath, QPen
+
+from visualizer.features.start_page.presenter import Example, PictureNumbers
+from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, LARGEST, image
+from visualizer.number_format import format_number
+from visualizer.session.colour_maps import USUAL
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.theme import head_colour
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from visualizer.widgets.theme import Theme
+
+CENTRE = Qt.AlignmentFlag.AlignCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+SMALL, LARGE = 12, 14
+THICKEST = 0.6
+"""Width of the widest line, as a share of a row."""
+LEAST_SEEN = 0.02
+"""Weights below are not drawn as lines."""
+
+
+def paint_picture(
+    painter: QPainter, area: QRectF, example: Example, numbers: PictureNumbers, theme: Theme
+) -> None:
+    """Paint the picture of an example."""
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    _PAINT[example](painter, area, numbers, theme)
+    painter.restore()
+
+
+def _paint_book(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
+    """Paint the weights of every head, the tokens to the left."""
+    tokens, heads = numbers.book_tokens, len(numbers.book)
+    line, gap = metrics(SMALL).height() + 4, 12 * text_scale()
+    room = max(metrics(SMALL).horizontalAdvance(token) for token in tokens) + 8
+    wide = (area.width() - room - (heads - 1) * gap) / (heads * len(tokens))
+    cell = int(min(wide, (area.height() - line) / len(tokens)))
+    side = cell * len(tokens)
+    left = area.center().x() - (room + heads * side + (heads - 1) * gap) / 2
+    top = area.center().y() - (side + line) / 2 + line
+    _label_rows(painter, QRectF(left, top, room - 8, side), tokens, theme)
+    for head, weights in enumerate(numbers.book):
+        box = _whole(left + room + head * (side + gap), top, side)
+        paint_weights(painter, box, weights, theme)
+        above = QRectF(box.left(), box.top() - line, side, line - 2)
+        _write_head(painter, above, head, theme)
+        _write_in_cells(painter, box, weights, theme)
+
+
+def _paint_training(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
+    """Paint the weights of one head after several steps, and how much is on the right letter."""
+    count, tokens = len(numbers.steps), len(numbers.letters)
+    line, gap = metrics(SMALL).height() + 2, 8 * text_scale()
+    below = line + metrics(LARGE).height() + 4
+    wide = (area.width() - (count - 1) * gap) / count
+    side = int(min(wide, area.height() - below) / tokens) * tokens
+    left = area.center().x() - (count * side + (count - 1) * gap) / 2
+    top = area.center().y() - (side + below) / 2
+    for at, (step, share) in enumerate(zip(numbers.steps, numbers.shares, strict=True)):
+        box = _whole(left + at * (side + gap), top, side)
+        paint_weights(painter, box, numbers.learned[at], theme)
+        under = QRectF(box.left() - gap / 2, box.bottom() + 4, side + gap, below - 4)
+        first = QRectF(under.left(), under.top(), under.width(), metrics(LARGE).height())
+        second = QRectF(under.left(), first.bottom(), under.width(), line)
+        _write(painter, first, f"{share:.0%}".replace("%", " %"), theme.ink, CENTRE, LARGE, True)
+        _write(painter, second, f"step {step:,}", theme.quiet, CENTRE)
+
+
+def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
+    """Paint lines from the query to every key, as thick as its weight."""
+    tokens, weights = numbers.lesson_tokens, numbers.lesson
+    word = max(metrics(LARGE).horizontalAdvance(token) for token in tokens) + 8
+    share = metrics(LARGE).horizontalAdvance("24 %") + 8
+    row = min(area.height() / len(tokens), 1.8 * metrics(LARGE).height())
+    wide = min(area.width(), 2 * word + share + 260 * text_scale())
+    left, top = area.center().x() - wide / 2, area.center().y() - row * len(tokens) / 2
+    start = QPointF(left + word, area.center().y())
+    end = left + wide - share - word
+    query = QRectF(left, start.y() - row / 2, word - 8, row)
+    _write(painter, query, tokens[numbers.lesson_query], theme.ink, RIGHT, LARGE, True)
+    thickness = THICKEST * row / float(weights.max())
+    source = start.y() - thickness * float(weights.sum()) / 2
+    for key, (token, weight) in enumerate(zip(tokens, weights, strict=True)):
+        middle, width = top + (key + 0.5) * row, thickness * float(weight)
+        begin = QPointF(start.x(), source + width / 2)
+        source += width
+        _paint_link(painter, begin, QPointF(end, middle), width, head_colour(0, theme))
+        _write(painter, QRectF(end + 8, middle - row / 2, word, row), token, theme.ink, LEFT, LARGE)
+        said = QRectF(left + wide - share, middle - row / 2, share, row)
+        _write(painter, said, f"{weight:.0%}".replace("%", " %"), theme.quiet, RIGHT, LARGE)
+
+
+def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
+    """Paint the weights of the head that has learned, and what each letter reads as arcs."""
+    letters, weights = numbers.letters, numbers.learned[-1]
+    room = metrics(SMALL).horizontalAdvance("m") + 6
+    line = metrics(SMALL).height() + 2
+    gap = 24 * text_scale()
+    cell = int(min(area.height() - line, 0.5 * area.width() - room) / len(letters))
+    side = cell * len(letters)
+    step = min((area.width() - room - side - gap) / len(letters), 1.6 * room)
+    wide = room + side + gap + step * len(letters)
+    left, top = area.center().x() - wide / 2, area.center().y() - (side + line) / 2 + line
+    box = _whole(left + room, top, side)
+    paint_weights(painter, box, weights, theme)
+    _label_rows(painter, QRectF(left, box.top(), room - 6, side), letters, theme)
+    for key, letter in enumerate(letters):
+        above = QRectF(box.left() + key * cell, box.top() - line, cell, line)
+        _write(painter, above, letter, theme.quiet, CENTRE)
+    strip = QRectF(box.right() + gap, box.top(), step * len(letters), side)
+    _paint_arcs(painter, strip, numbers, theme)
+
+
+def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
+    """Paint, above the letters, an arc from each letter of the second half to what it reads."""
+    letters, weights = numbers.letters, numbers.learned[-1]
+    step = area.width() / len(letters)
+    line = metrics(LARGE).height()
+    height = min(area.height() - line, 0.55 * area.width())
+    base = area.center().y() + height / 2 - line / 2
+    for query in range(len(letters) // 2, len(letters)):
+        for key in range(query):
+            weight = float(weights[query, key])
+            if weight > LEAST_SEEN:
+                ends = (area.left() + (key + 0.5) * step, area.left() + (query + 0.5) * step)
+                _paint_arc(painter, ends, base, height, weight, head_colour(1, theme))
+    for place, letter in enumerate(letters):
+        box = QRectF(area.left() + place * step, base + 2, step, line)
+        colour = theme.ink if place >= len(letters) // 2 else theme.quiet
+        _write(painter, box, letter, colour, CENTRE, LARGE)
+
+
+def _paint_arc(
+    painter: QPainter,
+    ends: tuple[float, float],
+    base: float,
+    height: float,
+    weight: float,
+    colour: str,
+) -> None:
+    left, right = ends
+    path = QPainterPath(QPointF(right, base))
+    path.cubicTo(right, base - 1.3 * height, left, base - 1.3 * height, left, base)
+    _stroke(painter, path, 2 * text_scale(), colour, weight)
+
+
+def _paint_link(painter: QPainter, start: QPointF, end: QPointF, width: float, colour: str) -> None:
+    middle = (start.x() + end.x()) / 2
+    path = QPainterPath(start)
+    path.cubicTo(middle, start.y(), middle, end.y(), end.x(), end.y())
+    _stroke(painter, path, max(1.0, width), colour, 0.75)
+
+
+def _stroke(
+    painter: QPainter, path: QPainterPath, width: float, colour: str, opacity: float
+) -> None:
+    ink = QColor(colour)
+    ink.setAlphaF(min(1.0, opacity))
+    pen = QPen(ink, width)
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    painter.setPen(pen)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.drawPath(path)
+
+
+def paint_weights(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Theme) -> None:
+    """Paint causal weights from 0 to 1 [query, key] in the usual colours; what is masked, hatched.
+
+    Parameters
+    ----------
+    box : QRectF
+        A square of whole pixels.
+    """
+    chosen = (weights * LARGEST + 0.5).clip(0, LARGEST).astype(np.uint8)
+    allowed = np.tri(len(weights), dtype=bool)
+    chosen[~allowed] = FORBIDDEN
+    painter.fillRect(box, QColor(theme.paper))
+    painter.drawImage(box, image(chosen, USUAL, theme))
+    cell = box.width() / len(weights)
+    masked = QPainterPath()
+    for query in range(len(weights) - 1):
+        left = box.left() + (query + 1) * cell
+        masked.addRect(QRectF(left, box.top() + query * cell, box.right() - left, cell))
+    painter.fillPath(masked, QColor(theme.paper))
+    painter.fillPath(masked, QBrush(QColor(theme.hairline), Qt.BrushStyle.BDiagPattern))
+
+
+def _write_in_cells(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Theme) -> None:
+    """Write the numbers into the cells where they fit."""
+    cell = box.width() / len(weights)
+    if cell < metrics(SMALL).horizontalAdvance("0.00") + 6:
+        return
+    for query, row in enumerate(weights):
+        for key in range(query + 1):
+            place = QRectF(box.left() + key * cell, box.top() + query * cell, cell, cell)
+            colour = "#000000" if row[key] > 0.6 else "#ffffff"
+            _write(painter, place, format_number(float(row[key]), 2), colour, CENTRE)
+
+
+def _write_head(painter: QPainter, box: QRectF, head: int, theme: Theme) -> None:
+    """Write the name of a head after a dot in its colour."""
+    dot = 8 * text_scale()
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(head_colour(head, theme)))
+    painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
+    beside = box.adjusted(dot + 6, 0, 0, 0)
+    _write(painter, beside, f"Head {head + 1}", theme.ink, LEFT, bold=True)
+
+
+def _label_rows(painter: QPainter, area: QRectF, labels: Sequence[str], theme: Theme) -> None:
+    row = area.height() / len(labels)
+    for place, label in enumerate(labels):
+        box = QRectF(area.left(), area.top() + place * row, area.width(), row)
+        _write(painter, box, label, theme.quiet, RIGHT)
+
+
+def _write(
+    painter: QPainter,
+    box: QRectF,
+    text: str,
+    colour: str,
+    align: Qt.AlignmentFlag,
+    size: int = SMALL,
+    bold: bool = False,
+) -> None:
+    painter.setFont(font(size, QFont.Weight.DemiBold if bold else QFont.Weight.Normal))
+    painter.setPen(QColor(colour))
+    painter.drawText(box, align | Qt.TextFlag.TextDontClip, text)
+
+
+def _whole(left: float, top: float, side: int) -> QRectF:
+    """Return a square that begins at a whole pixel, so that its cells are sharp."""
+    return QRectF(round(left), round(top), side, side)
+
+
+_PAINT: dict[Example, Callable[[QPainter, QRectF, PictureNumbers, Theme], None]] = {
+    Example.BOOK: _paint_book,
+    Example.TRAINING: _paint_training,
+    Example.LESSON: _paint_lesson,
+    Example.TRAINED: _paint_trained,
+}

@@ -1,0 +1,129 @@
+"""The start page's panel: four examples, the numbers of their pictures, recent documents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.resources import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+class Example(StrEnum):
+    """What a picture of the start page opens."""
+
+    BOOK = "book"
+    TRAINING = "training"
+    LESSON = "lesson"
+    TRAINED = "trained"
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleText:
+    """The words under a picture."""
+
+    title: str
+    sentence: str
+
+
+TEXTS = {
+    Example.BOOK: ExampleText(
+        "The book’s six words",
+        "Two heads read “Your journey starts with one step”. Change anything, and every number "
+        "follows.",
+    ),
+    Example.TRAINING: ExampleText(
+        "Watch a head form",
+        "Train a small language model now. Within 200 steps, a head finds the letter to say next.",
+    ),
+    Example.LESSON: ExampleText(
+        "A context vector by hand",
+        "The first lesson: one query and six words, number by number as the chapter prints them.",
+    ),
+    Example.TRAINED: ExampleText(
+        "A head that has learned",
+        "In a repeated word, each letter reads the one that it will say next. Ask any number why.",
+    ),
+}
+"""In the order of the page."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PictureNumbers:
+    """The numbers that the pictures are painted from; torch computed them.
+
+    Parameters
+    ----------
+    book : ndarray
+        Weights of the starting document, [head, query, key].
+    lesson : ndarray
+        Weights of one query of the first lesson, [key].
+    learned : ndarray
+        Weights of the trained example's head after each of the steps, [step, query, key].
+    """
+
+    book_tokens: tuple[str, ...]
+    book: np.ndarray
+    lesson_tokens: tuple[str, ...]
+    lesson_query: int
+    lesson: np.ndarray
+    letters: tuple[str, ...]
+    steps: tuple[int, ...]
+    learned: np.ndarray
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The mean weight, after each of the steps, on the letter that comes next."""
+        half = len(self.letters) // 2
+        queries = np.arange(half, len(self.letters))
+        found = self.learned[:, queries, queries - half + 1].mean(axis=1)
+        return tuple(map(float, found))
+
+
+@cache
+def picture_numbers() -> PictureNumbers:
+    """Read the shipped numbers."""
+    found = json.loads(resource("start_page", "pictures.json").read_text(encoding="utf-8"))
+    book, lesson, training = (found[name] for name in ("book", "lesson", "training"))
+    return PictureNumbers(
+        tuple(book["tokens"]),
+        np.array(book["weights"]),
+        tuple(lesson["tokens"]),
+        lesson["query"],
+        np.array(lesson["weights"]),
+        tuple(training["tokens"]),
+        tuple(training["steps"]),
+        np.array(training["weights"]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StartPanel:
+    """What the start page shows.
+
+    Parameters
+    ----------
+    recent : tuple of Path
+        Documents, newest first.
+    is_shown_at_start : bool
+        Whether the page comes at every start without a document.
+    """
+
+    recent: tuple[Path, ...]
+    is_shown_at_start: bool
+
+
+MOST_RECENT = 6
+
+
+def present(recent: Sequence[Path], *, is_shown_at_start: bool) -> StartPanel:
+    """Make the panel of the start page."""
+    return StartPanel(tuple(recent[:MOST_RECENT]), is_shown_at_start)

@@ -1,0 +1,260 @@
+"""The start page: pictures to open, and the recent documents beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QCheckBox,
+    QGridLayout,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.features.start_page.paint import paint_picture
+from visualizer.features.start_page.presenter import TEXTS, Example, picture_numbers
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QEnterEvent, QKeyEvent, QPaintEvent
+
+    from visualizer.features.start_page.presenter import StartPanel
+    from visualizer.widgets.theme import Theme
+
+WRAPPED = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
+INSIDE, ROUND = 16, 6
+LEAST = QSize(280, 232)
+BESIDE_WIDTH = 256
+WIDEST = 1240
+
+
+class ExampleCard(QAbstractButton):
+    """A picture with its title and a sentence; a click opens what it shows."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Button
+    opened = Signal(str)
+    painted = Signal()
+
+    def __init__(self, example: Example) -> None:
+        super().__init__()
+        self.example, self._theme = example, LIGHT
+        text = TEXTS[example]
+        self.setText(text.title)
+        self.setAccessibleName(text.title)
+        self.setAccessibleDescription(text.sentence)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.clicked.connect(self._open)
+
+    def _open(self) -> None:
+        self.opened.emit(self.example.value)
+
+    def show_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return LEAST * text_scale()
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        super().enterEvent(event)
+        self.update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
+            self.click()
+        else:
+            super().keyPressEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        theme, scale = self._theme, text_scale()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        is_marked = self.underMouse() or self.isDown()
+        painter.setPen(QPen(QColor(theme.border if is_marked else theme.hairline), 1))
+        painter.setBrush(QColor(theme.field))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), ROUND, ROUND)
+        inner = QRectF(self.rect()).adjusted(*(at * INSIDE * scale for at in (1, 1, -1, -1)))
+        text, title = TEXTS[self.example], metrics(14).height()
+        words = title + 4 * scale + 2 * metrics(12).height()
+        picture = QRectF(inner)
+        picture.setBottom(inner.bottom() - words - 12 * scale)
+        paint_picture(painter, picture, self.example, picture_numbers(), theme)
+        below = QRectF(inner.left(), inner.bottom() - words, inner.width(), words)
+        painter.setFont(font(14, QFont.Weight.DemiBold))
+        painter.setPen(QColor(theme.ink))
+        painter.drawText(below, WRAPPED, text.title)
+        below.setTop(below.top() + title + 4 * scale)
+        painter.setFont(font(12))
+        painter.setPen(QColor(theme.quiet))
+        painter.drawText(below, WRAPPED, text.sentence)
+        painter.end()
+        self.painted.emit()
+
+
+class RecentDocumentButton(QPushButton):
+    """Names a recent document and opens it; its folder stands in the tip."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.setFlat(True)
+        self.setProperty("role", "recent")
+
+
+class StartPage(QWidget):
+    """Four pictures that open something, and the recent documents."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    exampleChosen = Signal(str)
+    documentChosen = Signal(object)
+    """The path of a recent document."""
+    openWanted = Signal()
+    startChosen = Signal(bool)
+    """Whether the page is to be shown at every start."""
+    closed = Signal()
+    painted = Signal()
+    """A picture has been painted."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Start page")
+        self._panel: StartPanel | None = None
+        self._theme = LIGHT
+        self.cards = {example: ExampleCard(example) for example in TEXTS}
+        self.recent: list[RecentDocumentButton] = []
+        self.none = PlainLabel("Documents that you open or save are listed here.")
+        self.open = QPushButton("Open…")
+        self.at_start = QCheckBox("Show this page at the start")
+        self.close_button = QPushButton("Close")
+        inside = QWidget()
+        outer = row_layout(inside, (32, 24, 32, 24), spacing=0)
+        self._middle = QWidget()
+        self._middle.setMaximumWidth(round(WIDEST * text_scale()))
+        outer.addWidget(self._middle)
+        column = column_layout(self._middle, (0, 0, 0, 0), spacing=20)
+        column.addLayout(self._head())
+        row = row_layout(spacing=32)
+        row.addLayout(self._grid(), 1)
+        row.addLayout(self._beside())
+        column.addLayout(row, 1)
+        area = QScrollArea()
+        area.setWidget(inside)
+        area.setWidgetResizable(True)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        column_layout(self, (0, 0, 0, 0)).addWidget(area)
+
+    def _head(self) -> QHBoxLayout:
+        title = PlainLabel("Attention Visualizer")
+        title.setFont(font(20, QFont.Weight.DemiBold))
+        title.setStyleSheet(f"font-size: {round(20 * text_scale())}px")
+        said = PlainLabel("Real attention, every number of it. Begin with a picture.")
+        said.setProperty("role", "quiet")
+        words = column_layout(spacing=4)
+        words.addWidget(title)
+        words.addWidget(said)
+        self.close_button.setToolTip("Show the document behind this page (Esc)")
+        self.close_button.clicked.connect(self.closed)
+        row = row_layout(spacing=8)
+        row.addLayout(words, 1)
+        row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        return row
+
+    def _grid(self) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setSpacing(16)
+        for place, card in enumerate(self.cards.values()):
+            card.opened.connect(self.exampleChosen)
+            card.painted.connect(self.painted)
+            grid.addWidget(card, *divmod(place, 2))
+        return grid
+
+    def _beside(self) -> QVBoxLayout:
+        title = PlainLabel("Recent documents")
+        title.setStyleSheet("font-weight: 600")
+        self.none.setProperty("role", "quiet")
+        self.none.setWordWrap(True)
+        for label in (title, self.none):
+            label.setFixedWidth(round(BESIDE_WIDTH * text_scale()))
+        self.open.setToolTip("Open a document, a tensor file or a text (Ctrl+O)")
+        self.open.clicked.connect(self.openWanted)
+        self.at_start.setToolTip("The page comes when no document does; Help ▸ Start page shows it")
+        self.at_start.clicked.connect(self.startChosen)
+        column = column_layout(spacing=8)
+        column.addWidget(title)
+        self._list = column_layout(spacing=0)
+        column.addLayout(self._list)
+        column.addWidget(self.none)
+        column.addWidget(self.open, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addStretch(1)
+        column.addWidget(self.at_start)
+        return column
+
+    def show_panel(self, panel: StartPanel, theme: Theme) -> None:
+        if self._panel is None or panel.recent != self._panel.recent:
+            self._show_recent(panel)
+        if theme is not self._theme:
+            self._theme = theme
+            for card in self.cards.values():
+                card.show_theme(theme)
+        self._panel = panel
+        self.at_start.setChecked(panel.is_shown_at_start)
+
+    def _show_recent(self, panel: StartPanel) -> None:
+        for old in self.recent:
+            old.deleteLater()
+        self.recent = [RecentDocumentButton(number) for number in range(len(panel.recent))]
+        before: QWidget = self.cards[Example.TRAINED]
+        for button, path in zip(self.recent, panel.recent, strict=True):
+            room = round(BESIDE_WIDTH * text_scale()) - 16
+            name = metrics(12).elidedText(path.name, Qt.TextElideMode.ElideMiddle, room)
+            button.setText(name.replace("&", "&&"))
+            button.setAccessibleName(path.name)
+            button.setAccessibleDescription(str(path.parent))
+            button.setToolTip(plain_tooltip(f"{path.name} in {path.parent}"))
+            button.clicked.connect(self._choose_recent)
+            self._list.addWidget(button)
+            self.setTabOrder(before, button)
+            before = button
+        for last in (self.open, self.at_start, self.close_button):
+            self.setTabOrder(before, last)
+            before = last
+        self.none.setVisible(not self.recent)
+
+    def _choose_recent(self) -> None:
+        button = self.sender()
+        if self._panel and isinstance(button, RecentDocumentButton):
+            self.documentChosen.emit(self._panel.recent[button.number])
+
+    def focus_first(self) -> None:
+        self.cards[Example.BOOK].setFocus()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:
+        """Keep the focus on the page: the widgets behind it cannot be seen."""
+        stops = [*self.cards.values(), *self.recent, self.open, self.at_start, self.close_button]
+        present = next((at for at, stop in enumerate(stops) if stop.hasFocus()), -1)
+        stops[(present + (1 if is_next else -1)) % len(stops)].setFocus(
+            Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason
+        )
+        return True
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.closed.emit()
+        else:
+            super().keyPressEvent(event)

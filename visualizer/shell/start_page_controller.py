@@ -1,0 +1,127 @@
+"""Shows the start page over the window, and opens what is chosen on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject, QRect, Signal
+
+from visualizer.documents import recent_files
+from visualizer.documents.document_file import SavedDocument
+from visualizer.features.start_page.presenter import Example, present
+from visualizer.features.start_page.widget import StartPage
+from visualizer.session.document import starting_document
+from visualizer.session.view import View
+from visualizer.widgets import app_settings
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QMainWindow
+
+    from visualizer.features.lessons.controller import LessonController
+    from visualizer.session.document import Document
+    from visualizer.session.workspace import Workspace
+    from visualizer.shell.document_controller import DocumentController
+    from visualizer.widgets.theme import Theme
+
+
+class StartPageController(QObject):
+    """Opens and closes the start page; it covers the window between menus and status bar."""
+
+    painted = Signal()
+    """The page has been painted."""
+    trainingWanted = Signal()
+    """The language lab is to train a model."""
+    left = Signal()
+    """The page is gone."""
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        workspace: Workspace,
+        document_controller: DocumentController,
+        lesson_controller: LessonController,
+        read_example: Callable[[], SavedDocument],
+    ) -> None:
+        super().__init__(window)
+        self._window, self._workspace = window, workspace
+        self._document_controller = document_controller
+        self._lesson_controller, self._read_example = lesson_controller, read_example
+        self._theme: Theme = LIGHT
+        self._covered: Document | None = None
+        self.page: StartPage | None = None
+        """The page while it is shown."""
+        workspace.changed.connect(self._see_change)
+
+    def open(self) -> None:
+        """Show the page."""
+        if self.page:
+            return
+        self._covered = self._workspace.document
+        self.page = page = StartPage(self._window)
+        page.exampleChosen.connect(self._open_example)
+        page.documentChosen.connect(self._document_controller.open)
+        page.openWanted.connect(self._document_controller.choose_to_open)
+        page.startChosen.connect(app_settings.set_start_page)
+        page.closed.connect(self.leave)
+        page.painted.connect(self.painted)
+        self._window.installEventFilter(self)
+        self.show_theme(self._theme)
+        self._place()
+        page.show()
+        page.raise_()
+        page.focus_first()
+
+    def leave(self) -> None:
+        """Show the window behind the page."""
+        page, self.page = self.page, None
+        if page:
+            self._window.removeEventFilter(self)
+            page.hide()
+            page.deleteLater()
+            self.left.emit()
+
+    def show_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        if self.page:
+            recent = recent_files.recent(app_settings.own_folder())
+            shown = present(recent, is_shown_at_start=app_settings.has_start_page())
+            self.page.show_panel(shown, theme)
+
+    def _open_example(self, example: str) -> None:
+        if example == Example.TRAINING:
+            self.trainingWanted.emit()
+        elif example == Example.LESSON:
+            self.leave()
+            self._lesson_controller.open(0)
+        elif example == Example.TRAINED:
+            self.leave()
+            self._document_controller.open_example(self._read_example)
+        else:
+            self.leave()
+            if self._workspace.document != starting_document():
+                self._document_controller.open_example(_book)
+
+    def _see_change(self) -> None:
+        """Leave when another document, or a lesson, has been opened behind the page."""
+        is_other = self._workspace.document != self._covered
+        if self.page and (is_other or self._workspace.wanted.lesson):
+            self.leave()
+
+    def eventFilter(self, window: QObject, event: QEvent) -> bool:
+        if event.type() in {QEvent.Type.Resize, QEvent.Type.LayoutRequest}:
+            self._place()
+        return False
+
+    def _place(self) -> None:
+        if self.page:
+            window = self._window
+            top = window.menuBar().geometry().bottom() + 1
+            bottom = window.height() - window.statusBar().height()
+            self.page.setGeometry(QRect(0, top, window.width(), bottom - top))
+
+
+def _book() -> SavedDocument:
+    return SavedDocument(starting_document(), View())
