@@ -26,6 +26,8 @@ LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 SMALL, LARGE = 12, 14
 THICKEST = 0.6
 """Width of the widest line, as a share of a row."""
+LEAST_LABELLED = 10
+"""Pixels of a row with a letter beside it."""
 LEAST_SEEN = 0.02
 """Weights below are not drawn as lines."""
 
@@ -115,10 +117,11 @@ def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureNumbers, the
     left, top = area.center().x() - wide / 2, area.center().y() - (side + line) / 2 + line
     box = _whole(left + room, top, side)
     paint_weights(painter, box, weights, theme)
-    _label_rows(painter, QRectF(left, box.top(), room - 6, side), letters, theme)
-    for key, letter in enumerate(letters):
-        above = QRectF(box.left() + key * cell, box.top() - line, cell, line)
-        _write(painter, above, letter, theme.quiet, CENTRE)
+    if cell >= LEAST_LABELLED * text_scale():
+        _label_rows(painter, QRectF(left, box.top(), room - 6, side), letters, theme)
+        for key, letter in enumerate(letters):
+            above = QRectF(box.left() + key * cell, box.top() - line, cell, line)
+            _write(painter, above, letter, theme.quiet, CENTRE)
     strip = QRectF(box.right() + gap, box.top(), step * len(letters), side)
     _paint_arcs(painter, strip, numbers, theme)
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 WRAPPED = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
 INSIDE, ROUND = 16, 6
-LEAST = QSize(280, 232)
-BESIDE_WIDTH = 256
+LEAST = QSize(256, 240)
+BESIDE_WIDTH = 224
 WIDEST = 1240
 
 
@@ -91,7 +91,9 @@ class ExampleCard(QAbstractButton):
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), ROUND, ROUND)
         inner = QRectF(self.rect()).adjusted(*(at * INSIDE * scale for at in (1, 1, -1, -1)))
         text, title = TEXTS[self.example], metrics(14).height()
-        words = title + 4 * scale + 2 * metrics(12).height()
+        room = QRectF(0, 0, inner.width(), inner.height())
+        said = metrics(12).boundingRect(room, WRAPPED, text.sentence).height()
+        words = title + 4 * scale + max(said, 2 * metrics(12).height())
         picture = QRectF(inner)
         picture.setBottom(inner.bottom() - words - 12 * scale)
         paint_picture(painter, picture, self.example, picture_numbers(), theme)
@@ -143,13 +145,13 @@ class StartPage(QWidget):
         self.at_start = QCheckBox("Show this page at the start")
         self.close_button = QPushButton("Close")
         inside = QWidget()
-        outer = row_layout(inside, (32, 24, 32, 24), spacing=0)
+        outer = row_layout(inside, (24, 24, 24, 24), spacing=0)
         self._middle = QWidget()
         self._middle.setMaximumWidth(round(WIDEST * text_scale()))
         outer.addWidget(self._middle)
         column = column_layout(self._middle, (0, 0, 0, 0), spacing=20)
         column.addLayout(self._head())
-        row = row_layout(spacing=32)
+        row = row_layout(spacing=24)
         row.addLayout(self._grid(), 1)
         row.addLayout(self._beside())
         column.addLayout(row, 1)
