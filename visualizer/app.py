@@ -289,7 +289,17 @@ def make_application() -> QApplication:
     QTimer.singleShot(START_MS, application, gc.enable)
     name_program(application)
     application.setStyle("Fusion")
+    take_text_size()
     return application
+
+
+def take_text_size() -> None:
+    """Scale the text as the settings say."""
+    from visualizer.widgets.app_settings import TEXT_SIZES, load_text_size
+    from visualizer.widgets.fonts import apply_text_size
+
+    if (size := load_text_size()) != TEXT_SIZES[0]:
+        apply_text_size(size)
 
 
 def import_plainly() -> None:

@@ -20,6 +20,7 @@ from visualizer.session.colour_maps import AUTOMATIC, MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.shell.commands import COMMANDS, WITHIN, shortcut_list
 from visualizer.shell.pane_table import PANES
+from visualizer.shell.settings_dialog import SettingsDialog
 from visualizer.widgets.dialogs import ShortcutListDialog
 from visualizer.widgets.icons import icon
 from visualizer.widgets.theme import DARK, LIGHT
@@ -48,8 +49,11 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
     hand.settle()
     action.setEnabled(True)
     action.trigger()
-    lists, files = (hand.window.findChildren(kind) for kind in (ShortcutListDialog, QFileDialog))
-    for box in (*hand.boxes(), *lists, *files):
+    kinds = (ShortcutListDialog, QFileDialog, SettingsDialog)
+    for box in (
+        *hand.boxes(),
+        *(each for kind in kinds for each in hand.window.findChildren(kind)),
+    ):
         box.close()
     assert hand.boxes() == []
     if key != "close":
@@ -195,7 +199,7 @@ def test_the_sentence_by_keys(hand: Hand) -> None:
 
 def test_every_setting_by_keys(hand: Hand) -> None:
     assert not hand.window.setup_pane.more.isVisible()
-    hand.press(Qt.Key.Key_Comma)
+    hand.press(Qt.Key.Key_Comma, CONTROL | Qt.KeyboardModifier.AltModifier)
     assert hand.window.setup_pane.more.isVisible()
     assert hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").isVisible()
     seed = hand.window.findChild(QSpinBox, "seed QSpinBox")

@@ -26,7 +26,7 @@ from visualizer.lab.training.run_state import (
 from visualizer.language.run_folder import RunFolder, plain_settings
 from visualizer.language.training_settings import LIMITS, TrainingSettings
 from visualizer.storage.private_folder import make_private_folder
-from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.app_settings import RUNS, own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ class LabStateController(QObject):
     def __init__(self, command: Sequence[str], parent: QObject) -> None:
         super().__init__(parent)
         self._command = tuple(command)
-        self.home = own_folder() / "runs"
+        self.home = own_folder() / RUNS
         self.draft = TrainingSettings()
         self.run: RunState | None = None
         self.view = LabView()

@@ -63,10 +63,11 @@ class Workspace(QObject):
         presenter: Presenter,
         document: Document,
         rest: Callable[[], object] | None = None,
+        view: View | None = None,
     ) -> None:
         super().__init__()
         self.document = document
-        self.view = View()
+        self.view = view or View()
         self.run: Run | None = None
         self.computed: Document | None = None
         self._history: History[Document] = History()

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.errors import InputError
 from visualizer.session.newest_request_worker import Worker
-from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.app_settings import RECOVERY, is_autosaving, own_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ class AutosaveController(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._folder = own_folder() / "recovery"
+        self._folder = own_folder() / RECOVERY
         self._file: RecoveryFile | None = None
         self._latest: tuple[Document, View, Path | None] | None = None
         self._kept: Document | None = None
@@ -50,7 +50,8 @@ class AutosaveController(QObject):
     # ------------------------------------------------------------------ against a crash
 
     def see(self, document: Document, view: View, path: Path | None, is_saved: bool) -> None:
-        """Schedule an autosave of a document; remove the recovery file if it is saved."""
+        """Schedule an autosave of a document; remove the recovery file if none is wanted."""
+        is_saved = is_saved or not is_autosaving()
         self._latest = None if is_saved else (document, view, path)
         if is_saved:
             self._timer.stop()

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from visualizer.shell.presenter_mode import PresenterMode
     from visualizer.shell.recent_files_menu import RecentFilesMenu
     from visualizer.shell.reduced_motion_controller import ReducedMotionController
+    from visualizer.shell.settings_controller import SettingsController
     from visualizer.shell.start_page_controller import StartPageController
 
 
@@ -86,6 +87,7 @@ class Controllers:
     presenter: PresenterMode
     reduced_motion_controller: ReducedMotionController
     start_page: StartPageController
+    settings_controller: SettingsController
     find_token: Callable[[], object]
     set_scheme: Callable[[Scheme], object]
     open_lab: Callable[[], object]
@@ -279,6 +281,8 @@ COMMANDS: tuple[Row, ...] = (
     Row("chooser.let_go", EDIT, "Let go of the chosen &tokens",
         lambda c: c.token_selection_controller.let_go(), ("Ctrl+Shift+D",),
         is_enabled=lambda now: bool(now.screen.panel(TOKENS).chosen)),
+    Row("settings.open", EDIT, "S&ettings…", lambda c: c.settings_controller.open(), ("Ctrl+,",),
+        icon="settings", divides=True),
     Row("toggle_mask", MODULE, "Causal &mask", lambda c: c.setup.toggle_mask(), ("Ctrl+M",),
         is_enabled=_has_module, is_checked=lambda now: bool(now.document.get("causal"))),
     Row("painter.toggle", MODULE, "&Paint the mask", lambda c: c.mask_edit_controller.toggle(),
@@ -298,8 +302,8 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.workspace.keep_weights(), ("Ctrl+K",),
         is_enabled=lambda now: now.can_keep_weights,
         is_checked=lambda now: are_kept(now.document.spec)),
-    Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(), ("Ctrl+,",),
-        icon="settings", divides=True, is_enabled=_has_module),
+    Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(),
+        ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module),
     Row("player.toggle", PLAY, "&Play or pause", lambda c: c.playback_controller.toggle(),
         ("Space",), icon="play", near=True, face=_play_or_pause),
     Row("player.step 1", PLAY, "Step &forward", lambda c: c.playback_controller.step(1),
@@ -486,12 +490,9 @@ COMMANDS: tuple[Row, ...] = (
 # fmt: on
 
 
-_BESIDE = frozenset({FILE, RECENT, LAB, HELP})
-UNDER_START_PAGE = tuple(
-    row.id
-    for row in COMMANDS
-    if row.menu not in _BESIDE and row.group != "scheme" and row.id != "motion.toggle"
-)
+_BESIDE = {*(FILE, RECENT, LAB, HELP), *("motion.toggle", "settings.open"), "scheme"}
+"""Menus, commands and groups that act on what is not covered by the start page."""
+UNDER_START_PAGE = tuple(row.id for row in COMMANDS if not {row.menu, row.id, row.group} & _BESIDE)
 """The commands that change what the start page covers: it makes room for them."""
 
 WITHIN = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import deque
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMainWindow, QWidget
 
+    from visualizer.attention.spec import Device
     from visualizer.documents.recovery_file import RecoveredDocument
     from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
+    from visualizer.session.colour_options import ColourOptions
     from visualizer.session.document import Document
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
@@ -202,7 +205,8 @@ class DocumentController(QObject):
 
     def _start_reading_example(self, read: Callable[[], SavedDocument]) -> None:
         self._say("Opening…", 0)
-        self._worker.ask(partial(_example_read, read))
+        device, colouring = self._workspace.document.spec.device, self._workspace.wanted.colouring
+        self._worker.ask(partial(_example_read, read, device, colouring))
 
     def take_in(self, saved: SavedDocument, path: Path | None) -> None:
         """Show a document; only a document file keeps its path, and a titled one is unsaved."""
@@ -396,5 +400,11 @@ class DocumentController(QObject):
         self.said.emit(words, for_ms)
 
 
-def _example_read(read: Callable[[], SavedDocument]) -> ReadResult:
-    return ReadResult(read(), None, is_reverting=False)
+def _example_read(
+    read: Callable[[], SavedDocument], device: Device, colouring: ColourOptions
+) -> ReadResult:
+    """Read an example, with the user's choice of device and colours."""
+    example = read()
+    document = example.document.set("device", device)
+    saved = SavedDocument(document, replace(example.view, colouring=colouring))
+    return ReadResult(saved, None, is_reverting=False)

@@ -101,7 +101,8 @@ class StartPageController(QObject):
             self._document_controller.open_example(self._read_example)
         else:
             self.leave()
-            if self._workspace.document != starting_document():
+            device = self._workspace.document.spec.device
+            if self._workspace.document != starting_document().set("device", device):
                 self._document_controller.open_example(_book)
 
     def _see_change(self) -> None:

@@ -55,11 +55,13 @@ from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
 from visualizer.shell.recovery_prompt import RecoveryPrompt
 from visualizer.shell.reduced_motion_controller import ReducedMotionController
+from visualizer.shell.settings_controller import SettingsController
 from visualizer.shell.start_page_controller import StartPageController
 from visualizer.widgets import app_settings, dialogs
 from visualizer.widgets.busy_line import ProgressLine
 from visualizer.widgets.command_actions_and_menus import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
+from visualizer.widgets.fonts import apply_text_size
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.status_bar import add_status_bar
@@ -134,6 +136,14 @@ class MainWindow(QMainWindow):
         self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
         self.recent_files_menu = RecentFilesMenu(self.actions_.menu(RECENT), self)
         self.reduced_motion_controller = ReducedMotionController(self)
+        self.settings_controller = SettingsController(
+            self,
+            workspace,
+            self.view_controller,
+            self.setup,
+            self.document_controller,
+            self.reduced_motion_controller,
+        )
         self.start_page = StartPageController(
             self, workspace, self.document_controller, self.lesson_controller, program.read_example
         )
@@ -221,6 +231,7 @@ class MainWindow(QMainWindow):
             presenter=self.presenter,
             reduced_motion_controller=self.reduced_motion_controller,
             start_page=self.start_page,
+            settings_controller=self.settings_controller,
             find_token=self.find_token,
             set_scheme=self.set_scheme,
             open_lab=self.labWanted.emit,
@@ -310,6 +321,7 @@ class MainWindow(QMainWindow):
         state = self._state()
         self.actions_.show_state(state, self.theme)
         self.code_pane.allow_copying(state.can_copy_script)
+        self.settings_controller.show()
 
     def show_history(self) -> None:
         """Update undo and redo alone: it is done while the worker waits for this thread."""
@@ -422,6 +434,12 @@ class MainWindow(QMainWindow):
         else:
             super().keyPressEvent(event)
 
+    def resize_text(self) -> None:
+        """Scale all text as the settings say; presenter mode, with its own size, is left."""
+        self.presenter.leave()
+        apply_text_size(app_settings.load_text_size())
+        self.restyle()
+
     def closeEvent(self, event: QCloseEvent) -> None:
         if not all(
             part.may_close(self.close)
@@ -476,6 +494,8 @@ def _connect_state(window: MainWindow) -> None:
     window.export_controller.broke.connect(window.show_bug)
     window.reduced_motion_controller.changed.connect(window.restyle)
     window.docks.changed.connect(window.see_panes)
+    window.settings_controller.schemeChosen.connect(window.set_scheme)
+    window.settings_controller.textSizeChosen.connect(window.resize_text)
 
 
 def _connect_files(window: MainWindow) -> None:

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
 from visualizer.session.document import Document, starting_document
+from visualizer.session.view import View
 from visualizer.session.workspace import Workspace
 from visualizer.shell.window import MainWindow
 from visualizer.widgets import app_settings
@@ -35,11 +36,17 @@ STEP = QPoint(32, 32)
 """Offset of a new window from the one it was opened from."""
 
 
+def new_document() -> Document:
+    """Return the document of a window without one, for the device that the user chose."""
+    return starting_document().set("device", app_settings.load_device())
+
+
 def make_window(program: Services, document: Document) -> MainWindow:
     """Make a window on a document; its first numbers are computed once it is visible."""
     lessons = LessonState()
     presenter = program.presenter(lessons)
-    workspace = Workspace(program.compute, presenter, document, rest=program.rest)
+    view = View(colouring=app_settings.load_colouring())
+    workspace = Workspace(program.compute, presenter, document, rest=program.rest, view=view)
     window = MainWindow(workspace, program, lessons, window_on)
     workspace.setParent(window)
     # Loading torch earlier would delay the window.
@@ -77,6 +84,7 @@ class WindowManager(QObject):
         window.document_controller.quitWanted.connect(self.quit)
         window.labWanted.connect(self.open_lab)
         window.start_page.trainingWanted.connect(self.open_training_lab)
+        window.settings_controller.appearanceChosen.connect(self._follow_settings)
         window.closed.connect(self._forget)
         if self.all:
             beside = window.frameGeometry().translated(self.all[-1].pos() + STEP - window.pos())
@@ -89,7 +97,7 @@ class WindowManager(QObject):
     def begin(self, saved: SavedDocument, path: Path | None) -> None:
         """Open the first window: on a file, on the document asked for, or on the last one open."""
         is_given = path is not None or saved.document != Document()
-        window = self.open(saved.document if is_given else starting_document())
+        window = self.open(saved.document if is_given else new_document())
         window.painted.connect(window.document_controller.autosave_controller.look_back, _ONCE)
         if path:
             window.document_controller.take_in(saved, path)
@@ -192,12 +200,21 @@ class WindowManager(QObject):
             self.quit()
 
     def _open_another(self, saved: SavedDocument | None, path: Path | None) -> None:
-        window = self.open(saved.document if saved else starting_document())
+        window = self.open(saved.document if saved else new_document())
         if saved:
             window.document_controller.take_in(saved, path)
 
     def _recover_apart(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         self.open(saved.document).document_controller.recover(saved, left)
+
+    def _follow_settings(self) -> None:
+        """Have the other windows look as the one whose settings have changed."""
+        changed = self.sender().parent()
+        for window in self.all:
+            if window is not changed:
+                window.set_scheme(app_settings.load_scheme())
+        if self.lab:
+            self.lab.set_scheme(app_settings.load_scheme())
 
     def _forget(self, window: MainWindow) -> None:
         self.all.remove(window)

@@ -1,4 +1,4 @@
-"""Settings remembered between two starts: windows, colours, last files and reduced motion."""
+"""Settings remembered between two starts: windows, appearance, last files, what is kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QCoreApplication, QSettings, QStandardPaths, Qt
 
+from visualizer.attention.spec import Device
+from visualizer.session.colour_maps import MapKind, maps_of
+from visualizer.session.colour_options import ColourOptions
 from visualizer.storage.private_folder import make_private_folder
 from visualizer.widgets.theme import Scheme
 
@@ -40,7 +43,12 @@ def keep_private() -> None:
 
 VERSION = 2
 SCHEME, LAST_FILE, EXPORT, REDUCED_MOTION = "scheme", "last", "export", "reduced motion"
-START_PAGE = "start page"
+START_PAGE, AUTOSAVE, TEXT_SIZE, DEVICE = "start page", "autosave", "text size", "device"
+COLOUR_MAP, SIGNED_COLOUR_MAP = "colour map", "signed colour map"
+RECOVERY, LESSONS, RUNS = "recovery", "lessons", "runs"
+"""Folders within the program's own."""
+TEXT_SIZES = (100, 115, 130, 150, 175, 200)
+"""In per cent of the system's."""
 LAST_RUN, FOLDED = "lab/run", "lab/folded"
 ACROSS, MIDDLE, RIGHT = "lab/across", "lab/middle", "lab/right"
 """Keys of the lab's splitters: across the window, in its middle and at its right."""
@@ -185,6 +193,55 @@ def has_start_page() -> bool:
 def set_start_page(is_on: bool) -> None:
     """Store whether a start without a document shows the start page."""
     QSettings().setValue(START_PAGE, is_on)
+
+
+def is_autosaving() -> bool:
+    """Whether unsaved changes are kept for the case of a crash."""
+    return QSettings().value(AUTOSAVE, defaultValue=True, type=bool) is True
+
+
+def set_autosaving(is_on: bool) -> None:
+    """Store whether unsaved changes are kept."""
+    QSettings().setValue(AUTOSAVE, is_on)
+
+
+def load_text_size() -> int:
+    """Return the text size in per cent; the system's where none valid is stored."""
+    stored = str(QSettings().value(TEXT_SIZE, TEXT_SIZES[0]))
+    return next((size for size in TEXT_SIZES if str(size) == stored), TEXT_SIZES[0])
+
+
+def save_text_size(size: int) -> None:
+    """Store the text size in per cent."""
+    QSettings().setValue(TEXT_SIZE, size)
+
+
+def load_colouring() -> ColourOptions:
+    """Return the colour maps of new windows; the usual ones where none valid are stored."""
+    usual = ColourOptions()
+    maps = {kind: {each.id for each in maps_of(kind)} for kind in MapKind}
+    sequential = str(QSettings().value(COLOUR_MAP, usual.sequential))
+    diverging = str(QSettings().value(SIGNED_COLOUR_MAP, usual.diverging))
+    return ColourOptions(
+        sequential=sequential if sequential in maps[MapKind.SEQUENTIAL] else usual.sequential,
+        diverging=diverging if diverging in maps[MapKind.DIVERGING] else usual.diverging,
+    )
+
+
+def save_colour_map(id_: str, kind: MapKind) -> None:
+    """Store the colour map of a kind, for new windows."""
+    QSettings().setValue(COLOUR_MAP if kind is MapKind.SEQUENTIAL else SIGNED_COLOUR_MAP, id_)
+
+
+def load_device() -> Device:
+    """Return the device of new documents; the best available where none valid is stored."""
+    stored = str(QSettings().value(DEVICE, Device.AUTO.value))
+    return Device(stored) if stored in set(Device) else Device.AUTO
+
+
+def save_device(device: Device) -> None:
+    """Store the device of new documents."""
+    QSettings().setValue(DEVICE, device.value)
 
 
 def style_sheet() -> str:

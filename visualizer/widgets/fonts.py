@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from PySide6.QtGui import QFont, QFontInfo, QFontMetricsF, QGuiApplication
+from PySide6.QtGui import QFont, QFontDatabase, QFontInfo, QFontMetricsF, QGuiApplication
 
 USUAL_PX = 13
 """The font height in pixels at which the program's sizes are unscaled."""
@@ -20,6 +20,14 @@ def larger_font(times: float) -> QFont:
     made = QFont(QGuiApplication.font())
     made.setPixelSize(round(USUAL_PX * text_scale() * times))
     return made
+
+
+def apply_text_size(percent: int) -> None:
+    """Scale the application's font, from which all sizes derive, from that of the system."""
+    made = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+    if percent != 100:
+        made.setPixelSize(round(max(USUAL_PX, QFontInfo(made).pixelSize()) * percent / 100))
+    QGuiApplication.setFont(made)
 
 
 def metrics(size: int) -> QFontMetricsF:

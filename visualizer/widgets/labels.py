@@ -135,8 +135,13 @@ class PlainLabel(QLabel):
 class ElidedLabel(PlainLabel):
     """A line elided to its width, with the whole text in its tool tip."""
 
-    def __init__(self, towards: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft) -> None:
+    def __init__(
+        self,
+        towards: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft,
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
         super().__init__()
+        self._elide = elide
         self.setAlignment(towards | Qt.AlignmentFlag.AlignVCenter)
         self._told, self._in_words = "", ""
         self.setProperty("role", "quiet")
@@ -149,7 +154,7 @@ class ElidedLabel(PlainLabel):
         self.setToolTip(plain_tooltip(self._in_words))
         self.setAccessibleName(self._in_words)
         room = self.contentsRect().width() - 2 * self.indent()
-        self.setText(self.fontMetrics().elidedText(told, Qt.TextElideMode.ElideRight, room))
+        self.setText(self.fontMetrics().elidedText(told, self._elide, room))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -8,8 +8,8 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QUrl
-from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QAction, QKeySequence
 
 from visualizer.features.lessons.lesson import ids_of, turned
 from visualizer.features.lessons.lesson_page_view import (
@@ -19,9 +19,10 @@ from visualizer.features.lessons.lesson_page_view import (
 )
 from visualizer.resources import resource
 from visualizer.session.view import LessonPosition
-from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.app_settings import LESSONS, own_folder
 from visualizer.widgets.command_actions_and_menus import add_separator
 from visualizer.widgets.dialogs import show_message
+from visualizer.widgets.folders import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,16 +141,7 @@ class LessonController(QObject):
 
     def open_folder(self) -> None:
         """Open the folder of the user's own lessons in the file manager."""
-        folder = _own_folder()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            show_message(
-                self._window, "Lessons", f"The folder could not be made: {escape(str(error))}"
-            )
-            return
-        if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
-            show_message(self._window, "Lessons", f"Put lessons here:<br>{escape(str(folder))}")
+        open_folder(self._window, "Lessons", _own_folder())
 
     def tell_errors(self) -> None:
         """Show which lesson files are broken, and at which line."""
@@ -171,4 +163,4 @@ def _printed_numbers() -> BookNumbers:
 
 
 def _own_folder() -> Path:
-    return own_folder() / "lessons"
+    return own_folder() / LESSONS

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from visualizer.attention.spec import Mode
+from visualizer.attention.spec import Device, Mode
 from visualizer.errors import FIRST_CHARACTERS
 from visualizer.features.setup.presenter import SETUP
 from visualizer.session.document import text_of_first_tokens
+from visualizer.widgets.app_settings import save_device
 
 if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
@@ -23,7 +24,12 @@ class SetupController(QObject):
         self._workspace = workspace
 
     def choose(self, name: str, value: object, going_on: bool) -> None:
-        """Set a setting; `going_on` is true while it is being dragged or typed."""
+        """Set a setting; `going_on` is true while it is being dragged or typed.
+
+        The device is the user's choice for new documents, too.
+        """
+        if name == "device":
+            save_device(Device(str(value)))
         if name == "own_mask":
             self._workspace.write_mask(str(value))
         else:

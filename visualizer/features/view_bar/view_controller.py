@@ -11,9 +11,11 @@ from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.session.colour_maps import MapKind
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.view import CodeDialect, View
 from visualizer.session.zoom_ranges import Zoom, row_role, zoomed
+from visualizer.widgets.app_settings import save_colour_map
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import LeadingIndex
@@ -251,11 +253,13 @@ class ViewController(QObject):
         self._colour(limits=ColourLimits(limits))
 
     def set_map(self, name: str) -> None:
-        """Choose the sequential colour map, for weights."""
+        """Choose the sequential colour map, for weights, here and in new windows."""
+        save_colour_map(name, MapKind.SEQUENTIAL)
         self._colour(sequential=name)
 
     def set_diverging(self, name: str) -> None:
-        """Choose the diverging colour map, for signed numbers."""
+        """Choose the diverging colour map, for signed numbers, here and in new windows."""
+        save_colour_map(name, MapKind.DIVERGING)
         self._colour(diverging=name)
 
     def type_limits(self, stage: str, low: float, high: float) -> None:

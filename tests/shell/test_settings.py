@@ -1,0 +1,210 @@
+"""What is chosen in the Settings window acts at once and is remembered, as from the menus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QFile, QSettings, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QFontDatabase, QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
+
+from tests.support.accessible_text import heard
+from tests.support.window_input import Hand
+from visualizer import app
+from visualizer.attention.spec import Device
+from visualizer.session.document import Document, starting_document
+from visualizer.session.view import View
+from visualizer.shell.settings_controller import kept_folders
+from visualizer.shell.settings_dialog import SettingList
+from visualizer.shell.window_manager import WindowManager, new_document
+from visualizer.widgets import app_settings
+from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.theme import DARK, LIGHT, Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.window_fixtures import Open
+    from visualizer.shell.settings_dialog import SettingsDialog
+    from visualizer.shell.window import MainWindow
+
+ALT = Qt.KeyboardModifier.AltModifier
+
+
+@pytest.fixture
+def window(fresh_window: MainWindow) -> MainWindow:
+    """A window of its own, as its settings outlive it."""
+    return fresh_window
+
+
+@pytest.fixture
+def usual_text() -> Iterator[None]:
+    """Leave the application's font as it was."""
+    before = QGuiApplication.font()
+    yield
+    QApplication.setFont(before)
+
+
+def settings(hand: Hand) -> SettingsDialog:
+    hand.settle()
+    hand.press(Qt.Key.Key_Comma)
+    dialog = hand.window.settings_controller.dialog
+    assert dialog is not None
+    hand.until(dialog.isActiveWindow)
+    return dialog
+
+
+def choose(box: QComboBox, words: str) -> None:
+    """Choose from a list by its keys."""
+    target = box.findText(words)
+    assert target >= 0
+    while box.currentIndex() != target:
+        is_above = target < box.currentIndex()
+        QTest.keyClick(box, Qt.Key.Key_Up if is_above else Qt.Key.Key_Down)
+
+
+def test_it_opens_once_and_every_control_has_a_name(hand: Hand) -> None:
+    dialog = settings(hand)
+    hand.window.actions_.by_id["settings.open"].trigger()
+    assert hand.window.settings_controller.dialog is dialog
+    kinds = (SettingList, QAbstractButton)
+    stops = [one for one in dialog.findChildren(QWidget) if isinstance(one, kinds)]
+    assert len(stops) > 10
+    assert [one for one in stops if not heard(one).name and not heard(one).description] == []
+    assert all(one.toolTip() for one in stops if one.parent() is dialog)
+    QTest.keyClick(dialog, Qt.Key.Key_Escape)
+    assert hand.window.settings_controller.dialog is None
+
+
+def test_the_theme_is_that_of_the_menu(hand: Hand) -> None:
+    dialog = settings(hand)
+    choose(dialog.scheme, "Dark")
+    assert hand.window.theme is DARK
+    assert app_settings.load_scheme() is Scheme.DARK
+    assert hand.window.actions_.by_id["set_scheme dark"].isChecked()
+    hand.window.actions_.by_id["set_scheme light"].trigger()
+    assert hand.window.theme is LIGHT
+    assert dialog.scheme.currentText() == "Light"
+
+
+@pytest.mark.usefixtures("usual_text")
+def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
+    dialog = settings(hand)
+    before = hand.window.setup_pane.sentence.fontMetrics().height()
+    choose(dialog.text_size, "150 %")
+    assert text_scale() == pytest.approx(1.5, abs=0.05)
+    assert hand.window.setup_pane.sentence.fontMetrics().height() > 1.3 * before
+    QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
+    app.take_text_size()
+    assert text_scale() == pytest.approx(1.5, abs=0.05)
+    choose(dialog.text_size, "100 %")
+    assert text_scale() == pytest.approx(1.0, abs=0.05)
+
+
+def test_motion_is_that_of_the_menu(hand: Hand) -> None:
+    dialog = settings(hand)
+    dialog.motion.setFocus()
+    QTest.keyClick(dialog.motion, Qt.Key.Key_Space)
+    assert app_settings.is_reduced()
+    assert not hand.window.isAnimated()
+    assert hand.window.actions_.by_id["motion.toggle"].isChecked()
+    hand.window.actions_.by_id["motion.toggle"].trigger()
+    assert not dialog.motion.isChecked()
+
+
+def test_the_start_page_is_that_of_the_page(hand: Hand) -> None:
+    dialog = settings(hand)
+    assert dialog.start_page.isChecked()
+    dialog.start_page.setFocus()
+    QTest.keyClick(dialog.start_page, Qt.Key.Key_Space)
+    assert not app_settings.has_start_page()
+
+
+def test_colours_act_at_once_and_in_new_windows(hand: Hand, open_window: Open) -> None:
+    dialog = settings(hand)
+    choose(dialog.map, "magma")
+    choose(dialog.signed_map, "Dark at 0")
+    hand.until(lambda: hand.panel("weights").colour.map == "magma")
+    assert hand.panel("scores").colour.map == "CET-D6"
+    assert hand.window.actions_.by_id["gaze.set_map magma"].isChecked()
+    hand.window.actions_.by_id["gaze.set_map cividis"].trigger()
+    assert dialog.map.currentText() == "cividis"
+    assert open_window().workspace.view.colouring.sequential == "cividis"
+    QSettings().setValue("colour map", "puce")
+    assert app_settings.load_colouring().sequential == View().colouring.sequential
+
+
+def test_the_device_is_that_of_the_document_and_of_new_ones(hand: Hand) -> None:
+    dialog = settings(hand)
+    choose(dialog.device, "CPU")
+    assert hand.window.workspace.document.spec.device is Device.CPU
+    assert new_document() == starting_document().set("device", Device.CPU)
+    hand.choose("device QComboBox", "Best available")
+    assert dialog.device.currentText() == "Best available"
+    assert new_document() == starting_document()
+    hand.settle()
+
+
+def test_unsaved_changes_are_kept_only_where_they_are_wanted(hand: Hand) -> None:
+    folder = app_settings.own_folder() / app_settings.RECOVERY
+
+    def kept() -> bool:
+        return folder.is_dir() and any(each.stat().st_size for each in folder.iterdir())
+
+    dialog = settings(hand)
+    hand.window.actions_.by_id["toggle_mask"].trigger()
+    hand.settle()
+    hand.until(kept)
+    dialog.autosave.setFocus()
+    QTest.keyClick(dialog.autosave, Qt.Key.Key_Space)
+    assert not app_settings.is_autosaving()
+    hand.until(lambda: not kept())
+    QTest.keyClick(dialog.autosave, Qt.Key.Key_Space)
+    hand.until(kept)
+
+
+def test_folders_are_named_and_opened(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[QUrl] = []
+
+    def show(address: QUrl) -> bool:
+        opened.append(address)
+        return True
+
+    monkeypatch.setattr(QDesktopServices, "openUrl", show)
+    dialog = settings(hand)
+    for button in dialog.folder_buttons:
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    folders = [folder.path for folder in kept_folders()]
+    assert [url.toLocalFile() for url in opened] == [str(path) for path in folders]
+    assert all(path.is_dir() for path in folders)
+    assert {path.name for path in folders} >= {"recovery", "lessons", "runs"}
+
+
+def test_a_folder_that_cannot_be_made_is_said(hand: Hand, tmp_path: Path) -> None:
+    runs = app_settings.own_folder() / app_settings.RUNS
+    runs.parent.mkdir(parents=True)
+    assert QFile(str(runs)).open(QFile.OpenModeFlag.WriteOnly)
+    dialog = settings(hand)
+    QTest.mouseClick(dialog.folder_buttons[-1], Qt.MouseButton.LeftButton)
+    (box,) = hand.boxes()
+    assert "could not be made" in box.text()
+    box.close()
+
+
+def test_other_windows_follow(application: QApplication, qtbot: QtBot) -> None:
+    windows = WindowManager(app.window_services())
+    first, second = windows.open(Document()), windows.open(Document())
+    hand = Hand(qtbot, first)
+    hand.settle()
+    Hand(qtbot, second).settle()
+    hand.activate()
+    choose(settings(hand).scheme, "Dark")
+    assert (first.theme, second.theme) == (DARK, DARK)
+    for window in windows.all.copy():
+        window.close()
+    application.processEvents()

@@ -1,0 +1,122 @@
+"""Opens the Settings window, and sets and stores what is chosen in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QSettings, Signal
+
+from visualizer.shell.settings_dialog import KeptFolder, ProgramSettings, SettingsDialog
+from visualizer.widgets import app_settings
+from visualizer.widgets.folders import open_folder
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QMainWindow
+
+    from visualizer.features.setup.controller import SetupController
+    from visualizer.features.view_bar.view_controller import ViewController
+    from visualizer.session.workspace import Workspace
+    from visualizer.shell.document_controller import DocumentController
+    from visualizer.shell.reduced_motion_controller import ReducedMotionController
+    from visualizer.widgets.theme import Scheme
+
+
+class SettingsController(QObject):
+    """Connects the Settings window with what the menus and panes set, too."""
+
+    schemeChosen = Signal(str)
+    textSizeChosen = Signal()
+    appearanceChosen = Signal()
+    """Other windows are to look as this one does now."""
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        workspace: Workspace,
+        view_controller: ViewController,
+        setup: SetupController,
+        document_controller: DocumentController,
+        reduced_motion_controller: ReducedMotionController,
+    ) -> None:
+        super().__init__(window)
+        self._window, self._workspace = window, workspace
+        self._view_controller, self._setup = view_controller, setup
+        self._document_controller = document_controller
+        self._reduced_motion_controller = reduced_motion_controller
+        self.dialog: SettingsDialog | None = None
+        """The Settings window while it is open."""
+
+    def open(self) -> None:
+        """Open the Settings window, or bring it to the front."""
+        if self.dialog is None:
+            self.dialog = dialog = SettingsDialog(self._window, kept_folders())
+            dialog.finished.connect(self._forget)
+            dialog.schemeChosen.connect(self._choose_scheme)
+            dialog.textSizeChosen.connect(self._choose_text_size)
+            dialog.mapChosen.connect(self._view_controller.set_map)
+            dialog.signedMapChosen.connect(self._view_controller.set_diverging)
+            dialog.motionChosen.connect(self._toggle_motion)
+            dialog.startPageChosen.connect(app_settings.set_start_page)
+            dialog.deviceChosen.connect(self._choose_device)
+            dialog.autosaveChosen.connect(self._choose_autosave)
+            dialog.folderChosen.connect(self._open_folder)
+        self.show()
+        self.dialog.show()
+        self.dialog.raise_()
+        self.dialog.activateWindow()
+
+    def _forget(self) -> None:
+        self.dialog = None
+
+    def show(self) -> None:
+        """Show the present values in the Settings window."""
+        if self.dialog:
+            colouring = self._workspace.wanted.colouring
+            self.dialog.show_settings(
+                ProgramSettings(
+                    app_settings.load_scheme(),
+                    app_settings.load_text_size(),
+                    app_settings.is_reduced(),
+                    app_settings.has_start_page(),
+                    colouring.sequential,
+                    colouring.diverging,
+                    self._workspace.document.spec.device,
+                    app_settings.is_autosaving(),
+                )
+            )
+
+    def _choose_scheme(self, scheme: Scheme) -> None:
+        self.schemeChosen.emit(scheme.value)
+        self.appearanceChosen.emit()
+
+    def _choose_text_size(self, size: int) -> None:
+        app_settings.save_text_size(size)
+        self.textSizeChosen.emit()
+        self.appearanceChosen.emit()
+
+    def _toggle_motion(self) -> None:
+        self._reduced_motion_controller.toggle()
+        self.appearanceChosen.emit()
+
+    def _choose_device(self, device: object) -> None:
+        self._setup.choose("device", device, going_on=False)
+
+    def _choose_autosave(self, is_on: bool) -> None:
+        app_settings.set_autosaving(is_on)
+        self._document_controller.see_changes()
+
+    def _open_folder(self, folder: KeptFolder) -> None:
+        open_folder(self.dialog or self._window, folder.title, folder.path)
+
+
+def kept_folders() -> tuple[KeptFolder, ...]:
+    """List the folders in which the program keeps something."""
+    own = app_settings.own_folder()
+    return (
+        KeptFolder("Settings", Path(QSettings().fileName()).parent),
+        KeptFolder("Recent documents", own),
+        KeptFolder("Unsaved changes", own / app_settings.RECOVERY),
+        KeptFolder("My lessons", own / app_settings.LESSONS),
+        KeptFolder("Training runs", own / app_settings.RUNS),
+    )

@@ -1,0 +1,226 @@
+"""The Settings window: each control acts at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QGridLayout,
+    QPushButton,
+    QWidget,
+)
+
+from visualizer.session.colour_maps import MapKind, maps_of
+from visualizer.session.setting_definitions import SETTINGS
+from visualizer.widgets.app_settings import TEXT_SIZES
+from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import ElidedLabel, PlainLabel
+from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.theme import Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from visualizer.attention.spec import Device
+
+WIDTH = 560
+SCHEMES = (
+    (Scheme.SYSTEM, "As the system"),
+    (Scheme.LIGHT, "Light"),
+    (Scheme.DARK, "Dark"),
+)
+DEVICES = next(setting.choices for setting in SETTINGS if setting.name == "device")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSettings:
+    """The values that the Settings window shows.
+
+    Parameters
+    ----------
+    text_size : int
+        In per cent of the system's.
+    sequential, diverging : str
+        Ids of the colour maps of weights and of signed numbers.
+    """
+
+    scheme: Scheme
+    text_size: int
+    is_motion_reduced: bool
+    has_start_page: bool
+    sequential: str
+    diverging: str
+    device: Device
+    autosaves: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFolder:
+    """A folder where the program keeps something.
+
+    Parameters
+    ----------
+    title : str
+        What it holds.
+    """
+
+    title: str
+    path: Path
+
+
+class OpenFolderButton(QPushButton):
+    """Opens one of the folders."""
+
+    def __init__(self, folder: KeptFolder) -> None:
+        super().__init__("Open")
+        self.folder = folder
+        self.setAutoDefault(False)
+        self.setToolTip("Show this folder in the file manager")
+        self.setAccessibleName(f"Open the folder: {folder.title}")
+
+
+class SettingList(QComboBox):
+    """A list of values with their words."""
+
+    valueChosen = Signal(object)
+
+    def __init__(self, name: str, choices: Iterable[tuple[object, str]], hint: str) -> None:
+        super().__init__()
+        # Not as data of the items: Qt returns a member of an enum of strings as a plain string.
+        self._values, words = zip(*choices, strict=True)
+        self.addItems(words)
+        self.setAccessibleName(name)
+        self.setAccessibleDescription(hint)
+        self.setToolTip(plain_tooltip(hint))
+        install_input_filters(self)
+        self.activated.connect(self._choose)
+
+    def _choose(self, at: int) -> None:
+        self.valueChosen.emit(self._values[at])
+
+    def show_value(self, value: object) -> None:
+        self.setCurrentIndex(self._values.index(value))
+
+
+class SettingsDialog(QDialog):
+    """Shows the program's settings, and tells what is chosen."""
+
+    schemeChosen = Signal(object)
+    textSizeChosen = Signal(object)
+    mapChosen = Signal(object)
+    signedMapChosen = Signal(object)
+    motionChosen = Signal(bool)
+    startPageChosen = Signal(bool)
+    deviceChosen = Signal(object)
+    autosaveChosen = Signal(bool)
+    folderChosen = Signal(object)
+    """A `KeptFolder`."""
+
+    def __init__(self, window: QWidget, folders: Iterable[KeptFolder]) -> None:
+        super().__init__(window)
+        self.setWindowTitle("Settings")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._grid = QGridLayout()
+        self._grid.setHorizontalSpacing(16)
+        self._grid.setVerticalSpacing(8)
+        self._grid.setColumnStretch(1, 1)
+        self._add_appearance()
+        self._add_work()
+        self._add_title("Where things are kept")
+        self.folder_buttons = [self._add_folder(folder) for folder in folders]
+        close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        close.rejected.connect(self.reject)
+        column = column_layout(self, (24, 16, 24, 16), spacing=16)
+        column.addLayout(self._grid)
+        column.addStretch(1)
+        column.addWidget(close)
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+
+    def _add_appearance(self) -> None:
+        self._add_title("Appearance")
+        sizes = [(size, f"{size} %") for size in TEXT_SIZES]
+        maps, signed = ([(each.id, each.title) for each in maps_of(kind)] for kind in MapKind)
+        self.scheme = self._add_list("Theme", SCHEMES, "Pictures are exported on white in any")
+        self.text_size = self._add_list("Text size", sizes, "Of the size that the system asks for")
+        self.map = self._add_list("Colours of weights", maps, "Here and in new windows")
+        self.signed_map = self._add_list(
+            "Colours of signed numbers", signed, "Of scores and vectors, here and in new windows"
+        )
+        self.motion = self._add_switch("Reduce motion", "Panes, menus and lists come at once")
+        self.start_page = self._add_switch(
+            "Show the start page", "When the program starts without a document"
+        )
+        self.scheme.valueChosen.connect(self.schemeChosen)
+        self.text_size.valueChosen.connect(self.textSizeChosen)
+        self.map.valueChosen.connect(self.mapChosen)
+        self.signed_map.valueChosen.connect(self.signedMapChosen)
+        self.motion.clicked.connect(self.motionChosen)
+        self.start_page.clicked.connect(self.startPageChosen)
+
+    def _add_work(self) -> None:
+        self._add_title("Work")
+        self.device = self._add_list(
+            "Device", DEVICES, "Where numbers are computed, here and in new documents"
+        )
+        self.autosave = self._add_switch(
+            "Keep unsaved changes in case of a crash",
+            "What was not saved is offered at the next start",
+        )
+        self.device.valueChosen.connect(self.deviceChosen)
+        self.autosave.clicked.connect(self.autosaveChosen)
+
+    def _add_title(self, title: str) -> None:
+        label, row = PlainLabel(title), self._grid.rowCount()
+        label.setStyleSheet("font-weight: 600")
+        if row > 1:
+            self._grid.setRowMinimumHeight(row, 8)
+            row += 1
+        self._grid.addWidget(label, row, 0, 1, 3)
+
+    def _add_list(self, name: str, choices: Iterable[tuple[object, str]], hint: str) -> SettingList:
+        box, label, row = SettingList(name, choices, hint), PlainLabel(name), self._grid.rowCount()
+        label.setBuddy(box)
+        self._grid.addWidget(label, row, 0)
+        self._grid.addWidget(box, row, 1, 1, 2)
+        return box
+
+    def _add_switch(self, words: str, hint: str) -> QCheckBox:
+        switch = QCheckBox(words)
+        switch.setToolTip(plain_tooltip(hint))
+        switch.setAccessibleDescription(hint)
+        self._grid.addWidget(switch, self._grid.rowCount(), 1, 1, 2)
+        return switch
+
+    def _add_folder(self, folder: KeptFolder) -> OpenFolderButton:
+        button, row = OpenFolderButton(folder), self._grid.rowCount()
+        path = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)  # their ends tell them apart
+        path.tell(str(folder.path))
+        self._grid.addWidget(PlainLabel(folder.title), row, 0)
+        self._grid.addWidget(path, row, 1)
+        self._grid.addWidget(button, row, 2)
+        button.clicked.connect(self._choose_folder)
+        return button
+
+    def _choose_folder(self) -> None:
+        button = self.sender()
+        if isinstance(button, OpenFolderButton):
+            self.folderChosen.emit(button.folder)
+
+    def show_settings(self, settings: ProgramSettings) -> None:
+        self.scheme.show_value(settings.scheme)
+        self.text_size.show_value(settings.text_size)
+        self.map.show_value(settings.sequential)
+        self.signed_map.show_value(settings.diverging)
+        self.motion.setChecked(settings.is_motion_reduced)
+        self.start_page.setChecked(settings.has_start_page)
+        self.device.show_value(settings.device)
+        self.autosave.setChecked(settings.autosaves)
