@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QObject, QPoint, Qt
+import torch
+from PySide6.QtCore import QObject, QPoint, Qt, qVersion
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
+from PySide6.QtWidgets import QApplication, QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
 from shiboken6 import Shiboken
 
 import visualizer
@@ -115,11 +117,16 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     listed = shortcut_list()
     for command in COMMANDS:
         assert all(keys in said for keys in command.shortcuts)
+    rows = [row for group in listed for row in group.rows]
     with_keys = sum(bool(command.shortcuts) for command in COMMANDS)
-    assert len(listed) == with_keys + len(PANES) + len(WITHIN)
-    assert {"F2", "F3", "arrow keys", "Esc"} <= {keys for _, keys in listed}
-    assert all(keys in said and words in said for words, keys in listed)
-    assert {"Move what is seen: Up", "Weights as: They are"} <= {words for words, _ in listed}
+    assert len(rows) == with_keys + len(PANES) + len(WITHIN)
+    assert {"F2", "F3", "arrow keys", "Esc"} <= {keys for _, keys in rows}
+    assert all(keys in said and words in said for words, keys in rows)
+    assert {"Move what is seen: Up", "Weights as: They are"} <= {words for words, _ in rows}
+    titles = [group.title for group in listed]
+    assert titles[:3] == ["File", "Edit", "Module"]
+    assert {"View", "Panes", "Where the focus is"} < set(titles)
+    assert all(title in said for title in titles)
     box.close()
 
 
@@ -129,14 +136,37 @@ def test_the_list_of_keys_fits_the_window_and_is_scrolled_by_keys(hand: Hand) ->
     (box,) = hand.window.findChildren(ShortcutListDialog)
     hand.until(box.isActiveWindow)
     assert box.height() <= hand.window.height()
-    assert box.list.hasFocus()
+    assert box.search.hasFocus()
     assert box.list.horizontalScrollBar().maximum() == 0
     bar = box.list.verticalScrollBar()
     assert bar.maximum() > 0
-    QTest.keyClick(box.list, Qt.Key.Key_PageDown)
+    QTest.keyClick(box.search, Qt.Key.Key_PageDown)
     assert bar.value() > 0
     QTest.keyClick(box, Qt.Key.Key_Escape)
     assert not box.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("typed", "found", "missing"),
+    [
+        ("MASK paint", {"Paint the mask", "Module"}, {"Undo", "Lessons"}),
+        ("f5", {"Presenter mode", "F5"}, {"F6"}),
+        ("panes", {"Open or close the Cell pane"}, {"Undo"}),
+        ("<b>no such thing", {"No shortcut is for “<b>no such thing”."}, {"Undo"}),
+    ],
+)
+def test_the_list_of_keys_is_searched(
+    hand: Hand, typed: str, found: set[str], missing: set[str]
+) -> None:
+    hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
+    (box,) = hand.window.findChildren(ShortcutListDialog)
+    QTest.keyClicks(box.search, typed)
+    said = box.list.toPlainText()
+    assert {words for words in found if words not in said} == set()
+    assert {words for words in missing if words in said} == set()
+    box.search.clear()
+    assert "Undo" in box.list.toPlainText()
+    box.close()
 
 
 def test_icons_are_there(window: MainWindow) -> None:
@@ -293,5 +323,14 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
 def test_the_program_says_what_it_is(hand: Hand) -> None:
     hand.window.actions_.by_id["show_about"].trigger()
     (box,) = hand.boxes()
-    assert f"Attention Visualizer {visualizer.__version__}" in box.text()
-    box.close()
+    said = box.text()
+    assert f"Attention Visualizer {visualizer.__version__}" in said
+    assert torch.__version__ in said
+    assert platform.python_version() in said
+    assert qVersion() in said
+    assert "MIT licence" in said
+    assert "https://" in said
+    (copy,) = (button for button in box.buttons() if button.text() == "Copy versions")
+    hand.click(copy)
+    assert f"Python: {platform.python_version()}" in QApplication.clipboard().text()
+    hand.until(lambda: hand.boxes() == [])

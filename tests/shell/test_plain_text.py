@@ -273,7 +273,7 @@ def test_what_boxes_say_is_plain(captured: Hand) -> None:
         assert rich(box) == []
         assert hostile_places(box)
         box.close()
-    dialogs.show_shortcuts(window, [(BOLD, FILE)])
+    dialogs.show_shortcuts(window, [dialogs.ShortcutGroup(BOLD, ((BOLD, FILE),))])
     (keys,) = window.findChildren(dialogs.ShortcutListDialog)
     assert is_hostile(keys.list.toPlainText())
     assert rich(keys) == []

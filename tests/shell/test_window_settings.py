@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QByteArray, QSettings
+from PySide6.QtCore import QByteArray, QSettings, Qt
 from PySide6.QtWidgets import QApplication, QDockWidget, QToolBar
 
 from visualizer import app
@@ -202,3 +202,29 @@ def test_a_program_that_starts_keeps_it_so(application: QApplication) -> None:
     recent = app_settings.own_folder() / "recent.json"
     assert stat.S_IMODE(recent.stat().st_mode) == 0o600
     assert windows.all == []
+
+
+def test_the_layout_is_set_back(open_window: Open) -> None:
+    window = open_window()
+    window.resize(1280, 800)
+    QApplication.processEvents()
+    places = {id_: dock.geometry() for id_, dock in window.docks.by_id.items() if dock.isVisible()}
+    hidden = docks(window)
+    window.docks.by_id["Setup"].close()
+    window.docks.by_id["Cell"].setFloating(True)
+    window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, window.docks.by_id["Code"])
+    for name in ("Lines", "Numbers"):
+        window.docks.actions[name].trigger()
+    QApplication.processEvents()
+    assert docks(window) != hidden
+    window.actions_.by_id["reset_layout"].trigger()
+    QApplication.processEvents()
+    assert docks(window) == hidden
+    assert not window.docks.by_id["Cell"].isFloating()
+    for id_, place in places.items():
+        now = window.docks.by_id[id_].geometry()
+        assert abs(now.x() - place.x()) <= 2, id_
+        assert abs(now.width() - place.width()) <= 2, id_
+        assert abs(now.height() - place.height()) <= 2, id_
+    window.docks.actions["Numbers"].trigger()
+    assert window.docks.by_id["Code"] in window.tabifiedDockWidgets(window.docks.by_id["Numbers"])

@@ -9,7 +9,8 @@ from visualizer.lab.collapse_controller import LEFT, LOSSES
 from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
 from visualizer.session.colour_options import ColourLimits
 from visualizer.widgets import dialogs
-from visualizer.widgets.command_actions_and_menus import Command, Face
+from visualizer.widgets.command_actions_and_menus import Command, Face, shortcuts_by_menu
+from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
@@ -162,7 +163,6 @@ WITHIN = (
 """Keys that widgets handle themselves, without a command."""
 
 
-def shortcut_list() -> list[tuple[str, str]]:
+def shortcut_list() -> list[ShortcutGroup]:
     """List the keyboard shortcuts."""
-    own = [(row.said, ", ".join(row.shortcuts)) for row in LAB_COMMANDS if row.shortcuts]
-    return [*own, *WITHIN]
+    return [*shortcuts_by_menu(LAB_COMMANDS), ShortcutGroup("Where the focus is", WITHIN)]

@@ -27,7 +27,8 @@ from visualizer.session.timeline import Grain
 from visualizer.session.view import CodeDialect
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets import dialogs
-from visualizer.widgets.command_actions_and_menus import Command, Face
+from visualizer.widgets.command_actions_and_menus import Command, Face, shortcuts_by_menu
+from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Controllers:
     start_page: StartPageController
     settings_controller: SettingsController
     find_token: Callable[[], object]
+    reset_layout: Callable[[], object]
     set_scheme: Callable[[Scheme], object]
     open_lab: Callable[[], object]
 
@@ -464,6 +466,8 @@ COMMANDS: tuple[Row, ...] = (
     Row("parts.go 1", VIEW, "To the next part of the window", lambda c: c.focus_cycle.go(1),
         ("F12",), divides=True),
     Row("parts.go -1", VIEW, "To the part before", lambda c: c.focus_cycle.go(-1), ("Shift+F12",)),
+    Row("reset_layout", VIEW, "Reset layout", lambda c: c.reset_layout(),
+        ("Ctrl+Alt+R",)),
     Row("presenter.toggle", VIEW, "Presenter mode (&video projector)",
         lambda c: c.presenter.toggle(), ("F5",), divides=True,
         is_checked=lambda now: now.is_presenting),
@@ -511,8 +515,11 @@ WITHIN = (
 """What keys do where they are pressed, with no action for it."""
 
 
-def shortcut_list() -> list[tuple[str, str]]:
+def shortcut_list() -> list[ShortcutGroup]:
     """List what can be done with which keys."""
-    own = [(row.said, ", ".join(row.shortcuts)) for row in COMMANDS if row.shortcuts]
-    panes = [(f"Open or close the {pane.title} pane", pane.keys) for pane in PANES]
-    return [*own, *panes, *WITHIN]
+    panes = tuple((f"Open or close the {pane.title} pane", pane.keys) for pane in PANES)
+    return [
+        *shortcuts_by_menu(COMMANDS),
+        ShortcutGroup("Panes", panes),
+        ShortcutGroup("Where the focus is", WITHIN),
+    ]

@@ -75,6 +75,21 @@ class PaneDocks(QObject):
         for dock in self.by_id.values():
             dock.visibilityChanged.connect(self._see)
             dock.toggleViewAction().triggered.connect(self._keep_widths)
+        self._arrange()
+
+    def reset(self) -> None:
+        """Place the panes as in a new window."""
+        for dock in self.by_id.values():
+            dock.setFloating(False)
+            self._window.removeDockWidget(dock)
+        for pane in PANES:
+            self._window.addDockWidget(pane.side, self.by_id[pane.id])
+            self.by_id[pane.id].setVisible(not pane.is_closed_at_first)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Split and tab the docks, which stand one below the other on their sides."""
+        window = self._window
         for pane in PANES:
             if pane.width:
                 self._set_apart(pane)

@@ -233,6 +233,7 @@ class MainWindow(QMainWindow):
             start_page=self.start_page,
             settings_controller=self.settings_controller,
             find_token=self.find_token,
+            reset_layout=self.reset_layout,
             set_scheme=self.set_scheme,
             open_lab=self.labWanted.emit,
         )
@@ -408,6 +409,12 @@ class MainWindow(QMainWindow):
         self.docks.by_id["Setup"].show()
         self.token_pane.open_search()
         self.setup_pane.ensureWidgetVisible(self.token_pane)
+
+    def reset_layout(self) -> None:
+        """Place the panes as in a new window; the lesson pane stays open while one is read."""
+        self.presenter.leave()
+        self.docks.reset()
+        self.docks.by_id["Lesson"].setVisible(self._has_lesson)
 
     def set_scheme(self, scheme: str) -> None:
         """Set the colour scheme."""

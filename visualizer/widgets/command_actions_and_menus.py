@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
+from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.icons import icon
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
@@ -201,3 +202,13 @@ class CommandMenus(Generic[ControllersT, StateT]):
         for command in self._commands:
             if command.icon:
                 self.by_id[command.id].setIcon(icon(command.icon, theme.ink))
+
+
+def shortcuts_by_menu(commands: Iterable[Command[Any, Any]]) -> list[ShortcutGroup]:
+    """Group the shortcuts of commands by the menus of the menu bar."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for row in commands:
+        menu = row.menu.partition(">")[0].replace("&", "")
+        if row.shortcuts:
+            groups.setdefault(menu, []).append((row.said, ", ".join(row.shortcuts)))
+    return [ShortcutGroup(title, tuple(rows)) for title, rows in groups.items()]

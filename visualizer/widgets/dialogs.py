@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import platform
+import sys
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QChildEvent, QEvent, QObject, QSize, Qt
+from PySide6 import __version__ as pyside_version
+from PySide6.QtCore import QChildEvent, QEvent, QObject, QSize, Qt, qVersion
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
     QDialogButtonBox,
     QFileDialog,
+    QLineEdit,
     QMessageBox,
     QTextBrowser,
     QVBoxLayout,
@@ -167,38 +173,132 @@ def refuse(window: QWidget, title: str, sentence: str) -> None:
     box.open()
 
 
-def show_shortcuts(window: QWidget, keys: Iterable[tuple[str, str]]) -> None:
+@dataclass(frozen=True, slots=True)
+class ShortcutGroup:
+    """Shortcuts of one subject.
+
+    Parameters
+    ----------
+    rows : tuple of (str, str)
+        What is done, and by which keys.
+    """
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+    def matching(self, text: str) -> ShortcutGroup:
+        """Return the rows that contain every word of a text; all, if its title does."""
+        words = text.casefold().split()
+        if all(word in self.title.casefold() for word in words):
+            return self
+        rows = (row for row in self.rows if all(_is_in(word, self.title, row) for word in words))
+        return ShortcutGroup(self.title, tuple(rows))
+
+
+def _is_in(word: str, title: str, row: tuple[str, str]) -> bool:
+    return any(word in text.casefold() for text in (title, *row))
+
+
+def show_shortcuts(window: QWidget, groups: Iterable[ShortcutGroup]) -> None:
     """Show the list of shortcuts."""
-    ShortcutListDialog(window, keys).open()
+    ShortcutListDialog(window, groups).open()
+
+
+SCROLLS = {Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown}
 
 
 class ShortcutListDialog(QDialog):
-    """All shortcuts in a scrolling list, which is longer than a screen is high."""
+    """All shortcuts in groups, in a scrolling list that can be searched."""
 
-    def __init__(self, window: QWidget, keys: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, window: QWidget, groups: Iterable[ShortcutGroup]) -> None:
         super().__init__(window)
         self.setWindowTitle("Keyboard shortcuts")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        rows = (
-            f"<tr><td>{escape(words)}</td><td><b>{escape(pressed)}</b></td></tr>"
-            for words, pressed in keys
-        )
+        self._groups = tuple(groups)
+        self.search = QLineEdit()
+        self.search.setPlaceholderText("Search what is done, or keys")
+        self.search.setAccessibleName("Search the shortcuts")
+        self.search.setClearButtonEnabled(True)
+        self.search.textChanged.connect(self._show)
+        self.search.installEventFilter(self)
         self.list = QTextBrowser()
         self.list.setAccessibleName("Keyboard shortcuts")
-        self.list.setHtml(f"<table cellpadding=4>{''.join(rows)}</table>")
         close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         close.rejected.connect(self.reject)
         column = QVBoxLayout(self)
-        column.addWidget(self.list)
-        column.addWidget(close)
+        for part in (self.search, self.list, close):
+            column.addWidget(part)
         self.resize((LIST_SIZE * text_scale()).boundedTo(window.size() * 0.9))
-        self.list.setFocus()
+        self._show("")
+        self.search.setFocus()
+
+    def _show(self, text: str) -> None:
+        found = [group for each in self._groups if (group := each.matching(text)).rows]
+        tables = _table_row(" ").join(map(_table, found))
+        none = f"<p>No shortcut is for “{escape(text)}”.</p>"
+        self.list.setHtml(f"<table cellpadding=4 width='100%'>{tables}</table>" if found else none)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Scroll the list by the keys that mean nothing in the search."""
+        pressed = event if event.type() == QEvent.Type.KeyPress else None
+        if isinstance(pressed, QKeyEvent) and pressed.key() in SCROLLS:
+            QApplication.sendEvent(self.list, event)
+            return True
+        return super().eventFilter(watched, event)
+
+
+def _table(group: ShortcutGroup) -> str:
+    head = _table_row(f"<b>{escape(group.title)}</b>")
+    rows = (
+        f"<tr><td width='62%'>{escape(words)}</td><td>{escape(pressed)}</td></tr>"
+        for words, pressed in group.rows
+    )
+    return head + "".join(rows)
+
+
+def _table_row(html: str) -> str:
+    return f"<tr><td colspan=2>{html}</td></tr>"
+
+
+LICENCE = "https://opensource.org/license/mit"
+BOOK = "https://github.com/rasbt/LLMs-from-scratch"
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """List what the program runs on; torch, which it loads late, only once it is there."""
+    torch = sys.modules.get("torch")
+    return (
+        ("Attention Visualizer", __version__),
+        ("Python", platform.python_version()),
+        ("Qt", f"{qVersion()} (PySide6 {pyside_version})"),
+        ("PyTorch", str(torch.__version__) if torch else "not loaded yet"),
+        ("System", platform.platform(terse=True)),
+    )
 
 
 def show_about(window: QWidget) -> None:
     """Show the about box."""
+    found = versions()
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{escape(version)}</td></tr>" for name, version in found[1:]
+    )
     text = "Real attention modules, computed and shown stage by stage, head by head."
-    show_message(window, "About", f"<h3>Attention Visualizer {__version__}</h3><p>{text}</p>")
+    links = (
+        f"Free software under the <a href='{LICENCE}'>MIT licence</a>. The book’s chapter: "
+        f"<a href='{BOOK}'>Build a Large Language Model (From Scratch)</a>."
+    )
+    table = f"<table cellpadding=2>{rows}</table>"
+    box = message_box(window, "told", QMessageBox.Icon.NoIcon, "")
+    box.setWindowTitle("About")
+    box.setTextFormat(Qt.TextFormat.RichText)
+    box.setText(f"<h3>Attention Visualizer {__version__}</h3><p>{text}</p>{table}<p>{links}</p>")
+    copy = box.addButton("Copy versions", QMessageBox.ButtonRole.ActionRole)
+    copy.setToolTip("For a report of what does not work")
+    box.addButton(QMessageBox.StandardButton.Close)
+    box.setDefaultButton(QMessageBox.StandardButton.Close)
+    copied = "\n".join(f"{name}: {version}" for name, version in found)
+    copy.clicked.connect(lambda: QApplication.clipboard().setText(copied))
+    box.open()
 
 
 def show_message(window: QWidget, title: str, html: str) -> None:
