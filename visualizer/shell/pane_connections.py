@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from PySide6.QtWidgets import QWidget
 
@@ -37,6 +37,8 @@ class PaneControllers:
         Has a stage in sight, by its name.
     walk : callable
         Goes so many cells down and to the right.
+    name_keys : callable
+        Gives buttons the tool tips of commands that do the same, by their ids.
     read_in : callable
         Has the shortcuts of the heatmaps act, and cells announced, where a widget has the focus.
     """
@@ -49,6 +51,7 @@ class PaneControllers:
     export_controller: ExportController
     show_stage: Callable[[str], object]
     walk: Callable[[int, int], object]
+    name_keys: Callable[[Mapping[QWidget, str]], object]
     read_in: Callable[[QWidget], object]
 
 
@@ -57,6 +60,14 @@ def connect_lesson(pane: LessonPane, to: PaneControllers) -> None:
     pane.stepped.connect(to.lesson_controller.step)
     pane.returned.connect(to.lesson_controller.back)
     pane.closed.connect(to.lesson_controller.close)
+    to.name_keys(
+        {
+            pane.close_button: "reader.close",
+            pane.return_button: "reader.back",
+            pane.back_button: "reader.step -1",
+            pane.next_button: "reader.step 1",
+        }
+    )
 
 
 def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
@@ -68,6 +79,8 @@ def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
     pane.remedied.connect(to.setup.remedy)
     pane.leadingStepped.connect(to.view_controller.step_leading)
     pane.captured.left.connect(to.workspace.leave_captured)
+    causal = pane.rows["causal"].control
+    to.name_keys({causal: "toggle_mask", pane.more_button: "open_settings"})
 
 
 def connect_lines(pane: LinePane, to: PaneControllers) -> None:
@@ -93,6 +106,7 @@ def connect_code(pane: CodePane, to: PaneControllers) -> None:
     """Change the words of the code, and copy it as a script."""
     pane.dialectChosen.connect(to.view_controller.set_dialect)
     pane.scriptWanted.connect(to.export_controller.copy_script)
+    to.name_keys({pane.copy: "publisher.copy_script"})
 
 
 def connect_colours(pane: ColoursPane, to: PaneControllers) -> None:
@@ -121,6 +135,7 @@ def connect_numbers(pane: NumberTablePane, to: PaneControllers) -> None:
 def connect_shapes(pane: ShapesPane, to: PaneControllers) -> None:
     """Show the stage that was chosen."""
     pane.stageChosen.connect(to.show_stage)
+    to.name_keys({pane.turn: "shapes.drawing.turn"})
 
 
 def connect_heads(pane: HeadTablePane, to: PaneControllers) -> None:

@@ -11,7 +11,9 @@ from shiboken6 import isValid
 
 from visualizer.shell.pane_focus_cycle import tab_stops
 from visualizer.shell.pane_table import LEFT, MADE_AT_ONCE, PANES, RIGHT, Pane
+from visualizer.widgets.command_actions_and_menus import tip_with_keys
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,9 +138,8 @@ class PaneDocks(QObject):
         self._window.resizeDocks(docks, heights, Qt.Orientation.Vertical)
 
     def add_to_menu(self, menu: QMenu) -> None:
-        """Add the panes' actions, with their shortcuts, to a menu."""
+        """Add the panes' actions to a menu."""
         for pane in PANES:
-            self.actions[pane.id].setShortcut(pane.keys)
             menu.addAction(self.actions[pane.id])
 
     @property
@@ -188,7 +189,10 @@ def _dock(window: QMainWindow, pane: Pane, panes: PaneWidgets) -> PaneDock:
     )
     window.addDockWidget(pane.side, dock)
     # A tabbed pane opened from the menu comes to the front.
-    dock.toggleViewAction().triggered.connect(dock.raise_)
+    action = dock.toggleViewAction()
+    action.triggered.connect(dock.raise_)
+    action.setShortcut(pane.keys)
+    action.setToolTip(plain_tooltip(tip_with_keys(pane.tip, action)))
     return dock
 
 

@@ -40,6 +40,8 @@ class Pane:
     ----------
     id : str
         The id in saved window states and views, independent of its title.
+    tip : str
+        What it shows, for the tool tip of its button.
     make : callable
         Makes its widget, which has ``show_screen(screen, theme)``; called when the pane is first
         shown, and loads the modules that only this pane needs.
@@ -57,6 +59,7 @@ class Pane:
 
     id: str
     title: str
+    tip: str
     make: Callable[[], QWidget]
     connect: Callable[[Any, PaneControllers], None]
     keys: str
@@ -107,16 +110,27 @@ def _heads() -> QWidget:
     return HeadTablePane()
 
 
+# fmt: off
 PANES: tuple[Pane, ...] = (
-    Pane("Lesson", "Lesson", _lesson, connect_lesson, "F6", LEFT, 430),
-    Pane("Setup", "Setup", SetupPane, connect_setup, "F2", LEFT, 220),
-    Pane("Lines", "Lines", _lines, connect_lines, "F9", RIGHT, 0, width=300),
-    Pane("Cell", "Cell", CellPane, connect_cell, "F3", RIGHT, 360),
-    Pane("Code", "Code", CodePane, connect_code, "F4", RIGHT, 280),
-    Pane("Colours", "Colours", _colours, connect_colours, "F11", RIGHT, 280, beside="Code"),
-    Pane("Numbers", "Numbers", _numbers, connect_numbers, "F7", RIGHT, 280, beside="Code"),
-    Pane("Shapes", "Shapes", _shapes, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
-    Pane("Heads", "Heads", _heads, connect_heads, "F8", RIGHT, 280, beside="Code"),
+    Pane("Lesson", "Lesson", "The page of the lesson that is read",
+         _lesson, connect_lesson, "F6", LEFT, 430),
+    Pane("Setup", "Setup", "The sentence and the settings of the module",
+         SetupPane, connect_setup, "F2", LEFT, 220),
+    Pane("Lines", "Lines", "Lines from queries to keys, as thick as the weights",
+         _lines, connect_lines, "F9", RIGHT, 0, width=300),
+    Pane("Cell", "Cell", "How the number of a cell arises",
+         CellPane, connect_cell, "F3", RIGHT, 360),
+    Pane("Code", "Code", "The same computation as code",
+         CodePane, connect_code, "F4", RIGHT, 280),
+    Pane("Colours", "Colours", "Maps, scale and ends of the colours",
+         _colours, connect_colours, "F11", RIGHT, 280, beside="Code"),
+    Pane("Numbers", "Numbers", "One tensor as a table of numbers that can be edited",
+         _numbers, connect_numbers, "F7", RIGHT, 280, beside="Code"),
+    Pane("Shapes", "Shapes", "The sizes of all tensors, and how heads share columns",
+         _shapes, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
+    Pane("Heads", "Heads", "Measures of every head, to compare and to sort",
+         _heads, connect_heads, "F8", RIGHT, 280, beside="Code"),
 )
+# fmt: on
 MADE_AT_ONCE = frozenset({"Lesson", "Setup", "Cell", "Code"})
 """Panes of the first window and of its lessons; the others are made when they are first shown."""

@@ -12,7 +12,9 @@ from visualizer.widgets import app_settings
 from visualizer.widgets.folders import open_folder
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QMainWindow
+    from collections.abc import Callable, Mapping
+
+    from PySide6.QtWidgets import QMainWindow, QWidget
 
     from visualizer.features.setup.controller import SetupController
     from visualizer.features.view_bar.view_controller import ViewController
@@ -38,8 +40,10 @@ class SettingsController(QObject):
         setup: SetupController,
         document_controller: DocumentController,
         reduced_motion_controller: ReducedMotionController,
+        name_keys: Callable[[Mapping[QWidget, str]], object],
     ) -> None:
         super().__init__(window)
+        self._name_keys = name_keys
         self._window, self._workspace = window, workspace
         self._view_controller, self._setup = view_controller, setup
         self._document_controller = document_controller
@@ -51,6 +55,7 @@ class SettingsController(QObject):
         """Open the Settings window, or bring it to the front."""
         if self.dialog is None:
             self.dialog = dialog = SettingsDialog(self._window, kept_folders())
+            self._name_keys({dialog.motion: "motion.toggle"})
             dialog.finished.connect(self._forget)
             dialog.schemeChosen.connect(self._choose_scheme)
             dialog.textSizeChosen.connect(self._choose_text_size)

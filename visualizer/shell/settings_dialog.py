@@ -81,10 +81,10 @@ class OpenFolderButton(QPushButton):
     """Opens one of the folders."""
 
     def __init__(self, folder: KeptFolder) -> None:
-        super().__init__("Open")
+        super().__init__("Show")
         self.folder = folder
         self.setAutoDefault(False)
-        self.setToolTip("Show this folder in the file manager")
+        self.setToolTip("Open this folder in the file manager")
         self.setAccessibleName(f"Open the folder: {folder.title}")
 
 

@@ -64,10 +64,13 @@ from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import apply_text_size
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.status_bar import add_status_bar
 from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from PySide6.QtGui import QCloseEvent, QKeyEvent
 
     from visualizer.features.cell.widget import CellPane
@@ -143,6 +146,7 @@ class MainWindow(QMainWindow):
             self.setup,
             self.document_controller,
             self.reduced_motion_controller,
+            self.name_keys,
         )
         self.start_page = StartPageController(
             self, workspace, self.document_controller, self.lesson_controller, program.read_example
@@ -177,6 +181,11 @@ class MainWindow(QMainWindow):
         """Serve the heatmaps' shortcuts and announce cells where one of these has the focus."""
         self.actions_.give_keys(*widgets)
         self.announcer.add_readers(*widgets)
+
+    def name_keys(self, buttons: Mapping[QWidget, str]) -> None:
+        """Give buttons the tool tips of the commands that do the same, by their ids."""
+        for button, id_ in buttons.items():
+            button.setToolTip(plain_tooltip(self.actions_.by_id[id_].toolTip()))
 
     def _add_intents(self) -> None:
         """Create the controllers that commands and signals act on."""
@@ -248,6 +257,7 @@ class MainWindow(QMainWindow):
             export_controller=self.export_controller,
             show_stage=self.show_stage,
             walk=self.walk,
+            name_keys=self.name_keys,
             read_in=self.read_in,
         )
 

@@ -68,6 +68,8 @@ class Command(Generic[ControllersT, StateT]):
         Whether it is checked, or chosen in its group; without it the command is not checkable.
     face : callable, optional
         What its buttons show, where that changes.
+    tip : str
+        What the tool tips of its buttons say, before its keys; what it does, if empty.
     """
 
     id: str
@@ -82,12 +84,19 @@ class Command(Generic[ControllersT, StateT]):
     is_enabled: Callable[[StateT], bool] | None = None
     is_checked: Callable[[StateT], bool] | None = None
     face: Callable[[StateT], Face] | None = None
+    tip: str = ""
 
     @property
     def said(self) -> str:
         """What it does, in words that suffice outside its menu."""
         within = self.menu.partition(">")[2]
         return (f"{within}: {self.text}" if within else self.text).replace("&", "")
+
+
+def tip_with_keys(tip: str, action: QAction) -> str:
+    """Return a tool tip that names the first shortcut of an action."""
+    keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+    return f"{tip.removesuffix('…')} ({keys})" if keys else tip
 
 
 class CommandAction(QAction):
@@ -99,6 +108,7 @@ class CommandAction(QAction):
         self.controllers: object = None
         self.setObjectName(command.id)
         self.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
+        self.setToolTip(plain_tooltip(tip_with_keys(command.tip or command.said, self)))
         self.setCheckable(command.is_checked is not None)
         if command.near:
             self.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -194,7 +204,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
         if face.text:
             action.setIconText(face.text)
         if face.tip:
-            action.setToolTip(plain_tooltip(face.tip))
+            action.setToolTip(plain_tooltip(tip_with_keys(face.tip, action)))
 
     def show_theme(self, theme: Theme) -> None:
         """Draw the icons in a theme's ink."""

@@ -82,8 +82,7 @@ class CompareBar(QWidget):
             button = QToolButton()
             button.setText(name)
             button.setAccessibleName(action.text().replace("&", ""))
-            keys = action.shortcut().toString()
-            button.setToolTip(plain_tooltip(f"{button.accessibleName()} ({keys})"))
+            button.setToolTip(plain_tooltip(action.toolTip()))
             button.clicked.connect(action.trigger)
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # each has a shortcut
             self._row.addWidget(button)

@@ -48,7 +48,6 @@ class ShapesPane(QWidget):
         self.drawing, self.rows = HeadSplitView(), list[ShapeRowButton]()
         self.says, self.batch, self.total = (PlainLabel() for _ in range(3))
         self.turn = QPushButton("Split / join")
-        self.turn.setToolTip("Slide the heads apart, or together again")
         self.turn.clicked.connect(self.drawing.turn)
         for label in (self.says, self.batch, self.total):
             label.setWordWrap(True)

@@ -88,7 +88,7 @@ class ViewBar(ScrollStrip):
         button.setAutoRaise(True)
         button.setCheckable(action.isCheckable())
         button.setAccessibleName(action.text().replace("&", ""))
-        button.setToolTip(plain_tooltip(button.accessibleName()))
+        button.setToolTip(plain_tooltip(action.toolTip()))
         button.setChecked(action.isChecked())
         action.toggled.connect(button.setChecked)
         button.clicked.connect(action.trigger)

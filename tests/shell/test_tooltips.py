@@ -1,0 +1,135 @@
+"""Tool tips of buttons add something to what the buttons say, and name the shortcuts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDockWidget, QToolButton, QWidget
+
+from tests.support.window_input import CONTROL
+from visualizer.shell.commands import COMMANDS
+from visualizer.shell.pane_table import PANES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.window_input import Hand
+
+LIKE = {
+    "Split / join": "shapes.drawing.turn",
+    "More settings": "open_settings",
+    "Next": "reader.step 1",
+    "Back": "reader.step -1",
+}
+"""Buttons that do what a command does under another name."""
+
+
+def plain(text: str) -> str:
+    """Leave out what does not tell two texts apart."""
+    return re.sub(r"[^\w ]", "", text.replace("&", "")).strip().casefold()
+
+
+UNLIKE = {"Causal"}
+"""Buttons with the name of a command that do something else: they begin an own mask."""
+COMMAND = {row.id: row for row in COMMANDS}
+KEYS = {
+    **{plain(name): row.shortcuts for row in COMMANDS for name in (row.said, row.text)},
+    **{
+        plain(name): row.shortcuts
+        for name, id_ in LIKE.items()
+        for row in COMMANDS
+        if row.id == id_
+    },
+    **{plain(pane.title): (pane.keys,) for pane in PANES},
+}
+
+
+def buttons(hand: Hand) -> Iterator[QAbstractButton]:
+    """Yield the program's own buttons: those that Qt adds are hidden, or of kinds of its own."""
+    for button in hand.window.findChildren(QAbstractButton):
+        is_qts = button.objectName().startswith("qt_") or type(button) is QAbstractButton
+        if not is_qts and button.isVisible():
+            yield button
+
+
+def tip(button: QAbstractButton) -> str:
+    """Return the tool tip that is shown: a part without one shows that of what it is part of."""
+    widget: QWidget | None = button
+    while widget is not None and not widget.toolTip():
+        parent = widget.parentWidget()
+        widget = None if isinstance(parent, QDockWidget) else parent
+    return widget.toolTip() if widget else ""
+
+
+def label(button: QAbstractButton) -> str:
+    """Return what can be read on it."""
+    kind = type(button)
+    if kind.__module__.startswith("visualizer") and "paintEvent" in vars(kind):
+        return button.accessibleName()
+    is_icon = (
+        isinstance(button, QToolButton)
+        and not button.icon().isNull()
+        and button.toolButtonStyle() is Qt.ToolButtonStyle.ToolButtonIconOnly
+    )
+    return "" if is_icon else button.text()
+
+
+def complaints(hand: Hand) -> set[str]:
+    found = set()
+    for button in buttons(hand):
+        said, shown = tip(button), label(button)
+        own = said.rpartition(" (")[0] if said.endswith(")") else said
+        if said and plain(own) == plain(shown):
+            found.add(f"{shown!r}: the tip repeats it")
+        if not shown and not said:
+            found.add(f"{button.accessibleName()!r}: no word and no tip")
+        names = {plain(name) for name in (shown, button.accessibleName(), button.text()) if name}
+        names = set() if shown in UNLIKE else names
+        for keys in (KEYS[name] for name in names & KEYS.keys() if KEYS[name]):
+            if not any(f"({key})" in said for key in keys):
+                found.add(f"{shown or button.accessibleName()!r}: {said!r} lacks {keys}")
+    return found
+
+
+def test_tips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
+    window = hand.window
+    window.setup_pane.more_button.setChecked(True)
+    for pane in PANES:
+        if pane.id != "Lesson":
+            window.docks.by_id[pane.id].show()
+            window.docks.by_id[pane.id].raise_()
+            QApplication.processEvents()
+            assert complaints(hand) == set(), pane.id
+    hand.press(Qt.Key.Key_U)  # samples of dropout are compared
+    hand.settle()
+    assert complaints(hand) == set()
+    window.comparison_controller.compare_heads()
+    window.mask_edit_controller.toggle()
+    hand.settle()
+    assert complaints(hand) == set()
+    window.mask_edit_controller.stop()
+    hand.press(Qt.Key.Key_P, CONTROL)
+    hand.settle()
+    assert complaints(hand) == set()
+    window.lesson_controller.open(0)
+    hand.settle()
+    assert complaints(hand) == set()
+    window.start_page.open()
+    window.settings_controller.open()
+    QApplication.processEvents()
+    assert complaints(hand) == set()
+    assert window.settings_controller.dialog is not None
+    window.settings_controller.dialog.close()
+    window.start_page.leave()
+
+
+def test_the_walk_sees_the_buttons_and_finds_what_is_wrong(hand: Hand) -> None:
+    seen = {button.accessibleName() or button.text() for button in buttons(hand)}
+    assert {"Step back", "Lines", "Copy as script", "Causal mask", "More settings"} <= seen
+    bar = hand.window.viewbar.buttons
+    bar["Lines"].setToolTip("Lines")
+    (first, second) = sorted(complaints(hand))
+    assert "lacks ('F9',)" in first
+    assert "repeats" in second
