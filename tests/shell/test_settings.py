@@ -99,6 +99,9 @@ def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
     choose(dialog.text_size, "150 %")
     assert text_scale() == pytest.approx(1.5, abs=0.05)
     assert hand.window.setup_pane.sentence.fontMetrics().height() > 1.3 * before
+    QApplication.processEvents()
+    switch = dialog.autosave
+    assert switch.width() >= switch.sizeHint().width()  # the dialog has grown, too
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
     app.take_text_size()
     assert text_scale() == pytest.approx(1.5, abs=0.05)

@@ -143,7 +143,14 @@ class SettingsDialog(QDialog):
         column.addLayout(self._grid)
         column.addStretch(1)
         column.addWidget(close)
-        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self._fit_text()
+
+    def _fit_text(self) -> None:
+        """Make room for the text at its present size."""
+        width = round(WIDTH * text_scale())
+        if width != self.minimumWidth():
+            self.setMinimumWidth(width)
+            self.adjustSize()
 
     def _add_appearance(self) -> None:
         self._add_title("Appearance")
@@ -216,6 +223,7 @@ class SettingsDialog(QDialog):
             self.folderChosen.emit(button.folder)
 
     def show_settings(self, settings: ProgramSettings) -> None:
+        self._fit_text()
         self.scheme.show_value(settings.scheme)
         self.text_size.show_value(settings.text_size)
         self.map.show_value(settings.sequential)
