@@ -14,6 +14,7 @@ from tests.support.accessible_text import heard
 from tests.support.window_input import Hand
 from visualizer import app
 from visualizer.attention.spec import Device
+from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.document import Document, starting_document
 from visualizer.session.view import View
 from visualizer.shell.settings_controller import kept_folders
@@ -133,7 +134,7 @@ def test_colours_act_at_once_and_in_new_windows(hand: Hand, open_window: Open) -
     choose(dialog.map, "magma")
     choose(dialog.signed_map, "Dark at 0")
     hand.until(lambda: hand.panel("weights").colour.map == "magma")
-    assert hand.panel("scores").colour.map == "CET-D6"
+    assert hand.panel("scores").colour.map == maps_of(MapKind.DIVERGING)[2].id
     assert hand.window.actions_.by_id["gaze.set_map magma"].isChecked()
     hand.window.actions_.by_id["gaze.set_map cividis"].trigger()
     assert dialog.map.currentText() == "cividis"

@@ -474,7 +474,7 @@ COMMANDS: tuple[Row, ...] = (
         ("F12",), divides=True),
     Row("parts.go -1", VIEW, "To the part before", lambda c: c.focus_cycle.go(-1), ("Shift+F12",)),
     Row("reset_layout", VIEW, "Reset layout", lambda c: c.reset_layout(),
-        ("Ctrl+Alt+R",)),
+        ("Ctrl+Alt+P",)),
     Row("presenter.toggle", VIEW, "Presenter mode (&video projector)",
         lambda c: c.presenter.toggle(), ("F5",), divides=True,
         is_checked=lambda now: now.is_presenting),
