@@ -121,8 +121,20 @@ def shared_notes(column: tuple[Heatmap, ...]) -> tuple[str, ...]:
 
 def head_height(board: Board) -> float:
     """Give the height of the heads of a board's columns, with the notes in them."""
-    notes = max(len(shared_notes(column)) for column in board.columns)
-    return (HEAD + NOTE * notes) * text_scale()
+    return (HEAD + NOTE * _note_lines(board)) * text_scale()
+
+
+def _note_lines(board: Board) -> int:
+    """Count the lines of notes in the heads; one at least where panels are pooled as a whole.
+
+    The note on it goes where one looks close enough: what is under the pointer must not move.
+    """
+    is_long = any(
+        drawn < len(axis.labels)
+        for one in board.heatmaps
+        for drawn, axis in zip(one.side, (one.rows, one.columns), strict=True)
+    )
+    return max(is_long, *(len(shared_notes(column)) for column in board.columns))
 
 
 def lay_out(
@@ -190,7 +202,7 @@ def _shape(board: Board) -> Hashable:
         )
         for column in board.columns
     )
-    return tuple(distinct.values()), panels
+    return tuple(distinct.values()), panels, _note_lines(board)
 
 
 def _shape_of(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:

@@ -58,7 +58,7 @@ COLOUR_MAPS: tuple[ColourMap, ...] = (
         "CET-D6",
         "Darker at 0 (CET-D6)",
         MapKind.DIVERGING,
-        "Signed numbers da&rker at 0 (CET-D6)",
+        "Signed numbers dar&ker at 0 (CET-D6)",
         "Ctrl+Alt+B",
     ),
 )
