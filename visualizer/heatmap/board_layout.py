@@ -29,6 +29,7 @@ from visualizer.heatmap.panel_margins import (
     NOTE,
     column_label_height,
     foot_height,
+    label_overhang,
     narrowest,
     notes_height,
     sums_width,
@@ -46,12 +47,14 @@ if TYPE_CHECKING:
 LARGEST_CELL = 88
 SMALLEST_SIDE = 130
 SMALLEST_GRID = 110
-COMFORTABLE = 200
+COMFORTABLE = 160
 GAP = 20
 MARGIN = 16
 BELOW = 4
 HEAD_LINE = 20
 """Over a row of panels without labels, for the line that says whose they are."""
+POOLED_FEATURES = 200
+"""The width of a panel whose columns are no tokens, with what it says of its pooling."""
 MOST_PLACES = 8
 """So many layouts are kept: those that were used last."""
 _PLACES: OrderedDict[Hashable, tuple[tuple[int, PanelPlace], ...]] = OrderedDict()
@@ -76,7 +79,7 @@ def _side(board: Board, width: float, height: float) -> float:
     scale = text_scale()
     narrow = sum(not column[0].columns.is_token for column in board.columns)
     wide = max(1, len(board.columns) - narrow)
-    share = (width - narrow * (2 * NARROWEST * scale + GAP)) / wide - GAP
+    share = (width - narrow * (POOLED_FEATURES * scale + GAP)) / wide - GAP
     return min(share, height - (HEAD + LONGEST_LABEL + 24) * scale)
 
 
@@ -359,7 +362,8 @@ class BoardPlacement:
 
     def _above(self, number: int) -> float:
         """Give the height over the cells of a row of panels."""
-        return self.top if self._names_keys(number) else HEAD_LINE * self.scale
+        line = HEAD_LINE * self.scale + label_overhang(self.cell)
+        return self.top if self._names_keys(number) else line
 
     def _width(self, cell: float) -> float:
         if self.wraps:

@@ -116,6 +116,11 @@ def _lowest(colour: ColourScale) -> str:
     return format_number(max(colour.low, colour.high * LOG_SPAN))
 
 
+def label_overhang(cell: float) -> float:
+    """Give how far the label of the first row reaches above its cell, where cells are small."""
+    return max(0.0, (metrics(12).height() - cell) / 2)
+
+
 def sums_width(heatmap: Heatmap) -> float:
     """Give the width of the row sums beside a panel."""
     return 0 if heatmap.sums is None else 60 * text_scale()

@@ -23,6 +23,7 @@ from visualizer.heatmap.panel_margins import (
     RAMP,
     compact_scale,
     is_upright,
+    label_overhang,
     limit_texts,
     scale_texts,
     widest_label,
@@ -140,7 +141,8 @@ def has_head(slot: PanelSlot) -> bool:
 def _head_box(slot: PanelSlot) -> QRectF:
     """Return the rectangle of the line that says whose panel it is."""
     scale = text_scale()
-    box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 20 * scale, 160, 18 * scale)
+    top = slot.cells.top() - 20 * scale - label_overhang(slot.cell_height)
+    box = QRectF(slot.cells.left() - slot.gutter, top, 160, 18 * scale)
     if slot.heatmap.layer is not None:
         box.moveTop(slot.whole.top() - 2 * scale)  # on the line of its notes
     return box
