@@ -13,6 +13,7 @@ from visualizer.number_format import (
     format_count,
     format_number,
     format_share,
+    format_short,
     format_size,
     shorten,
 )
@@ -38,6 +39,21 @@ from visualizer.number_format import (
 )
 def test_number(value: float, written: str) -> None:
     assert format_number(value) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (4.35e-4, "0.00"),
+        (-4e-3, "0.00"),
+        (0.006, "0.01"),
+        (-0.5, "−0.50"),
+        (math.inf, "∞"),
+        (2e6, "2.00e+06"),
+    ],
+)
+def test_short_numbers_have_no_small_exponents(value: float, written: str) -> None:
+    assert format_short(value) == written
 
 
 @given(st.floats(-1e300, 1e300))

@@ -19,6 +19,11 @@ def format_number(value: float, decimals: int = 4) -> str:
     return f"−{written}" if value < 0 and written.strip("0.") else written
 
 
+def format_short(value: float) -> str:
+    """Format a number with two decimals where there is little room; what rounds to 0 as 0.00."""
+    return format_number(0.0 if abs(value) < 0.005 else value, 2)
+
+
 def format_share(value: float) -> str:
     """Format a share (0 to 1) as a percentage; below 10 % with one decimal."""
     percent = 100 * value

@@ -101,7 +101,9 @@ def lay_out(labels: tuple[str, ...], heads: int, width: float, height: float) ->
     row = max(row - 2 * outside / count, smallest)
     top += outside
     most = min(LONGEST_LABEL * scale, (width - LEAST_MIDDLE) / 2 - GAP - MARGIN)
-    widest = max(0.0, min(1.1 * widest_label(labels) + 4, most))  # highlighted labels are bold
+    bold = 1.1 * widest_label(labels)  # as highlighted labels are
+    own = max(bold, metrics(12).horizontalAdvance("query"))
+    widest = max(0.0, min(own + 4, most))
     side = MARGIN + widest + GAP
     step = min(MOST_APART * scale, row * SPREAD / heads) if heads > 1 else 0.0
     first = -step * (heads - 1) / 2

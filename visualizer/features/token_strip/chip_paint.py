@@ -9,7 +9,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPen
 
 from visualizer.heatmap import value_to_colour_mapping
-from visualizer.number_format import format_number
+from visualizer.number_format import format_short
 from visualizer.widgets.fonts import font, metrics, text_scale
 
 if TYPE_CHECKING:
@@ -104,4 +104,4 @@ def _write(
     if not tokens.weights.forbidden[token]:
         painter.setFont(font(NUMBER_SIZE))
         below = QRectF(box.left(), top + line - 2, box.width(), metrics(NUMBER_SIZE).height())
-        painter.drawText(below, CENTRE, format_number(tokens.weights.values[token], 2))
+        painter.drawText(below, CENTRE, format_short(tokens.weights.values[token]))
