@@ -236,9 +236,9 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "found tokens": ("Find a token", write("Find a token", "st")),
     "colours by power": ("By power (log)",),
     "colours by rank": ("By rank",),
-    "colours of rows": ("Ends: each row’s",),
-    "colours of panels": ("Ends: each panel’s",),
-    "colours typed": ("View>Panes>Colours", "Ends: typed"),
+    "colours of rows": ("Range: each row’s",),
+    "colours of panels": ("Range: each panel’s",),
+    "colours typed": ("View>Panes>Colours", "Range: typed"),
     **{f"colour map {name}": (name,)
        for name in (each.menu_text.replace("&", "") for each in maps_of(MapKind.SEQUENTIAL)[1:])},
     "signed dark at 0": ("Signed numbers dark at 0",),

@@ -102,7 +102,7 @@ def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
     names = [named(widget) for widget in reachable(hand)]
     bar = names.index("How the panels are arranged")
     assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Mean of heads"]
-    ends = names.index("The ends of the colours are")
+    ends = names.index("Range of the colours")
     assert names[ends + 1 : ends + 4] == [
         "Scores: the high end", "Weights: the low end", "Weights: the high end",
     ]  # fmt: skip

@@ -463,7 +463,7 @@ def test_a_drawing_has_no_pixels(hand: Hand) -> None:
     assert dialog.size_.text() == "339 × 190 mm"
 
 
-FOR_FIGURES = {"Size for", "Lengths in", "Width", "Height", "Pixels an inch", CARRIED}
+FOR_FIGURES = {"Size for", "Lengths in", "Width", "Height", "Resolution, DPI", CARRIED}
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_scores_are_said_and_the_best_head_is_marked() -> None:
     assert words[0, 0] == "10 %"
     assert [(one.layer, one.head) for one in board.heatmaps if one.is_marked] == [(1, 0)]
     assert len({len(note[0]) for note in notes.values()}) == 1
-    assert {panel.unit for panel in board.heatmaps} == {"weights;  %: on the right token"}
+    assert {panel.unit for panel in board.heatmaps} == {"weights;  % on target"}
 
 
 def test_the_largest_of_noise_is_not_marked() -> None:

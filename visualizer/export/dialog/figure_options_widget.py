@@ -120,7 +120,7 @@ class FigureOptionsWidget(QWidget):
         self._settings: ExportSettings | None = None
         self.extent, self.preset, self.paper, self.unit = (QComboBox() for _ in range(4))
         self.width_, self.height_ = NumberField("Width"), NumberField("Height", "as it takes")
-        self.dpi = NumberField("Pixels an inch", is_whole=True)
+        self.dpi = NumberField("Resolution, DPI", is_whole=True)
         self.points, self.title = NumberField("Text size in points"), QLineEdit()
         self.switches = {name: QCheckBox(words) for name, words in SWITCHES.items()}
         self.form = QFormLayout(self)
@@ -143,7 +143,7 @@ class FigureOptionsWidget(QWidget):
             ("&Lengths in", self.unit),
             ("W&idth", self.width_),
             ("&Height", self.height_),
-            ("Pi&xels an inch", self.dpi),
+            ("Resol&ution, DPI", self.dpi),
             ("Text size, &pt", self.points),
             ("Colou&rs", self.paper),
             ("&Title", self.title),

@@ -68,7 +68,7 @@ class ColoursPane(QScrollArea):
         self._column = column_layout(inner, (12, 8, 12, 16), spacing=6)
         self.lens = self._choice("Weights are shown", LENSES)
         self.curve = self._choice("Numbers become colours", CURVES)
-        self.limits = self._choice("The ends of the colours are", LIMITS)
+        self.limits = self._choice("Range of the colours", LIMITS)
         self.problem = PlainLabel()
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
     from visualizer.lab.attention_view.probe_result import ProbeResult
 
-UNIT, SCORED = "weights", "weights;  %: on the right token"
+UNIT, SCORED = "weights", "weights;  % on target"
 """The text after the colour bar; the second where the right token is known."""
 FIGURE_SPACE = "\u2007"
 """As wide as a digit, so that panels keep their places while scores change."""
