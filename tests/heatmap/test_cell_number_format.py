@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PySide6.QtGui import QFontMetricsF
 
@@ -38,6 +38,7 @@ def written_width(text: str, pixel_size: int) -> float:
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=12), st.integers(9, 160))
+@example([0.0, -1e4, -1e5], 63)
 def test_neighbours_never_touch(numbers: list[float], cell: int) -> None:
     found = cell_number_format([a_heatmap([numbers])], cell, cell)
     if found is not None:

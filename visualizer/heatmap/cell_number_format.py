@@ -25,6 +25,8 @@ AIR_PX = 2
 SHARE_OF_CELL = 0.82
 """How much of its cell's width the widest number takes, where that is not too large."""
 MEASURED_PX = 12
+LONGEST = 99_999.0
+"""The largest number without an exponent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,13 @@ def _rungs(found: NumberRange) -> Iterator[CellNumberFormat]:
 
 def _widest(one: CellNumberFormat, found: NumberRange) -> float:
     """Measure the widest of the numbers, with the minus where there is one."""
-    widths = [_width(one, found.low), _width(one, found.high)]
-    if found.has_exponents and one.decimals == MOST_DECIMALS:
-        widths.append(_width(one, math.copysign(1e-7, found.low)))
-    return max(widths)
+    written = [found.low, found.high]
+    if one.decimals == MOST_DECIMALS:
+        # What is larger has an exponent, and may be shorter than others that have none.
+        written = [max(-LONGEST, min(end, LONGEST)) for end in written]
+        if found.has_exponents:
+            written.append(math.copysign(1e-7, found.low))
+    return max(_width(one, value) for value in written)
 
 
 def _width(one: CellNumberFormat, value: float) -> float:

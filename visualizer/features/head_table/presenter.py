@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from visualizer.number_format import format_number, format_share
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
@@ -160,7 +160,8 @@ def warm(resolved: Resolved) -> None:
     """Compute the measures ahead of `present_heads`; called on the worker."""
     if "weights" in resolved.run.trace:
         resolved.run.trace.measured("weights")
-        resolved.run.trace.measured_uniform("weights", resolved.leading)
+        for leading in np.ndindex(resolved.run.trace.leading):  # another text may be looked at next
+            resolved.run.trace.measured_uniform("weights", leading)
 
 
 def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTablePanel | None:
