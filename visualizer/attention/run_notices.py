@@ -16,6 +16,8 @@ from visualizer.attention.spec import Mask, Normalisation
 from visualizer.attention.stages import Operation
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
 
@@ -73,7 +75,7 @@ def _too_large(trace: Trace) -> list[str]:
 
 def _may_overflow(trace: Trace) -> bool:
     vectors = [stage for stage in trace.stages if not {"query", "key"} <= {*stage.dims}]
-    if not all(bool(trace.tensor(stage.name).isfinite().all()) for stage in vectors):
+    if not all(trace.holding(stage.name).keep("finite sum", _has_finite_sum) for stage in vectors):
         return True
     products = (one for one in trace.stages if one.operation is Operation.DOT_PRODUCT)
     most = torch.finfo(getattr(torch, trace.spec.dtype)).max
@@ -83,8 +85,17 @@ def _may_overflow(trace: Trace) -> bool:
 
 def _longest(trace: Trace, stage: Stage) -> float:
     """Return the product of the largest lengths of the vectors that a stage multiplies."""
-    lengths = (trace.tensor(name).norm(dim=-1).max().item() for name in stage.reads)
-    return float(np.prod([*lengths]))
+    lengths = [trace.holding(name).keep("longest vector", _longest_vector) for name in stage.reads]
+    return float(np.prod(lengths))
+
+
+def _longest_vector(vectors: Tensor) -> float:
+    return float(vectors.norm(dim=-1).max())
+
+
+def _has_finite_sum(numbers: Tensor) -> bool:
+    """Whether all are finite, for sure: one that is not makes the sum so, and large ones may."""
+    return bool(numbers.sum().isfinite())
 
 
 def _is_beyond(trace: Trace, stage: Stage) -> bool:
