@@ -22,7 +22,6 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import Hand
-from visualizer import app
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.importers.readers_by_suffix import READERS, read_tensor_file
 from visualizer.attention.spec import AttentionSpec
@@ -43,7 +42,6 @@ from visualizer.read_files_and_restore_runs import open_as_document
 from visualizer.resources import resource
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.shell.window_manager import WindowManager
 from visualizer.storage.regular_file import open_regular_file
 from visualizer.widgets.app_settings import own_folder
 
@@ -53,6 +51,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from visualizer.shell.window import MainWindow
+    from visualizer.shell.window_manager import WindowManager
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such files on Windows")
 
@@ -196,17 +195,6 @@ def test_no_file_has_such_a_name() -> None:
 
 
 # --------------------------------------------------------------------------- in the window
-
-
-@pytest.fixture
-def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
-    """The windows of a program, as it opens them."""
-    made = WindowManager(app.window_services())
-    yield made
-    for window in made.all.copy():
-        window.document_controller.give_up()
-        window.close()
-    QApplication.processEvents()
 
 
 def drop(window: MainWindow, path: Path) -> None:

@@ -18,7 +18,6 @@ from tests.shell.test_document_controller import (
     read,
     recovery,
     save_as,
-    windows,
     written,
 )
 from tests.support.window_input import PATIENCE_MS, Hand
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from visualizer.shell.window_manager import WindowManager
 
 
-__all__ = ["crashed", "windows"]
+__all__ = ["crashed"]
 LOOKED = View(pinned=Cell("weights", (0, 1, 1)))
 
 

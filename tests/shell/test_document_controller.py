@@ -17,7 +17,6 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 from tests.support.damaged_files import packed, unpacked
 from tests.support.golden_documents import PLAIN, run_of
 from tests.support.window_input import CONTROL, SHIFT, Hand
-from visualizer import app
 from visualizer.documents.document_file import (
     SUFFIX,
     SavedDocument,
@@ -30,17 +29,17 @@ from visualizer.features.setup.presenter import SETUP
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, starting_document
 from visualizer.session.view import View
-from visualizer.shell.window_manager import WindowManager
 from visualizer.widgets import app_settings
 from visualizer.widgets.app_settings import own_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
     from visualizer.shell.window import MainWindow
+    from visualizer.shell.window_manager import WindowManager
 
 ALT = Qt.KeyboardModifier.AltModifier
 
@@ -655,17 +654,6 @@ def crashed(tmp_path: Path) -> Document:
     os.close(autosave_controller._lock._file)  # as the system does
     autosave_controller._lock = None
     return document
-
-
-@pytest.fixture
-def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
-    """The windows of a program, as it opens them."""
-    made = WindowManager(app.window_services())
-    yield made
-    for window in made.all.copy():
-        window.document_controller.give_up()
-        window.close()
-    QApplication.processEvents()
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])

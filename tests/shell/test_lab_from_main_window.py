@@ -12,35 +12,22 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
 from tests.support.lab_input import FAKE
 from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, Hand
-from visualizer import app
 from visualizer.lab.layer_document import saved_of
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.wire_format import Message
-from visualizer.shell.window_manager import WindowManager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
     from visualizer.lab.window import LabWindow
     from visualizer.shell.window import MainWindow
+    from visualizer.shell.window_manager import WindowManager
 
 ALT = Qt.KeyboardModifier.AltModifier
-
-
-@pytest.fixture
-def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
-    made = WindowManager(app.window_services())
-    yield made
-    for window in made.all.copy():
-        window.document_controller.give_up()
-        window.close()
-    if made.lab:
-        made.lab.close()
-    application.processEvents()
 
 
 def first(windows: WindowManager, qtbot: QtBot) -> tuple[MainWindow, Hand]:

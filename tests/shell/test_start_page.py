@@ -11,41 +11,25 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
 
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, PATIENCE_MS, Hand
-from visualizer import app
 from visualizer.documents import recent_files
 from visualizer.documents.document_file import SUFFIX, SavedDocument, document_bytes
 from visualizer.features.start_page.presenter import TEXTS, Example
 from visualizer.language.trained_example import CELL, HEAD
 from visualizer.session.document import Document, starting_document
 from visualizer.session.view import LessonPosition, View
-from visualizer.shell.window_manager import WindowManager
 from visualizer.widgets import app_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
     from visualizer.features.start_page.widget import StartPage
     from visualizer.shell.window import MainWindow
+    from visualizer.shell.window_manager import WindowManager
 
 ALT = Qt.KeyboardModifier.AltModifier
 LEFT = Qt.MouseButton.LeftButton
-
-
-@pytest.fixture
-def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
-    """The windows of a program, as it opens them."""
-    made = WindowManager(app.window_services())
-    yield made
-    for window in made.all.copy():
-        window.document_controller.give_up()
-        window.close()
-    if made.lab:
-        made.lab.lab.leave()
-        made.lab.close()
-    QApplication.processEvents()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from tests.support.shared_window import SharedWindow, let_go
 from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer import app
 from visualizer.session.document import Document
+from visualizer.shell.window_manager import WindowManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,6 +96,20 @@ def window(request: pytest.FixtureRequest) -> MainWindow:
     is_changed = "gate" in request.fixturenames or "open_window" in request.fixturenames
     opened: MainWindow = request.getfixturevalue("fresh_window" if is_changed else "shared_window")
     return opened
+
+
+@pytest.fixture
+def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
+    """The windows of a program, as it opens them, closed after the test without a question."""
+    made = WindowManager(app.window_services())
+    yield made
+    for window in made.all.copy():
+        window.document_controller.give_up()
+        window.close()
+    if made.lab:
+        made.lab.lab.leave()
+        made.lab.close()
+    application.processEvents()
 
 
 @pytest.fixture

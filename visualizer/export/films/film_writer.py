@@ -135,6 +135,16 @@ def _samples(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:
         yield frames.pixels(frame)
 
 
+def _trial(
+    snapshot: Snapshot, figure_settings: FigureSettings, suffix: str, progress: Progress
+) -> tuple[AnimationFrames, FilmEncoder]:
+    """Begin a film in memory; its first frame takes more time and bytes than those after it."""
+    animation = lay_out_film(snapshot, figure_settings, progress)
+    encoder = _opened(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
+    encoder.add(animation.pixels(0), 1)
+    return animation, encoder
+
+
 def estimate(
     snapshot: Snapshot,
     figure_settings: FigureSettings,
@@ -153,9 +163,7 @@ def estimate(
     InputError
         When there are too many frames.
     """
-    animation = lay_out_film(snapshot, figure_settings, progress)
-    coder = _opened(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
-    coder.add(animation.pixels(0), 1)
+    animation, coder = _trial(snapshot, figure_settings, suffix, progress)
     whole: float = coder.written
     stages = [animation.film.place(at).stage for at in range(len(animation))]
     turns = [at for at, (one, other) in enumerate(pairwise(stages), 1) if one != other]
@@ -187,9 +195,7 @@ def estimate_seconds(
     InputError
         When there are too many frames.
     """
-    animation = lay_out_film(snapshot, figure_settings, progress)
-    coder = _opened(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
-    coder.add(animation.pixels(0), 1)  # the first frame takes longer than those after it
+    animation, coder = _trial(snapshot, figure_settings, suffix, progress)
     count = min(TIMED, len(animation))
     began = time.perf_counter()
     for part in range(count):
