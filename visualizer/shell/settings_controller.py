@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QSettings, Signal
 
 from visualizer.shell.settings_dialog import KeptFolder, ProgramSettings, SettingsDialog
 from visualizer.widgets import app_settings
-from visualizer.widgets.folders import open_folder
+from visualizer.widgets.file_manager import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -22,7 +22,7 @@ from visualizer.session.view import LessonPosition
 from visualizer.widgets.app_settings import LESSONS, own_folder
 from visualizer.widgets.command_actions_and_menus import add_separator
 from visualizer.widgets.dialogs import show_message
-from visualizer.widgets.folders import open_folder
+from visualizer.widgets.file_manager import open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
