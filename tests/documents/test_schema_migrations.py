@@ -51,15 +51,20 @@ def test_what_was_before_captured_attention_has_none() -> None:
     assert migrated(older) == {
         "schema": SCHEMA,
         "document": {"text": "a", **none},
-        "view": {"comparison": {"document": none}, "layer": 0},
+        "view": {"comparison": {"document": none}, "layer": 0, "large": None},
     }
 
 
 @pytest.mark.parametrize(
     ("captured", "view"),
-    [(None, {"text": 2, "layer": 0}), ({"layers": 3}, {"text": 0, "layer": 2})],
+    [
+        (None, {"text": 2, "layer": 0, "large": None}),
+        ({"layers": 3}, {"text": 0, "layer": 2, "large": None}),
+    ],
 )
-def test_a_place_in_captured_attention_is_a_layer(captured: object, view: dict[str, int]) -> None:
+def test_a_place_in_captured_attention_is_a_layer(
+    captured: object, view: dict[str, object]
+) -> None:
     older = {"schema": 2, "document": {"captured": captured}, "view": {"text": 2}}
     assert migrated(older) == {"schema": SCHEMA, "document": {"captured": captured}, "view": view}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QFontMetricsF
 
 from tests.support.hand_made_panels import a_board, a_heatmap
-from visualizer.heatmap.board_layout import lay_out
+from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.cell_number_format import (
     AIR_PX,
     SMALLEST_PX,

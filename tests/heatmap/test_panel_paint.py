@@ -14,7 +14,8 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from tests.support.hand_made_panels import LOG, SIGNED, UNIT, a_heatmap, axis
 from visualizer.heatmap import panel_margins_paint, panel_paint
-from visualizer.heatmap.board_layout import ColumnHead, lay_out, with_cell_numbers
+from visualizer.heatmap.board_layout import ColumnHead, with_cell_numbers
+from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 from visualizer.heatmap.value_to_colour_mapping import LARGEST, colour_indices, table
 from visualizer.session.cell_address import Cell, ComparedSide

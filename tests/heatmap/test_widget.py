@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.hand_made_panels import a_heatmap, axis
 from tests.support.window_input import words
 from visualizer.heatmap import panel_margins_paint, panel_paint
-from visualizer.heatmap.board_layout import lay_out
+from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
 from visualizer.heatmap.panel_and_board_types import Board
@@ -97,12 +97,12 @@ def test_another_cell_under_a_resting_pointer_is_told(hand: Hand) -> None:
     rest(hand, hand.point(Cell("weights", (1, 2, 1))))
     view = hand.window.workspace.view
     assert view.hovered == Cell("weights", (1, 2, 1))
-    area, below = (hand.board.area_of(Cell("weights", (1, row, 1))) for row in (2, 3))
-    assert area
-    assert below
-    bar = hand.board.verticalScrollBar()
-    bar.setValue(bar.value() + below.top() - area.top())
-    assert hand.window.workspace.view.hovered == Cell("weights", (1, 3, 1))
+    hand.board.turn_page(1)
+    hovered = hand.window.workspace.view.hovered
+    assert hovered
+    assert hovered.stage == "weights"
+    assert hovered.place[0] > 1  # of the head that stands there on the next page
+    assert hovered.place[1:] == (2, 1)
 
 
 def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:
@@ -139,6 +139,8 @@ def test_scroll_bars_and_minimap_keep_to_what_is_left_between_the_bars(hand: Han
     hand.window.view_controller.zoom(2, (3, 3))
     hand.settle()
     board = hand.board
+    board.setFixedSize(260, 200)
+    hand.settle()
     across, down, size = (
         board.horizontalScrollBar(),
         board.verticalScrollBar(),
@@ -148,6 +150,72 @@ def test_scroll_bars_and_minimap_keep_to_what_is_left_between_the_bars(hand: Han
     assert down.maximum() == round(board._layout.height) - size.height() > 0
     corner = board.minimap.geometry().bottomRight()
     assert corner == board.viewport().rect().bottomRight() - QPoint(12, 12)
+
+
+# ------------------------------------------------------------------- one large, and over the others
+
+
+def slots(hand: Hand) -> dict[tuple[str, int | None], PanelSlot]:
+    return {(one.heatmap.stage, one.heatmap.head): one for one in hand.board._layout.all_slots}
+
+
+def test_a_double_click_makes_a_panel_large_and_another_all_heads(hand: Hand) -> None:
+    hand.type_number("d_out", "4")
+    hand.type_number("heads", "2")
+    hand.settle()
+    cell = Cell("scores", (1, 3, 2))
+    at = hand.point(cell)
+    QTest.mouseClick(hand.board.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    QTest.mouseDClick(hand.board.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    hand.settle()
+    view = hand.window.workspace.view
+    assert (view.large, view.heads, view.pinned) == ("scores", frozenset({1}), cell)
+    large, *others = hand.board._layout.slots
+    assert large.heatmap.stage == "scores"
+    assert all(large.cells.height() > 1.5 * one.cells.height() for one in others)
+    assert hand.window.viewbar.box.currentText() == "One head, large"
+    hand.board.setFocus()
+    QTest.keyClick(hand.board, Qt.Key.Key_Return)  # the pinned cell's, which is large already
+    hand.settle()
+    assert hand.window.workspace.view.heads is None
+    assert len(hand.board._layout.slots) == 6
+
+
+def test_a_link_to_a_panel_that_is_not_shown_moves_no_panel(hand: Hand) -> None:
+    hand.type_number("d_out", "4")
+    hand.type_number("heads", "2")
+    hand.settle()
+    before = {key: slot.cells for key, slot in slots(hand).items()}
+    hand.click_cell(Cell("weights", (1, 4, 1)))
+    hand.window.cell_selection_controller.follow(Cell("values", (1, 1, 0)))
+    hand.settle()
+    after = slots(hand)
+    assert {key: after[key].cells for key in before} == before
+    sheet = hand.board._layout.sheet
+    assert sheet
+    assert (sheet.heatmap.stage, sheet.heatmap.head) == ("values", 1)
+    origin = after["weights", 1]
+    assert sheet.cells.top() == origin.cells.top()  # its rows are level with those it came from
+    assert sheet.cell_height == pytest.approx(origin.cell_height)
+    assert not sheet.sheet_area.intersects(origin.cells)
+    assert hand.board._layout.slot_at(sheet.cells.center()) is sheet
+    QTest.keyClick(hand.board, Qt.Key.Key_Escape)
+    hand.settle()
+    assert hand.board._layout.sheet is None
+    assert {key: slot.cells for key, slot in slots(hand).items()} == before
+
+
+def test_the_bar_of_stages_keeps_a_panel_that_a_link_led_to(hand: Hand) -> None:
+    hand.click_cell(Cell("weights", (0, 4, 1)))
+    hand.window.cell_selection_controller.follow(Cell("values", (0, 1, 0)))
+    hand.settle()
+    hand.window.go_to_stage("values")
+    hand.settle()
+    view = hand.window.workspace.view
+    assert "values" in view.stages
+    assert view.pinned == Cell("values", (0, 1, 0))
+    assert hand.board._layout.sheet is None
+    assert ("values", 0) in slots(hand)
 
 
 # -------------------------------------------------------------------------------- what is painted

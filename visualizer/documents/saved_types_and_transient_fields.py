@@ -39,7 +39,7 @@ _NAMES: dict[str, Any] = {
 }
 
 LEFT_OUT: dict[type, frozenset[str]] = {
-    View: frozenset({"hovered", "lesson", "panes", "room"}),
+    View: frozenset({"hovered", "lesson", "panes", "room", "small_room"}),
     Playhead: frozenset({"is_playing"}),
     TableSelection: frozenset({"document", "problem"}),
     Comparison: frozenset({"kept", "made", "tally"}),
@@ -67,6 +67,7 @@ def without_passing_fields(view: View) -> View:
         lesson=usual.lesson,
         panes=usual.panes,
         room=usual.room,
+        small_room=usual.small_room,
         pinned=pinned,
         playhead=replace(view.playhead, is_playing=False),
         table=replace(view.table, problem="", document=None),

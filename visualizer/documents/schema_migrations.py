@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-SCHEMA = 3
+SCHEMA = 4
 """Schema number, raised with every change of the saved fields, together with a step in `STEPS`."""
 
 Tree = dict[str, Any]
@@ -31,6 +31,11 @@ def _with_layer(tree: Tree) -> Tree:
     return _filled(tree, {"layer": 0}, "view")
 
 
+def _with_large(tree: Tree) -> Tree:
+    """Choose no stage that is large beside the others (schema 3 to 4)."""
+    return _filled(tree, {"large": None}, "view")
+
+
 def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
     """Add fields to the table at a path; a missing path is left for decoding to reject."""
     if not way:
@@ -40,7 +45,11 @@ def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
     return {**tree, step: _filled(inner, more, *rest)} if isinstance(inner, dict) else tree
 
 
-STEPS: dict[int, Callable[[Tree], Tree]] = {1: _without_captured, 2: _with_layer}
+STEPS: dict[int, Callable[[Tree], Tree]] = {
+    1: _without_captured,
+    2: _with_layer,
+    3: _with_large,
+}
 """By schema number, converts a ``document.json`` to the next schema."""
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
     from visualizer.attention.stages import Stage
+    from visualizer.heatmap.panel_and_board_types import Heatmap
     from visualizer.session.resolved_view import Resolved
 
 
@@ -107,8 +108,9 @@ def _board_key(resolved: Resolved) -> Hashable:
         resolved.folds,
         resolved.zoom,
         resolved.comparison,
-        (view.room, view.lens, view.colouring),
+        (view.room, view.small_room, resolved.large, view.lens, view.colouring),
         (overview, resolved.overview_head) if overview else None,
+        (pinned.head, pinned.fold, _origin(resolved)) if resolved.sheet and pinned else None,
         (resolved.is_spread, pinned.head if resolved.is_spread and pinned else None),
     )
 
@@ -118,7 +120,8 @@ def _same(board: Board, previous: Board) -> Board:
 
 
 def _parts(board: Board) -> tuple[object, ...]:
-    return board.columns, board.overview, board.zoom, board.current
+    return (board.columns, board.overview, board.zoom, board.current, board.large, board.sheet,
+            board.origin)  # fmt: skip
 
 
 def present_board(resolved: Resolved, previous: Board) -> Board:
@@ -127,9 +130,35 @@ def present_board(resolved: Resolved, previous: Board) -> Board:
     columns = tuple(
         tuple(panel.heatmap(known) for panel in _panels(resolved, stage))
         for stage in resolved.shown_stages
+        if stage.name != resolved.sheet
     )
     current = resolved.leading if resolved.is_spread else None
-    return Board(columns, overview_of(resolved, known), resolved.zoom, current)
+    return Board(
+        columns,
+        overview_of(resolved, known),
+        resolved.zoom,
+        current,
+        large=resolved.large,
+        sheet=_sheet(resolved, known),
+        origin=_origin(resolved),
+    )
+
+
+def _sheet(resolved: Resolved, known: dict[Hashable, Heatmap]) -> Heatmap | None:
+    """Show the panel of the pinned cell, where its stage was not chosen."""
+    pinned = resolved.pinned
+    if resolved.sheet is None or pinned is None:
+        return None
+    stage = resolved.run.trace.stage(resolved.sheet)
+    return PanelSource(resolved, stage, pinned.head, pinned.fold).heatmap(known)
+
+
+def _origin(resolved: Resolved) -> tuple[str, int | None]:
+    """Name the panel from which one came to the pinned cell."""
+    past = resolved.view.past
+    if resolved.sheet is None or not past:
+        return "", None
+    return past[-1].stage, past[-1].head
 
 
 def _panels(resolved: Resolved, stage: Stage) -> Iterator[PanelSource]:

@@ -124,7 +124,7 @@ def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) 
     painter.drawText(
         lit,
         panel_margins_paint.RIGHT,
-        panel_margins_paint.shortened(slot.heatmap.rows.labels[row]),
+        panel_margins_paint.shortened(slot.heatmap.rows.labels[row], slot.longest),
     )
 
 

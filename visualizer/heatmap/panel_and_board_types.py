@@ -173,6 +173,12 @@ class Board:
         The leading index of the selected text or layer, where there are panels of several.
     said : str
         What is compared, for the caption of a figure.
+    sheet : Heatmap or None
+        The panel that a link led to, laid over the others.
+    origin : tuple of (str, int or None)
+        The stage and the head of the panel from which it led there.
+    large : str or None
+        The stage whose panel is large beside the others, where one head is shown.
     """
 
     columns: tuple[tuple[Heatmap, ...], ...] = ()
@@ -180,6 +186,9 @@ class Board:
     zoom: Zoom | None = None
     current: LeadingIndex | None = None
     said: str = ""
+    large: str | None = None
+    sheet: Heatmap | None = None
+    origin: tuple[str, int | None] = ("", None)
 
     def is_current(self, heatmap: Heatmap) -> bool:
         """Whether a panel is of the selected text or layer."""
@@ -187,13 +196,13 @@ class Board:
 
     @property
     def known(self) -> dict[Hashable, Heatmap]:
-        """All panels, including the overview, by their cache keys."""
-        overview = (self.overview,) if self.overview else ()
-        return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *overview)}
+        """All panels, including the overview and the sheet, by their cache keys."""
+        others = (one for one in (self.overview, self.sheet) if one)
+        return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *others)}
 
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:
-        """All panels, column by column."""
+        """All panels in columns, column by column."""
         return tuple(heatmap for column in self.columns for heatmap in column)
 
 

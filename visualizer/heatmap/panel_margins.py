@@ -24,6 +24,8 @@ COMPACT = 150
 """A signed scale in less room than this says its end once: ±2.08."""
 RAMP = 28
 """The width of the shortest colour ramp."""
+HEAD_MARK = 13
+"""The width of the mark in a head's colour, with its air."""
 BETWEEN = 5
 """Between a colour ramp and the numbers at its ends."""
 
@@ -54,8 +56,36 @@ def narrowest(heatmap: Heatmap) -> float:
     if heatmap.layer is not None:
         return title + 20 * text_scale()
     scale = RAMP * text_scale() + sum(_line_width(text) for text in compact_scale(heatmap) if text)
-    notes = (_line_width(note) for note in heatmap.notes)
+    notes = (_line_width(note) for note in (*heatmap.notes, *_pooling_note(heatmap)))
     return max(NARROWEST * text_scale(), title + 8, scale, *notes)
+
+
+def _pooling_note(heatmap: Heatmap) -> tuple[str, ...]:
+    """Give the note on the pooling of the whole panel, whatever part of it is seen.
+
+    It needs its room where one looks closer, too: what is under the pointer must not move.
+    """
+    axes = (heatmap.rows, heatmap.columns)
+    blocks = [-(-len(axis.labels) // drawn) for axis, drawn in zip(axes, heatmap.side, strict=True)]
+    return (pooling_note(heatmap.colour.is_signed, *blocks),) if max(blocks) > 1 else ()
+
+
+def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
+    """Say what a drawn cell stands for."""
+    which = "farthest from 0" if is_signed else "largest"
+    return f"each cell: {which} of {rows} × {columns}"
+
+
+def line_title_width(heatmap: Heatmap) -> float:
+    """Give the width of a panel's title in one line with the end of its scale."""
+    title = _measured(heatmap.title, system_font()) * 1.1
+    return title + 8 * text_scale() + _line_width(scale_end(heatmap))
+
+
+def scale_end(heatmap: Heatmap) -> str:
+    """Format what a scale says in one line with the title."""
+    low, high = compact_scale(heatmap)
+    return f"{low} to {high}" if low else high
 
 
 def compact_scale(heatmap: Heatmap) -> tuple[str, str]:
@@ -126,20 +156,39 @@ def sums_width(heatmap: Heatmap) -> float:
     return 0 if heatmap.sums is None else 60 * text_scale()
 
 
-def is_upright(heatmap: Heatmap, cell: float) -> bool:
-    """Whether a panel's column labels are upright, as they do not fit side by side.
+def is_upright(widest: float, cell: float) -> bool:
+    """Whether column labels of tokens are upright, as they do not fit side by side.
 
     Single characters never are, as that saves no room.
     """
-    return widest_label(heatmap.columns.labels) > max(cell - 4, metrics(12).height())
+    return widest > max(cell - 4, metrics(12).height())
 
 
-def column_label_height(heatmap: Heatmap, cell: float) -> float:
-    """Give the height that a panel's column labels need."""
+def label_height(widest: float, is_token: bool, cell: float, longest: float) -> float:
+    """Give the height that column labels need.
+
+    Parameters
+    ----------
+    widest, longest : float
+        The width of the widest label, and that to which labels are shortened.
+    """
     line = metrics(12).height()
-    if not heatmap.columns.is_token or not is_upright(heatmap, cell):
-        return line
-    return max(line, min(widest_label(heatmap.columns.labels), LONGEST_LABEL * text_scale()))
+    return max(line, min(widest, longest)) if is_token and is_upright(widest, cell) else line
+
+
+def short_head_label(heatmap: Heatmap) -> str:
+    """Give the label of a head where there is little room: its number."""
+    last = heatmap.label.split()[-1:]
+    return last[0] if last and last[0].isdigit() else heatmap.label
+
+
+def head_label_width(heatmap: Heatmap, is_short: bool) -> float:
+    """Give the width of the line that says whose a panel is, with the mark of its head."""
+    if not heatmap.label:
+        return 0.0
+    text = short_head_label(heatmap) if is_short else heatmap.label
+    mark = HEAD_MARK * text_scale() if heatmap.head is not None else 0.0
+    return mark + _measured(text, system_font()) * 1.1
 
 
 def widest_label(labels: tuple[str, ...]) -> float:

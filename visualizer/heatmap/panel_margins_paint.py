@@ -15,17 +15,18 @@ from visualizer.heatmap import (
     pixel_or_vector_cells_and_hatching_paint,
     value_to_colour_mapping,
 )
+from visualizer.heatmap.board_layout import TitlePlace
 from visualizer.heatmap.panel_margins import (
     BETWEEN,
     COMPACT,
-    LONGEST_LABEL,
     NOTE,
     RAMP,
     compact_scale,
     is_upright,
-    label_overhang,
     limit_texts,
+    scale_end,
     scale_texts,
+    short_head_label,
     widest_label,
 )
 from visualizer.session.colour_options import ColourLimits
@@ -43,6 +44,8 @@ CENTRE = Qt.AlignmentFlag.AlignCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 LONGEST_RAMP = 144
+BY_A_LINK = "by a link · Esc"
+"""Beside the title of a panel that is laid over others, and how to be rid of it."""
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -52,7 +55,7 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     heatmap = slot.heatmap
     if slot.has_row_labels:
         for at, text in shown_labels(heatmap.rows, slot.cell_height):
-            painter.drawText(row_label_box(slot, at), RIGHT, shortened(text))
+            painter.drawText(row_label_box(slot, at), RIGHT, shortened(text, slot.longest))
     if not slot.has_column_labels:
         return
     upright = are_upright(slot)
@@ -62,7 +65,8 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 def are_upright(slot: PanelSlot) -> bool:
     """Whether the labels of a panel's columns are upright."""
-    return slot.heatmap.columns.is_token and is_upright(slot.heatmap, slot.cell_width)
+    columns = slot.heatmap.columns
+    return columns.is_token and is_upright(widest_label(columns.labels), slot.cell_width)
 
 
 def shown_columns(slot: PanelSlot) -> list[tuple[int, str]]:
@@ -90,9 +94,9 @@ def paint_column_label(
     painter.translate(centre)
     if upright:
         painter.rotate(-90)
-        painter.drawText(QRectF(0, -line / 2, 400, line), LEFT, shortened(text))
+        painter.drawText(QRectF(0, -line / 2, 400, line), LEFT, shortened(text, slot.longest))
     else:
-        painter.drawText(QRectF(-200, -line, 400, line), CENTRE, shortened(text))
+        painter.drawText(QRectF(-200, -line, 400, line), CENTRE, shortened(text, slot.longest))
     painter.restore()
 
 
@@ -122,43 +126,29 @@ def _round_numbers() -> Iterator[int]:
         yield from (10**power, 2 * 10**power, 5 * 10**power)
 
 
-def shortened(text: str) -> str:
-    """Cut a long label, with an ellipsis."""
-    return _shortened(text, system_font())
+def shortened(text: str, longest: float) -> str:
+    """Cut a label that is longer than this, with an ellipsis."""
+    return _shortened(text, longest, system_font())
 
 
 @lru_cache(maxsize=2048)
-def _shortened(text: str, system: str) -> str:
-    longest = LONGEST_LABEL * text_scale()
+def _shortened(text: str, longest: float, system: str) -> str:
     return metrics(12).elidedText(text, Qt.TextElideMode.ElideRight, longest)
 
 
-def has_head(slot: PanelSlot) -> bool:
-    """Whether it is written whose panel it is: it is the first of its row and has a label."""
-    return slot.has_row_labels and bool(slot.heatmap.label)
-
-
-def _head_box(slot: PanelSlot) -> QRectF:
-    """Return the rectangle of the line that says whose panel it is."""
-    scale = text_scale()
-    top = slot.cells.top() - 20 * scale - label_overhang(slot.cell_height)
-    box = QRectF(slot.cells.left() - slot.gutter, top, 160, 18 * scale)
-    if slot.heatmap.layer is not None:
-        box.moveTop(slot.whole.top() - 2 * scale)  # on the line of its notes
-    return box
-
-
 def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Write whose panel it is, where it is the first of its row and its title does not say it."""
-    head = slot.heatmap.head
-    if not has_head(slot):
+    """Write whose panel it is, where its place says so."""
+    heatmap = slot.heatmap
+    if slot.head_at is None or not heatmap.label:
         return
-    box = _head_box(slot)
+    text = short_head_label(heatmap) if slot.is_head_short else heatmap.label
+    corner = slot.cells.topLeft() + QPointF(*slot.head_at)
+    box = QRectF(corner.x(), corner.y(), 160 * text_scale(), 18 * text_scale())
     painter.setFont(font(12, QFont.Weight.DemiBold))
-    if head is not None and slot.heatmap.layer is None:
-        box.setLeft(_paint_dot(painter, box, head, theme))
+    if heatmap.head is not None and heatmap.layer is None:
+        box.setLeft(_paint_dot(painter, box, heatmap.head, theme))
     painter.setPen(QColor(theme.ink))
-    painter.drawText(box, LEFT, slot.heatmap.label)
+    painter.drawText(box, LEFT, text)
 
 
 def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
@@ -226,31 +216,69 @@ def _elided(note: str, weight: QFont.Weight, width: float, system: str) -> str:
 
 def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: Theme) -> None:
     """Draw the stages' names over their columns, with the scale that their panels share."""
-    scale = text_scale()
     for head in heads:
-        heatmap, left = head.heatmap, head.left
-        painter.setFont(font(14, QFont.Weight.DemiBold))
-        width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
-        line = QRectF(left, 0, width + 4, 20 * scale)
-        if heatmap.layer is not None and heatmap.head is not None:
-            line.moveLeft(_paint_dot(painter, line, heatmap.head, theme))
-        painter.setPen(QColor(theme.ink))
-        painter.drawText(line, LEFT, heatmap.title)
+        heatmap, line = head.heatmap, 20 * text_scale()
+        beside = _paint_title(painter, QPointF(head.left, 0), heatmap, 14, theme)
+        if heatmap.layer is None:
+            _paint_axes_and_scale(painter, head, _axes(heatmap), 0, beside, theme)
+        elif head is heads[0]:
+            axes, top = _axes(heatmap), line - 3 * text_scale()
+            area = QRectF(head.left, top, 300, NOTE * text_scale())
+            _paint_shared(painter, area, axes, heatmap, theme)
+
+
+def paint_own_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Draw a panel's title and its scale over it, where they are not pinned at the top."""
+    if slot.title in {TitlePlace.OWN, TitlePlace.SHEET}:
+        head, top = slot.column_head, slot.whole.top()
+        beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 14, theme)
+        said = BY_A_LINK if slot.title is TitlePlace.SHEET else _axes(head.heatmap)
+        _paint_axes_and_scale(painter, head, said, top, beside, theme)
+    elif slot.title is TitlePlace.LINE:
+        head, scale = slot.column_head, text_scale()
+        top = slot.cells.top() - 20 * scale
+        beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 12, theme)
         painter.setFont(font(12))
         painter.setPen(QColor(theme.quiet))
-        axes = f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"
-        below = QRectF(left, 20 * scale, head.width, NOTE * scale)
-        if heatmap.layer is None:
-            beside = line.right() + 8 * scale
-            if beside + metrics(12).horizontalAdvance(axes) <= left + head.width:
-                # On the title's own line, a little lower, as its letters are smaller.
-                painter.drawText(QRectF(beside, scale, 300, 20 * scale), LEFT, axes)
-            _paint_scale(painter, below, heatmap, theme)
-            _paint_shared_notes(painter, below, head.notes, theme)
-        elif head is heads[0]:
-            _paint_shared(
-                painter, QRectF(left, 17 * scale, 300, NOTE * scale), axes, heatmap, theme
-            )
+        end = scale_end(head.heatmap)
+        pooled = f"{end}, pooled" if head.heatmap.is_pooled else end
+        if beside + metrics(12).horizontalAdvance(pooled) <= slot.whole.right():
+            end = pooled
+        painter.drawText(QRectF(beside, top, 200, 20 * scale), LEFT, end)
+
+
+def _paint_title(
+    painter: QPainter, at: QPointF, heatmap: Heatmap, size: int, theme: Theme
+) -> float:
+    """Draw a title; return where the rest of its line begins."""
+    scale = text_scale()
+    painter.setFont(font(size, QFont.Weight.DemiBold))
+    width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
+    line = QRectF(at.x(), at.y(), width + 4, 20 * scale)
+    if heatmap.layer is not None and heatmap.head is not None:
+        line.moveLeft(_paint_dot(painter, line, heatmap.head, theme))
+    painter.setPen(QColor(theme.ink))
+    painter.drawText(line, LEFT, heatmap.title)
+    return line.right() + 8 * scale
+
+
+def _axes(heatmap: Heatmap) -> str:
+    return f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"
+
+
+def _paint_axes_and_scale(
+    painter: QPainter, head: ColumnHead, axes: str, top: float, beside: float, theme: Theme
+) -> None:
+    """Draw the names of a column's axes beside its title, and its scale and notes below."""
+    scale, heatmap = text_scale(), head.heatmap
+    painter.setFont(font(12))
+    painter.setPen(QColor(theme.quiet))
+    if beside + metrics(12).horizontalAdvance(axes) <= head.left + head.width:
+        # On the title's own line, a little lower, as its letters are smaller.
+        painter.drawText(QRectF(beside, top + scale, 300, 20 * scale), LEFT, axes)
+    below = QRectF(head.left, top + 20 * scale, head.width, NOTE * scale)
+    _paint_scale(painter, below, heatmap, theme)
+    _paint_shared_notes(painter, below, head.notes, theme)
 
 
 def _paint_scale(painter: QPainter, line: QRectF, heatmap: Heatmap, theme: Theme) -> None:

@@ -14,6 +14,7 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF
 from PySide6.QtGui import QColor, QPainter, QPixmap
 
 from visualizer.heatmap import panel_margins_paint, panel_paint
+from visualizer.heatmap.board_layout import TitlePlace
 from visualizer.session.colour_options import ColourLimits
 from visualizer.widgets.fonts import system_font
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     """A picture, and what it shows around its cells; None where that depends on numbers."""
 
 
+OVER_PANEL = {TitlePlace.OWN, TitlePlace.SHEET, TitlePlace.LINE}
 MOST = 48
 """So many are kept: those that were used last."""
 
@@ -78,7 +80,7 @@ class PanelMarginsPixmapCache:
         """
         heatmap = slot.heatmap
         frame = self._frame((_key(slot, whole), theme, ratio, system_font()), slot, whole)
-        whose = (heatmap.label, heatmap.head) if panel_margins_paint.has_head(slot) else None
+        whose = (heatmap.label, heatmap.head, *slot.head_at) if slot.head_at else None
         notes = heatmap.notes if heatmap.layer is not None else slot.own_notes
         margins = (frame.cacheKey(), whose, notes, heatmap.is_marked)
         same = next((at for at, (_, kept) in enumerate(spare) if kept == margins), None)
@@ -133,7 +135,9 @@ def _key(slot: PanelSlot, whole: QRectF) -> Hashable:
         heatmap.rows if slot.has_row_labels else None,
         heatmap.layer is None,
         heatmap.columns if slot.has_column_labels else None,
+        slot.longest,
         heatmap.colour if heatmap.colour.limits is ColourLimits.PANEL else None,
+        (slot.title, _key_of_head(heatmap)) if slot.title in OVER_PANEL else None,
     )
 
 
@@ -141,7 +145,7 @@ def _key_of_head(heatmap: Heatmap) -> Hashable:
     """Name all that is read over a column of panels."""
     axes = (heatmap.rows.name, heatmap.columns.name)
     whose = None if heatmap.layer is None else (heatmap.layer, heatmap.head)
-    return heatmap.title, axes, heatmap.colour, heatmap.unit, whose
+    return heatmap.title, axes, heatmap.colour, heatmap.unit, whose, heatmap.is_pooled
 
 
 def _painted(slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:

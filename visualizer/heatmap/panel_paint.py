@@ -33,6 +33,7 @@ from visualizer.heatmap.panel_margins_paint import (
     paint_labels,
     paint_notes,
     paint_own_ends,
+    paint_own_title,
 )
 from visualizer.number_format import format_number
 from visualizer.widgets.fonts import font, system_font
@@ -56,6 +57,7 @@ def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw what stands around the cells, whatever numbers are in them and whosever they are."""
     paint_labels(painter, slot, theme)
+    paint_own_title(painter, slot, theme)
     paint_own_ends(painter, slot, theme)
 
 

@@ -15,6 +15,7 @@ from visualizer.explanations.step_values_and_wording import row_sums
 from visualizer.heatmap.forbidden_cells import forbidden_in
 from visualizer.heatmap.panel_and_board_types import Axis, Heatmap, counted_from_one
 from visualizer.heatmap.panel_colour_scale import ColourScale, colour_of, outside_limits
+from visualizer.heatmap.panel_margins import pooling_note
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.colour_options import ColourCurve, ColourLimits
@@ -233,9 +234,7 @@ class PanelSource:
         if self.lens is WeightTransform.WITHOUT_FIRST:
             notes.append("first token hidden, ÷ the rest")
         if self.extent.blocks != (1, 1):
-            which = "farthest from 0" if self.held.limits()[0] < 0 else "largest"
-            blocks = " × ".join(map(str, self.extent.blocks))
-            notes.append(f"each cell: {which} of {blocks}")
+            notes.append(pooling_note(self.held.limits()[0] < 0, *self.extent.blocks))
         if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
             notes.append("ranked among those seen")
         found = outside_limits(values, marks, colour)

@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPixmap, QRegion
+from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPen, QPixmap, QRegion
 from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.heatmap import panel_paint
-from visualizer.heatmap.board_layout import BoardLayout, PanelSlot, lay_out, room
+from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
+from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.hovered_or_pinned_cell_paint import is_seen, paint_cursor
@@ -23,11 +24,12 @@ from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
 from visualizer.heatmap.step_highlight_paint import paint_highlights
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import font
+from visualizer.widgets.input_filters import is_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
+    from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
     from visualizer.heatmap.panel_and_board_types import Drawn, PendingCells
     from visualizer.heatmap.panel_margins_pixmap_cache import PanelPixmap, SparePixmap
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 class BoardCanvas(CellScrollArea):
     """All panels of a board."""
 
-    roomChanged = Signal(int)
+    roomChanged = Signal(int, int)
+    """How many cells fit a panel's side, and that of a panel beside a large one."""
     arranged = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -52,7 +55,6 @@ class BoardCanvas(CellScrollArea):
         self._message = ""
         self._is_stale = False
         self._layout = BoardLayout((), 0, 0, 0)
-        self._cells_a_side = 0
         self._seen = QSize()
         # All of it is filled with paper: Qt need not clear it first.
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
@@ -128,16 +130,15 @@ class BoardCanvas(CellScrollArea):
         board, layout = self._board, self._placed(width, height, ratio)
         seen, self._seen = self._seen, self.viewport().size()  # less where there are scroll bars
         is_placed_anew = self._seen != seen or not layout.is_placed_as(self._layout)
-        if is_placed_anew:
-            self._cells_a_side = self._room(width, height, ratio)
-        self.roomChanged.emit(self._cells_a_side)
+        if layout.room:
+            self.roomChanged.emit(layout.room, layout.small_room)
         if self._board is not board:
             return  # one with as many cells is shown already
-        old = {id(slot.heatmap): slot for slot in self._layout.slots}
+        old = {id(slot.heatmap): slot for slot in self._layout.all_slots}
         self._layout = layout
         unmoved = {
             id(slot.heatmap)
-            for slot in self._layout.slots
+            for slot in self._layout.all_slots
             if _looks_alike(old.get(id(slot.heatmap)), slot)
         }
         pictures, self._pictures = self._pictures, {}
@@ -153,11 +154,9 @@ class BoardCanvas(CellScrollArea):
         self._paint_soon()
         self.arranged.emit()
 
-    def _room(self, width: float, height: float, ratio: float) -> int:
-        return room(self._board, width, height, ratio)
-
     def _placed(self, width: float, height: float, ratio: float) -> BoardLayout:
-        return lay_out(self._board, width, height, ratio)
+        present = self._layout.placed.arrangement if self._layout.placed else None
+        return lay_out(self._board, width, height, ratio, present=present, is_paged=True)
 
     def _place_minimap(self) -> None:
         self.minimap.resize(self.minimap.sizeHint())
@@ -178,9 +177,14 @@ class BoardCanvas(CellScrollArea):
             bar.setRange(0, max(0, round(whole) - part))
             bar.setPageStep(part)
             bar.setSingleStep(40)
+        page = self._page
+        if page:
+            bar.setRange(0, round(layout.height - page))
+            bar.setPageStep(round(page))
+            bar.setSingleStep(round(page))
 
     def _place(self, cell: Cell) -> tuple[PanelSlot, Cell] | None:
-        current = [slot for slot in self._layout.slots if self._board.is_current(slot.heatmap)]
+        current = [slot for slot in self._layout.all_slots if self._board.is_current(slot.heatmap)]
         slots = [slot for slot in current if is_seen(slot.heatmap, cell)]
         own = [slot for slot in slots if is_own(slot.heatmap, cell)]
         return next(((slot, cell) for slot in (*own, *slots)), None)
@@ -191,9 +195,25 @@ class BoardCanvas(CellScrollArea):
             (self.verticalScrollBar(), area.top(), area.bottom(), self.viewport().height()),
         ):
             bar.setValue(min(max(bar.value(), high - part), low))
+        if self._page:
+            self.verticalScrollBar().setValue(round(area.center().y() // self._page * self._page))
+
+    @property
+    def _page(self) -> float | None:
+        """The height of a page of heads, where heads are turned like pages."""
+        return self._layout.placed.page if self._layout.placed else None
+
+    def turn_page(self, pages: int) -> None:
+        """Show other heads, where not all fit."""
+        if self._page:
+            bar = self.verticalScrollBar()
+            bar.setValue(round((round(bar.value() / self._page) + pages) * self._page))
 
     def _offset(self) -> QPointF:
-        return QPointF(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
+        down: float = self.verticalScrollBar().value()
+        if self._page:  # whole pages alone are shown
+            down = round(down / self._page) * self._page
+        return QPointF(self.horizontalScrollBar().value(), down)
 
     # ------------------------------------------------------------------ drawing
 
@@ -222,6 +242,9 @@ class BoardCanvas(CellScrollArea):
         painter.translate(0, offset.y())
         if event.rect().top() <= self._layout.head:
             self._paint_titles(painter)
+        if self._layout.sheet:
+            painter.translate(0, -offset.y())
+            self._paint_sheet(painter, self._layout.sheet)
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
@@ -244,10 +267,22 @@ class BoardCanvas(CellScrollArea):
         painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, self._message)
 
     def _paint_titles(self, painter: QPainter) -> None:
-        if self._layout.slots:
+        if self._layout.column_heads:
             width = max(self._layout.width, self.viewport().width())
             ratio = self.devicePixelRatioF()
             painter.drawPixmap(0, 0, self._frames.titles(self._layout, width, self._theme, ratio))
+
+    def _paint_sheet(self, painter: QPainter, slot: PanelSlot) -> None:
+        """Draw the panel that a link led to over the others."""
+        area = self._whole_pixels(slot.sheet_area)
+        painter.fillRect(area, QColor(self._theme.paper))
+        whole = self._whole_pixels(slot.whole)
+        painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
+        paint_highlights(painter, slot, self._highlights, self._theme)
+        paint_cursor(painter, slot, self._cursor, self._theme)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(QColor(self._theme.border), 1))
+        painter.drawRect(area.adjusted(0.5, 0.5, -0.5, -0.5))
 
     def _whole_pixels(self, area: QRectF) -> QRectF:
         """Begin a picture at a pixel of the screen, or its cells would lie across two."""
@@ -292,10 +327,12 @@ def _look(slot: PanelSlot) -> tuple[object, ...]:
         slot.gutter,
         slot.numbers,
         slot.own_notes,
+        (slot.longest, slot.head_at, slot.is_head_short, slot.title),
         *labels,
     )
 
 
+ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 NOTCH = 120
 CLOSER = 1.25
 """How much closer one notch of the wheel goes."""
@@ -310,6 +347,8 @@ class BoardView(BoardCanvas):
     """The leading index of a panel that the pointer came to, where there are panels of several."""
     zoomed = Signal(float, str, float, float)
     """By how much closer, at which row and column of which stage, with their fractions."""
+    enlarged = Signal(object)
+    """A cell whose panel is to be large: double-clicked, or pinned as Enter was pressed."""
     dragged = Signal(str, int, int)
     """How many rows and columns of a stage the hand pulled into view, down and right."""
 
@@ -350,6 +389,18 @@ class BoardView(BoardCanvas):
         else:
             self.cellClicked.emit(self._cell_at(event.position()))
 
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        cell = self._cell_at(event.position())
+        if cell and event.button() == Qt.MouseButton.LeftButton:
+            self.enlarged.emit(cell)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        cell = self._cursor.pinned or self._cursor.hovered
+        if cell and event.key() in ENTER and not is_command(event):
+            self.enlarged.emit(cell)
+        else:
+            super().keyPressEvent(event)
+
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if self._grip and not self._is_dragging:
             self.cellClicked.emit(self._cell_at(event.position()))
@@ -381,14 +432,21 @@ class BoardView(BoardCanvas):
     def wheelEvent(self, event: QWheelEvent) -> None:
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             self._zoom(event.position(), event.angleDelta().y())
+        elif self._page and event.angleDelta().y():
+            self.turn_page(-self._notches(event.angleDelta().y()))
         else:
             super().wheelEvent(event)
 
-    def _zoom(self, point: QPointF, turned: float) -> None:
-        """Look closer by whole notches; a trackpad sends small parts, which add up to them."""
-        slot, turned = self.slot_at(point), self._turned + turned
+    def _notches(self, turned: float) -> int:
+        """Count whole notches; a trackpad sends small parts, which add up to them."""
+        turned += self._turned
         notches = int(turned / NOTCH)
         self._turned = turned - notches * NOTCH
+        return notches
+
+    def _zoom(self, point: QPointF, turned: float) -> None:
+        """Look closer by whole notches."""
+        slot, notches = self.slot_at(point), self._notches(turned)
         if slot and notches:
             within = point + self._offset()
             self.zoomed.emit(CLOSER**notches, slot.heatmap.stage, *slot.between(within))

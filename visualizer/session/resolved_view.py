@@ -127,6 +127,10 @@ class Resolved:
         Why the requested comparison is impossible; empty where it is possible.
     overview : str or None
         The stage of the minimap; None where everything is visible.
+    sheet : str or None
+        The stage of the pinned cell, where it was not chosen: its panel is laid over the others.
+    large : str or None
+        The stage that is large beside the others, where one head of several is shown.
     """
 
     document: Document
@@ -150,6 +154,8 @@ class Resolved:
     comparison: Comparison | None
     why_not: str
     overview: str | None
+    sheet: str | None
+    large: str | None
     made: dict[Hashable, object] = field(default_factory=dict, repr=False)
     """Values shared between panels, by key, made on first use."""
     _extents: dict[tuple[str, int, bool], PoolingExtent] = field(default_factory=dict, repr=False)
@@ -158,7 +164,10 @@ class Resolved:
 
     def extent(self, stage: Stage) -> PoolingExtent:
         """Return the drawn part and pooling of a stage."""
-        return self._extent(stage, self.view.room, is_whole=False)
+        view = self.view
+        is_small = self.large is not None and stage.name != self.large
+        room = view.small_room if is_small and view.small_room else view.room
+        return self._extent(stage, room, is_whole=False)
 
     def whole_extent(self, stage: Stage, room: int) -> PoolingExtent:
         """Return the pooling of a whole stage for this many cells a side."""
@@ -330,6 +339,10 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
     heads = _heads(run, view, pinned, folds)
     zoom = fitted(view.zoom, run.trace.sides)
     why_not = why_not_comparable(run, view.comparison) if view.comparison else ""
+    is_spread = view.spread and bool(run.trace.axes) and focus is None
+    comparison = None if focus or why_not else view.comparison
+    is_laid_over = not (is_spread or comparison or focus) and stages != chosen
+    is_single = not (is_spread or comparison or folds or focus)
     return Resolved(
         document=document,
         view=view,
@@ -347,11 +360,13 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
         heads=heads,
         drawn_heads=heads or tuple(range(run.trace.spec.heads)),
         folds=folds,
-        is_spread=view.spread and bool(run.trace.axes) and focus is None,
+        is_spread=is_spread,
         zoom=zoom,
-        comparison=None if focus or why_not else view.comparison,
+        comparison=comparison,
         why_not=why_not,
         overview=None if zoom is None else _overview(run, stages, pinned),
+        sheet=pinned.stage if is_laid_over and pinned else None,
+        large=_large(run, view, chosen, heads) if is_single else None,
     )
 
 
@@ -409,6 +424,21 @@ def _heads(
     chosen = view.heads | ({pinned.head} if pinned else frozenset())
     shown = tuple(head for head in heads if head in chosen)
     return shown or (() if folds else heads)
+
+
+def _large(run: Run, view: View, stages: frozenset[str], heads: tuple[int, ...]) -> str | None:
+    """Return the stage that is large: the chosen one, else the weights, else the last square."""
+    if len(heads) != 1 or len(stages) == 1:
+        return None
+    if view.large in stages:
+        return view.large
+    if run.trace.spec.heads == 1:
+        return None  # all heads are shown, unless a stage was chosen
+    trace = run.trace
+    squares = [one.name for one in trace.stages if one.name in stages and one.dims[-1] == "key"]
+    weights = [name for name in squares if trace.stage(name).is_weights]
+    shown = [one.name for one in trace.stages if one.name in stages]
+    return (weights or squares or shown)[-1]
 
 
 def _overview(run: Run, stages: frozenset[str], pinned: Cell | None) -> str:

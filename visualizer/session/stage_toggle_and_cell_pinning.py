@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 
 
 def toggled(resolved: Resolved, stage: str) -> View:
-    """Toggle a stage, keeping at least one; hiding it unpins a cell in its panel."""
+    """Toggle a stage, keeping at least one; hiding it unpins a cell in its panel.
+
+    A panel that is laid over the others is kept beside them.
+    """
     view, shown = resolved.view, resolved.chosen ^ {stage}
     absent = view.stages.difference(resolved.run.trace.names)
-    if view.pinned and view.pinned.stage == stage:
+    if view.pinned and view.pinned.stage == stage and stage in resolved.chosen:
         view = pin_cell(view, None)
         shown -= {stage}
     return replace(view, stages=absent | shown) if shown else view

@@ -86,8 +86,11 @@ class View:
         Whether the mask is being edited.
     panes : frozenset of str
         The visible panes; panels of others are not made.
-    room : int
-        Number of cells that fit a panel's side; more are pooled.
+    large : str or None
+        The stage that is large where one head is shown; None for the weights.
+    room, small_room : int
+        Number of cells that fit a panel's side, and that of a panel beside a large one; more are
+        pooled.
     guess : Prediction or None
         The current prediction.
     dialect : CodeDialect
@@ -116,7 +119,9 @@ class View:
     spread: bool = False
     zoom: Zoom | None = None
     colouring: ColourOptions = field(default_factory=ColourOptions)
+    large: str | None = None
     room: int = 256
+    small_room: int = 0
     playhead: Playhead = field(default_factory=Playhead)
     guess: Prediction | None = None
     dialect: CodeDialect = field(default=CodeDialect.BOOK, metadata=AT_ONCE)

@@ -380,9 +380,10 @@ class MainWindow(QMainWindow):
     def see_panes(self, panes: frozenset[str]) -> None:
         self.workspace.look(panes=panes)
 
-    def make_room(self, room: int) -> None:
-        if room != self.workspace.wanted.room:
-            self.workspace.look(room=room)
+    def make_room(self, room: int, small_room: int) -> None:
+        wanted = self.workspace.wanted
+        if (room, small_room) != (wanted.room, wanted.small_room):
+            self.workspace.look(room=room, small_room=small_room)
 
     def go_to_stage(self, stage: str) -> None:
         if any(item.is_current for item in self.workspace.screen.panel(STAGE_BAR)):
@@ -545,6 +546,7 @@ def _connect_board(window: MainWindow) -> None:
     board.cellClicked.connect(cell_selection.pin)
     board.walked.connect(window.walk)
     board.leadingPointed.connect(window.view_controller.look_at_leading)
+    board.enlarged.connect(window.view_controller.enlarge)
     board.zoomed.connect(window.view_controller.zoom_at)
     board.dragged.connect(window.view_controller.drag)
     board.minimap.centred.connect(window.view_controller.centre)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QImage, QPainter
 
 from tests.support.probe_results import a_reading
-from visualizer.heatmap.board_layout import LARGEST_CELL
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.panel_margins_paint import (
     are_upright,
@@ -20,7 +19,7 @@ from visualizer.heatmap.panel_margins_paint import (
     paint_own_ends,
     shown_columns,
 )
-from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers, layer_room
+from visualizer.lab.attention_view.layout import LARGEST_CELL, SMALLEST, lay_out_layers, layer_room
 from visualizer.lab.attention_view.presenter import board_of
 from visualizer.language.training_settings import ModelKind
 from visualizer.widgets.fonts import metrics

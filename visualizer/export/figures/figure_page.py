@@ -17,7 +17,8 @@ from visualizer.export.figure_settings import PIXELS_AN_INCH, FigurePaper, Figur
 from visualizer.export.figure_view import view_of_figure
 from visualizer.features.comparison_bar.presenter import lead_of
 from visualizer.heatmap import panel_margins_paint, panel_paint
-from visualizer.heatmap.board_layout import MARGIN, lay_out, room, wraps
+from visualizer.heatmap.board_arrangement import EDGE
+from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.board_presenter import present_board_contents
 from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
 from visualizer.heatmap.step_highlight_paint import paint_highlights
@@ -43,8 +44,6 @@ create_painter_enums()  # figures are painted on threads
 
 THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
 NARROWEST = 480
-READABLE = 0.55
-"""Smallest scale of text; below it, only panels are scaled down."""
 SHEET = 2**0.5
 """Height / width up to which panels keep their size, that of ISO 216 paper."""
 MOST_CELLS = 8_000_000
@@ -111,7 +110,8 @@ def figure_of(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureCont
     )
     figure = _read(framed_at, figure_settings)
     most = int((MOST_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
-    space = max(8, min(room(figure.board, width, height, figure_settings.pixel_ratio), most))
+    room = _layout(figure, figure_settings, width, height).room
+    space = max(8, min(room, most))
     if space != view.room:
         figure = _read(_with_room(framed_at, space), figure_settings)
     page = page_of(figure, figure_settings)
@@ -156,41 +156,21 @@ def _text_of(resolved: Resolved) -> str:
 def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePage:
     """Lay a figure out in the width and height of the settings, with cells of whole pixels.
 
-    If it does not fit, everything is scaled down; below a readable size, only its panels.
+    If it does not fit, everything is scaled down.
     """
     page = _placed(figure, figure_settings)
     if page.fits or figure_settings.is_trimmed:
         return page
-    sizes = [0.96**step for step in range(1, 96)]
-    smaller = (_placed(figure, figure_settings, size) for size in sizes if size > READABLE)
-    fitting = next((one for one in smaller if one.fits), None)
-    if fitting is not None or wraps(figure.board):
-        shrunk = (_placed(figure, figure_settings, size) for size in sizes)
-        return fitting or next((one for one in shrunk if one.fits), page)
-    size = next((one for one in sizes if _placed(figure, figure_settings, one, 0).fits), sizes[-1])
-    return _widest(figure, figure_settings, size)
+    smaller = (_placed(figure, figure_settings, 0.96**step) for step in range(1, 96))
+    return next((one for one in smaller if one.fits), page)
 
 
-def _widest(figure: FigureContent, figure_settings: FigureSettings, size: float) -> FigurePage:
-    """Find the largest panels with which a figure fits at a text scale."""
-    low, high = 0.0, 1.0
-    for _ in range(7):
-        middle = (low + high) / 2
-        if _placed(figure, figure_settings, size, middle).fits:
-            low = middle
-        else:
-            high = middle
-    return _placed(figure, figure_settings, size, low)
-
-
-def _placed(
-    figure: FigureContent, figure_settings: FigureSettings, size: float = 1, share: float = 1
-) -> FigurePage:
-    """Lay a figure out at a text scale, its panels for a share of the width."""
+def _placed(figure: FigureContent, figure_settings: FigureSettings, size: float = 1) -> FigurePage:
+    """Lay a figure out at a text scale."""
     scale = figure_settings.enlarged * size
     width, high = figure_settings.width / scale, _high(figure_settings) / scale
     told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
-    layout = lay_out(figure.board, width * share, high - told, figure_settings.pixel_ratio)
+    layout = _layout(figure, figure_settings, width, high - told)
     block = max(layout.width, min(width, NARROWEST))  # a caption needs some width
     wide = block if figure_settings.is_trimmed else width
     titled, told = text_height(figure.title, 20, block), text_height(figure.caption, 12, block)
@@ -202,12 +182,20 @@ def _placed(
         QSizeF(wide, height) * scale,
         scale,
         QPointF((wide - block) / 2, max(0.0, (height - content) / 2)),
-        QRectF(MARGIN, MARGIN / 2, block - 2 * MARGIN, titled),
+        QRectF(EDGE, EDGE / 2, block - 2 * EDGE, titled),
         QRectF(0, titled, layout.width, layout.height),
-        QRectF(MARGIN, titled + layout.height, block - 2 * MARGIN, told),
+        QRectF(EDGE, titled + layout.height, block - 2 * EDGE, told),
         THEMES[figure_settings.paper],
         block <= wide + 0.01 and content <= height + 0.01,
     )
+
+
+def _layout(
+    figure: FigureContent, figure_settings: FigureSettings, width: float, height: float
+) -> BoardLayout:
+    """Lay the panels out; a page without a fixed height is as high as they need."""
+    ratio, is_free = figure_settings.pixel_ratio, not figure_settings.height
+    return lay_out(figure.board, width, height, ratio, is_height_free=is_free)
 
 
 def _high(figure_settings: FigureSettings) -> float:
@@ -219,7 +207,7 @@ def text_height(text: str, size: int, width: float) -> float:
     """Return the height of a text with its spacing; 0 for an empty text."""
     if not text:
         return 0
-    area = QRectF(0, 0, width - 2 * MARGIN, TALLEST)
+    area = QRectF(0, 0, width - 2 * EDGE, TALLEST)
     return (
         QFontMetricsF(_font(size)).boundingRect(area, _WRAPPED, text).height() + 14 * text_scale()
     )

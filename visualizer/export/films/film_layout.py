@@ -25,14 +25,15 @@ from visualizer.export.figures.figure_page import (
 from visualizer.export.film_plan import FilmPlan, film_plan_of
 from visualizer.export.film_settings import FilmPanels
 from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, words_height
-from visualizer.heatmap.board_layout import LARGEST_CELL, MARGIN, SMALLEST_SIDE, lay_out
+from visualizer.heatmap.board_arrangement import EDGE
+from visualizer.heatmap.board_placement import lay_out
 from visualizer.progress_callback import Progress, no_progress
 from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import Place, Playhead
-from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import BoardLayout
+    from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.session.exportable_snapshot import Snapshot
     from visualizer.session.view import View
 
@@ -185,14 +186,14 @@ def _around(figure: FigureContent, figure_settings: FigureSettings, panels: floa
     """Lay out the margins over and under panels of a height."""
     width = figure_settings.width / figure_settings.enlarged
     titled, told = text_height(figure.title, 20, width), text_height(figure.caption, 12, width)
-    across = width - 2 * MARGIN
+    across = width - 2 * EDGE
     top = _whole(titled, figure_settings.pixel_ratio) + panels + SPACE
     return FrameMargins(
         figure.title,
-        QRectF(MARGIN, MARGIN / 2, across, titled),
-        QRectF(MARGIN, top, across, words_height()),
+        QRectF(EDGE, EDGE / 2, across, titled),
+        QRectF(EDGE, top, across, words_height()),
         figure.caption,
-        QRectF(MARGIN, top + words_height(), across, told),
+        QRectF(EDGE, top + words_height(), across, told),
         figure_settings.enlarged,
     )
 
@@ -219,23 +220,14 @@ def _layouts(
     width, ratio = figure_settings.width / figure_settings.enlarged, figure_settings.pixel_ratio
     high = _room(next(iter(figures.values())), figure_settings)
     boards = [*{figure.board: None for figure in figures.values()}]
-    rows = max(heatmap.side[0] for board in boards for heatmap in board.heatmaps)
-    heads = max(len(column) for board in boards for column in board.columns)
-    largest = min(LARGEST_CELL * text_scale(), high / (rows * heads)) * ratio
-    smallest = max(1, round(min(LARGEST_CELL, SMALLEST_SIDE / rows) * ratio))
-    for pixels in range(max(smallest, int(largest)), smallest - 1, -1):
-        cell, found = pixels / ratio, {}
+    cell = math.inf
+    while True:
+        found: dict[Board, BoardLayout] = {}
         for board in boards:
             progress(0, 1)
             found[board] = lay_out(board, width, high, ratio, cell)
-            if pixels > smallest and not _fits(found[board], width, high, cell):
-                boards = [board, *(one for one in boards if one is not board)]  # tried first next
-                break
-        else:
+        heights = [slot.cell_height for one in found.values() for slot in one.slots]
+        if max(heights) - min(heights) < 1e-6:
             break
+        cell = min(heights)  # another arrangement may be better with smaller cells alone
     return {stage: found[figure.board] for stage, figure in figures.items()}
-
-
-def _fits(layout: BoardLayout, width: float, high: float, cell: float) -> bool:
-    is_alike = min(slot.cell_height for slot in layout.slots) >= cell - 0.001
-    return is_alike and layout.width <= width and layout.height <= high

@@ -77,7 +77,7 @@ def present_view_controls(resolved: Resolved, board: Board) -> ViewControlsPanel
 
 
 def _layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
-    if len(heads) > 1 and sum(heads) == 1:
+    if board.large or (len(heads) > 1 and sum(heads) == 1):
         return BoardArrangement.HEAD
     is_one = len(board.columns) == 1 and len(board.columns[0]) > 1
     return BoardArrangement.STAGE if is_one else BoardArrangement.ALL

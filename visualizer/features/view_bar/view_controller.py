@@ -19,6 +19,7 @@ from visualizer.widgets.app_settings import save_colour_map
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import LeadingIndex
+    from visualizer.session.cell_address import Cell
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.workspace import Workspace
 
@@ -133,7 +134,7 @@ class ViewController(QObject):
         """Show the stages side by side, one row per head."""
         stages = self._wanted.stages
         several = stages if len(stages) > 1 else View().stages
-        self._workspace.look(heads=None, stages=several)
+        self._workspace.look(heads=None, stages=several, large=None)
 
     def one_stage(self) -> None:
         """Show one stage for all heads: that of the pinned cell, else the last with heads."""
@@ -163,8 +164,26 @@ class ViewController(QObject):
         if resolved:
             first = resolved.heads[:1] or (0,)
             head = first[0] if pinned is None or pinned.head is None else pinned.head
-            self._workspace.look(heads=frozenset({head}))
+            large = resolved.run.trace.attention if resolved.run.trace.spec.heads == 1 else None
+            self._workspace.look(heads=frozenset({head}), large=large)
             self._show_folds(frozenset())
+
+    def enlarge(self, cell: Cell) -> None:
+        """Show the panel of a cell large beside the others of its head; if it is, all heads."""
+        resolved = self._workspace.wanted_resolved
+        if resolved is None or resolved.comparison or resolved.is_spread or resolved.focus:
+            return
+        if resolved.large == cell.stage:
+            self._workspace.look(heads=None, large=None)
+            return
+        head = next(iter(resolved.heads), 0) if cell.head is None else cell.head
+        self._workspace.look(
+            heads=frozenset({head}),
+            folds=frozenset(),
+            stages=self._wanted.stages | {cell.stage},
+            large=cell.stage,
+            pinned=None if cell.fold else cell,
+        )
 
     def next_head(self, steps: int) -> None:
         """Show the next or the previous head alone."""

@@ -8,23 +8,22 @@ all layers fit; below the smallest readable size they scroll.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF
 
 from visualizer.heatmap.board_layout import (
-    LARGEST_CELL,
-    MARGIN,
-    SMALLEST_SIDE,
     BoardLayout,
     PanelSlot,
+    TitlePlace,
     with_cell_numbers,
 )
 from visualizer.heatmap.panel_margins import (
     HEAD,
     LONGEST_LABEL,
-    column_label_height,
     foot_height,
+    label_height,
     narrowest,
     notes_height,
     widest_label,
@@ -34,7 +33,9 @@ from visualizer.widgets.fonts import text_scale
 if TYPE_CHECKING:
     from visualizer.heatmap.panel_and_board_types import Board
 
-GAP = 16
+LARGEST_CELL = 88
+SMALLEST_SIDE = 130
+MARGIN, GAP = 16, 16
 MOST_NOTES = 2
 SMALLEST = 64
 """Smallest side of a panel in pixels at which a pattern is visible."""
@@ -64,7 +65,8 @@ def lay_out_layers(
     """Lay a board's panels out in a window of this size and device pixel ratio."""
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
-    return LayerPlacement(board, width, height, pixel_ratio, largest_cell).layout()
+    layout = LayerPlacement(board, width, height, pixel_ratio, largest_cell).layout()
+    return replace(layout, room=layer_room(board, width, height, pixel_ratio))
 
 
 class LayerPlacement:
@@ -89,7 +91,9 @@ class LayerPlacement:
         return free / layers - self.notes - foot_height(self.first)
 
     def _label(self, cell: float) -> float:
-        return column_label_height(self.first, cell)
+        columns = self.first.columns
+        longest = LONGEST_LABEL * self.scale
+        return label_height(widest_label(columns.labels), columns.is_token, cell, longest)
 
     def cell(self) -> float:
         """The largest cell, in whole device pixels, with which most layers are visible."""
@@ -114,8 +118,12 @@ class LayerPlacement:
             for at, column in enumerate(self.columns):
                 left = self._whole(MARGIN + self.gutter + at * step)
                 cells = QRectF(left, self._whole(bottom + top), *(2 * [self.rows * cell]))
-                slots.append(PanelSlot(column[layer], cells, cell, cell, top, self.gutter, at == 0,
-                                  has_column_labels=layer == 0))  # fmt: skip
+                slots.append(PanelSlot(
+                    column[layer], cells, cell, cell, top, self.gutter, at == 0,
+                    has_column_labels=layer == 0,
+                    head_at=(-self.gutter, -top - 2 * self.scale) if at == 0 else None,
+                    title=TitlePlace.PINNED if layer == 0 else TitlePlace.NONE,
+                ))  # fmt: skip
             bottom = slots[-1].whole.bottom()
         right = max(slot.whole.right() for slot in slots) + MARGIN
         return BoardLayout(with_cell_numbers(slots), right, bottom, HEAD * self.scale)

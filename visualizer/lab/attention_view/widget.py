@@ -10,19 +10,18 @@ from PySide6.QtWidgets import QWidget
 from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
 from visualizer.heatmap.widget import BoardView
 from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import cell_index_of
-from visualizer.lab.attention_view.layout import lay_out_layers, layer_room
+from visualizer.lab.attention_view.layout import lay_out_layers
 from visualizer.widgets.accessible_roles_and_values import (
     Politeness,
     announce,
     install,
     set_accessible_value,
 )
-from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QKeyEvent, QMouseEvent
+    from PySide6.QtGui import QMouseEvent
 
     from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.lab.attention_view.presenter import LabAttentionPanel
@@ -84,17 +83,15 @@ class LabAttentionView(QWidget):
             announce(self.board, panel.said, Politeness.Assertive)
 
 
-ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-
-
 class LayerBoard(BoardView):
     """Heatmaps of layers × heads; a double click or key opens one."""
 
     layerWanted = Signal(int, int)
     """The layer and the head, counted from 0."""
 
-    def _room(self, width: float, height: float, ratio: float) -> int:
-        return layer_room(self._board, width, height, ratio)
+    def __init__(self) -> None:
+        super().__init__()
+        self.enlarged.connect(self._want)
 
     def _placed(self, width: float, height: float, ratio: float) -> BoardLayout:
         return lay_out_layers(self._board, width, height, ratio)
@@ -103,12 +100,6 @@ class LayerBoard(BoardView):
         if event.button() == Qt.MouseButton.LeftButton:
             slot = self.slot_at(event.position())
             self._want(self.cell_nearest(slot, QPointF(event.position())) if slot else None)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in ENTER and not is_command(event):
-            self._want(self._cursor.pinned or self._cursor.hovered)
-        else:
-            super().keyPressEvent(event)
 
     def _want(self, cell: Cell | None) -> None:
         place = cell_index_of(self._board, cell) if cell else None

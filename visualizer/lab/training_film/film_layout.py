@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from visualizer.export.figures.figure_page import text_height
-from visualizer.heatmap.board_layout import LARGEST_CELL
-from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers
+from visualizer.lab.attention_view.layout import LARGEST_CELL, SMALLEST, lay_out_layers
 from visualizer.lab.snapshot_bar.paint import axis_height
 from visualizer.lab.training_film.film_frames import TrainingFilmSettings
 from visualizer.lab.training_film.frame_paint import SPACE, TrainingFilmFrames

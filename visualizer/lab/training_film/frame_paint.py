@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from visualizer.export.figures.figure_page import THEMES, paint_text
 from visualizer.export.figures.rasterization import blank, words_of
 from visualizer.heatmap import panel_margins_paint, panel_paint
-from visualizer.heatmap.board_layout import MARGIN
+from visualizer.lab.attention_view.layout import MARGIN
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis
 from visualizer.widgets.fonts import font, metrics
 

@@ -1,0 +1,632 @@
+"""Panels never overlap, cells are whole pixels, and a point maps to the cell drawn there."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QImage, QPainter
+
+from tests.support.examples import examples
+from tests.support.hand_made_panels import (
+    LOG,
+    ROW_SCALE,
+    SIGNED,
+    UNIT,
+    a_board,
+    a_heatmap,
+    axis,
+)
+from visualizer.heatmap.board_arrangement import LARGEST_CELL, SMALLEST_SIDE, BoardArranger
+from visualizer.heatmap.board_layout import TitlePlace
+from visualizer.heatmap.board_placement import lay_out
+from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
+from visualizer.heatmap.panel_colour_scale import ColourScale
+from visualizer.heatmap.panel_margins import (
+    BETWEEN,
+    NARROWEST,
+    RAMP,
+    compact_scale,
+    head_label_width,
+    line_title_width,
+)
+from visualizer.heatmap.panel_margins_paint import (
+    are_upright,
+    paint_notes,
+    paint_own_ends,
+    shortened,
+    shown_columns,
+    shown_labels,
+)
+from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.widgets.fonts import metrics
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.board_layout import BoardLayout, PanelSlot
+
+pytestmark = pytest.mark.usefixtures("application")
+
+RATIOS = st.sampled_from([1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 4 / 3])
+WIDTHS = st.floats(200, 3000)
+HEIGHTS = st.floats(100, 2000) | st.just(math.inf)
+BOARDS = st.builds(
+    a_board,
+    stages=st.integers(1, 6),
+    heads=st.integers(1, 5),
+    tokens=st.integers(1, 40),
+    columns=st.none() | st.integers(1, 80),
+    notes=st.sampled_from([(), ("kept ×2",), ("kept ×2", "each cell: largest of 16 × 16")]),
+    colour=st.sampled_from(ROW_SCALE),
+    sums=st.none() | st.just(np.ones(1)),
+)
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_panels_never_overlap(board: Board, width: float, height: float, ratio: float) -> None:
+    layout = lay_out(board, width, height, ratio)
+    assert len(layout.slots) == len(board.heatmaps)
+    for one, other in itertools.combinations(layout.slots, 2):
+        assert not one.whole.adjusted(0.01, 0.01, -0.01, -0.01).intersects(other.whole)
+    for slot in layout.slots:
+        assert slot.whole.contains(slot.cells)
+        assert slot.whole.left() >= 0
+        assert slot.whole.top() >= layout.head - 1 / ratio
+        assert slot.whole.right() <= layout.width
+        assert slot.whole.bottom() <= layout.height
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_cells_are_whole_pixels_of_the_screen(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    for slot in lay_out(board, width, height, ratio).slots:
+        for length in (slot.cell_width, slot.cell_height, slot.cells.left(), slot.cells.top()):
+            assert abs(length * ratio - round(length * ratio)) < 1e-6
+        assert slot.cell_width * ratio >= 1 - 1e-6
+        if slot.heatmap.columns.is_token:
+            assert slot.cell_width <= LARGEST_CELL + 1e-6
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_cells_are_square_where_columns_are_tokens(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    slots = lay_out(board, width, height, ratio).slots
+    for slot in slots:
+        rows, columns = slot.heatmap.values.shape
+        assert slot.cells.width() == pytest.approx(columns * slot.cell_width)
+        assert slot.cells.height() == pytest.approx(rows * slot.cell_height)
+        if slot.heatmap.columns.is_token:
+            assert slot.cell_width == slot.cell_height
+        else:
+            assert slot.cell_width <= max(64.0, 96.0 / columns)
+            assert slot.cells.width() >= NARROWEST - columns / ratio  # no sliver
+    assert len({slot.cell_height for slot in slots}) == 1
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS, st.data())
+def test_a_cells_centre_finds_the_cell(
+    board: Board, width: float, height: float, ratio: float, data: st.DataObject
+) -> None:
+    layout = lay_out(board, width, height, ratio)
+    slot = data.draw(st.sampled_from(layout.slots))
+    rows, columns = slot.heatmap.values.shape
+    row, column = data.draw(st.tuples(st.integers(0, rows - 1), st.integers(0, columns - 1)))
+    centre = slot.cell(row, column).center()
+    assert slot.at(centre) == (row, column)
+    assert layout.slot_at(centre) is slot
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_the_outermost_edges_belong_to_the_outermost_cells(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    for slot in lay_out(board, width, height, ratio).slots:
+        rows, columns = slot.heatmap.values.shape
+        assert slot.at(slot.cells.topLeft()) == (0, 0)
+        assert slot.at(slot.cells.bottomRight()) == (rows - 1, columns - 1)
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_beside_the_cells_there_is_no_cell(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    for slot in lay_out(board, width, height, ratio).slots:
+        cells = slot.cells
+        for point in (
+            cells.topLeft() - cells.topLeft() / 1e3 - (cells.bottomRight() - cells.topLeft()),
+            cells.bottomRight() * 1.5,
+        ):
+            assert slot.at(point) is None
+
+
+# ------------------------------------------------------------------------------- random windows
+
+KINDS = ("input", "square", "features", "output")
+WINDOWS = st.tuples(st.integers(300, 2600), st.integers(250, 1500))
+
+
+class Sketch(NamedTuple):
+    """A board as the program makes them: stages with and without heads, of any text."""
+
+    heads: int
+    tokens: int
+    word: str
+    stages: list[tuple[str, int, str, bool]]
+    """Of each, its kind, its columns where they are no tokens, its title, and whether signed."""
+
+    def board(self) -> Board:
+        stages = sorted(self.stages, key=lambda stage: KINDS.index(stage[0]))
+        return Board(tuple(self._column(at, *stage) for at, stage in enumerate(stages)))
+
+    def _column(
+        self, at: int, kind: str, size: int, title: str, is_signed: bool
+    ) -> tuple[Heatmap, ...]:
+        across = axis("key", self.tokens, word=self.word)
+        if kind != "square":
+            across = axis("d_head", size, word="")
+        panel = a_heatmap(
+            np.full((self.tokens, len(across.labels)), 0.5),
+            stage=f"{kind}{at}",
+            title=title,
+            rows=axis("query", self.tokens, word=self.word),
+            columns=across,
+            colour=SIGNED if is_signed else UNIT,
+        )
+        if kind in {"input", "output"}:
+            return (replace(panel, head=None, label=""),)
+        heads = range(self.heads)
+        return tuple(replace(panel, head=head, label=f"Head {head + 1}") for head in heads)
+
+
+SKETCHES = st.builds(
+    Sketch,
+    st.integers(1, 12),
+    st.sampled_from((1, 2, 6, 12, 13, 64, 300)),
+    st.sampled_from(("w", "word", "a very long token that is cut ")),
+    st.lists(
+        st.tuples(
+            st.sampled_from(KINDS),
+            st.integers(1, 40),
+            st.sampled_from(("Q", "Weights", "Scaled scores")),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+)
+
+
+def pooled_to(board: Board, room: int) -> Board:
+    """Pool panels that have more rows or columns than there is room for."""
+
+    def fitted(one: Heatmap) -> Heatmap:
+        blocks = [-(-len(side.labels) // room) for side in (one.rows, one.columns)]
+        values = one.values[:: blocks[0], :: blocks[1]]
+        rows, columns = (
+            replace(side, block=block)
+            for side, block in zip((one.rows, one.columns), blocks, strict=True)
+        )
+        return replace(one, values=values, rows=rows, columns=columns, side=values.shape)
+
+    return Board(tuple(tuple(map(fitted, column)) for column in board.columns))
+
+
+def texts(slot: PanelSlot) -> list[QRectF]:
+    """Give the places of all that is written around a panel's cells."""
+    found = []
+    if slot.has_row_labels:
+        widths = (metrics(12).horizontalAdvance(shortened(one, slot.longest))
+                  for _, one in shown_labels(slot.heatmap.rows, slot.cell_height))  # fmt: skip
+        widest = max(widths, default=0)
+        found.append(
+            QRectF(slot.cells.left() - 8 - widest, slot.cells.top(), widest, slot.cells.height())
+        )
+    if slot.has_column_labels:
+        upright = slot.heatmap.columns.is_token and are_upright(slot)
+        for at, one in shown_columns(slot):
+            wide = metrics(12).horizontalAdvance(shortened(one, slot.longest))
+            line = metrics(12).ascent()
+            size = (line, wide) if upright else (wide, line)
+            cell = slot.heatmap.columns.cell(at)
+            left = slot.cells.left() + (cell + 0.5) * slot.cell_width - size[0] / 2
+            found.append(QRectF(left, slot.cells.top() - 4 - size[1], *size))
+    if slot.head_at:
+        corner = slot.cells.topLeft() + QPointF(*slot.head_at)
+        wide = head_label_width(slot.heatmap, slot.is_head_short)
+        found.append(QRectF(corner.x(), corner.y() + 3, wide, 12))
+    if slot.title in {TitlePlace.OWN, TitlePlace.LINE}:
+        is_line = slot.title is TitlePlace.LINE
+        wide = line_title_width(slot.heatmap) if is_line else slot.column_head.width
+        top = slot.cells.top() - 20 if is_line else slot.whole.top()
+        found.append(QRectF(slot.cells.left(), top, wide, 16 if is_line else 36))
+    return found
+
+
+def faults(sketch: Sketch, window: tuple[int, int], ratio: float) -> list[tuple[QRectF, ...]]:
+    """Find texts and panels that are cut, and those that stand over others."""
+    board = sketch.board()
+    layout = lay_out(board, *window, ratio, is_paged=True)
+    for _ in range(3):  # notes on pooling take room, too
+        layout = lay_out(pooled_to(board, layout.room), *window, ratio, is_paged=True)
+    assert layout.placed
+    page = layout.placed.page
+    if page is None and (layout.width > window[0] or layout.height > window[1]):
+        return []  # no room for the smallest one: it is scrolled to
+    height = page or window[1]
+    by_page: dict[int, list[QRectF]] = {}
+    for slot in layout.slots:
+        number = int(slot.cells.top() // height)
+        parts = [*texts(slot), slot.cells]
+        if slot.title is TitlePlace.PINNED:
+            head = slot.column_head
+            parts.append(QRectF(head.left, number * height, head.width, layout.head))
+        by_page.setdefault(number, []).extend(parts)
+    found: list[tuple[QRectF, ...]] = []
+    for number, parts in by_page.items():
+        seen = QRectF(0, number * height, window[0], height).adjusted(-0.5, -0.5, 0.5, 0.5)
+        found += [(part,) for part in parts if not seen.contains(part)]
+        found += [
+            (one, other)
+            for one, other in itertools.combinations(parts, 2)
+            if one.adjusted(0.6, 0.6, -0.6, -0.6).intersects(other)
+        ]
+    return found
+
+
+ANY_WINDOW = given(SKETCHES, WINDOWS, st.sampled_from([1.0, 1.25, 2.0]))
+
+
+@ANY_WINDOW
+def test_in_any_window_no_text_is_cut_and_none_over_another(
+    sketch: Sketch, window: tuple[int, int], ratio: float
+) -> None:
+    assert faults(sketch, window, ratio) == []
+
+
+@pytest.mark.slow
+@examples(20)  # 2,000 in the thorough profile
+@ANY_WINDOW
+def test_in_no_window_of_thousands_a_text_is_cut(
+    sketch: Sketch, window: tuple[int, int], ratio: float
+) -> None:
+    assert faults(sketch, window, ratio) == []
+
+
+@examples(1)
+@given(SKETCHES, WINDOWS, st.sampled_from([1.0, 1.25, 2.0]), st.data())
+def test_in_any_window_panels_are_as_large_as_the_room_allows(
+    sketch: Sketch, window: tuple[int, int], ratio: float, data: st.DataObject
+) -> None:
+    """Compare the arrangement with another, tried with every size."""
+    arranger = BoardArranger(sketch.board(), *window, ratio)
+    chosen = arranger.best()
+    candidates = [*arranger.candidates(chosen.heads)]
+    other, worth = data.draw(st.sampled_from(candidates))
+    sizes = [one for one in arranger.sizes(SMALLEST_SIDE) if arranger.fits(other, one, window[1])]
+    own = next(
+        worth
+        for one, worth in candidates
+        if (one.bands, one.groups, one.longest) == (chosen.bands, chosen.groups, chosen.longest)
+    )
+    assert chosen.side * own >= max(sizes, default=0) * worth - 1e-6
+
+
+# ---------------------------------------------------------------------------------- by example
+
+
+def by_stage(layout: BoardLayout) -> dict[str, list[PanelSlot]]:
+    found: dict[str, list[PanelSlot]] = {}
+    for slot in layout.slots:
+        found.setdefault(slot.heatmap.stage, []).append(slot)
+    return found
+
+
+def test_stages_are_columns_and_heads_are_rows() -> None:
+    layout = lay_out(a_board(3, 2, 6), 1280, 800)
+    for slots in by_stage(layout).values():
+        assert len({slot.cells.left() for slot in slots}) == 1
+        assert slots[0].cells.top() < slots[1].cells.top()
+    first = [slots[0] for slots in by_stage(layout).values()]
+    assert len({slot.cells.top() for slot in first}) == 1
+    assert [slot.has_row_labels for slot in first] == [True, False, False]
+    assert [head.left for head in layout.column_heads] == [slot.cells.left() for slot in first]
+
+
+def test_one_stage_wraps_its_heads_into_a_grid() -> None:
+    layout = lay_out(a_board(1, 6, 6), 1280, 800, is_paged=True)
+    lefts = sorted({slot.cells.left() for slot in layout.slots})
+    assert 1 < len(lefts) < 6
+    named = [slot for slot in layout.slots if slot.has_row_labels]
+    assert {slot.cells.left() for slot in named} == {lefts[0]}
+    assert len({(slot.cells.left(), slot.cells.top()) for slot in layout.slots}) == 6
+    assert all(slot.head_at for slot in layout.slots)
+    assert len(layout.column_heads) == 1
+    order = sorted(layout.slots, key=lambda slot: (slot.cells.top(), slot.cells.left()))
+    assert [slot.heatmap.head for slot in order] == [*range(6)]  # right, then down
+    assert layout.width <= 1280
+
+
+def test_panels_grow_with_the_window() -> None:
+    sizes = [lay_out(a_board(3, 1, 8), width, 900).slots[0].cell_width for width in (800, 1600)]
+    assert sizes[0] < sizes[1] <= LARGEST_CELL
+
+
+def test_heads_that_do_not_fit_are_turned_like_pages() -> None:
+    layout = lay_out(a_board(3, 6, 12), 800, 640, is_paged=True)
+    page = layout.placed.page if layout.placed else None
+    assert page == 640
+    pages = [int(slot.cells.top() // page) for slot in layout.slots]
+    assert max(pages) >= 1
+    assert layout.height == (max(pages) + 1) * page
+    for number in set(pages):  # alike on all pages
+        places = {
+            (slot.cells.left(), slot.cells.top() - number * page)
+            for slot, at in zip(layout.slots, pages, strict=True)
+            if at == number
+        }
+        assert places <= {
+            (slot.cells.left(), slot.cells.top())
+            for slot, at in zip(layout.slots, pages, strict=True)
+            if at == 0
+        }
+    for slot, at in zip(layout.slots, pages, strict=True):
+        assert slot.whole.bottom() <= (at + 1) * page
+        assert slot.has_column_labels == any(
+            other.cells.top() == slot.cells.top() and other.has_column_labels
+            for other in layout.slots
+        )
+
+
+def test_stages_wrap_into_bands_where_that_makes_cells_larger() -> None:
+    layout = lay_out(a_board(4, 1, 8), 700, 900, is_paged=True)
+    assert len({slot.cells.top() for slot in layout.slots}) == 2
+    below = [slot for slot in layout.slots if slot.title is TitlePlace.OWN]
+    assert len(below) == 2
+    assert all(slot.has_column_labels for slot in layout.slots)
+
+
+def test_heads_stand_in_groups_side_by_side_in_a_wide_window() -> None:
+    layout = lay_out(a_board(3, 8, 64, columns=2), 1373, 933, is_paged=True)
+    first = [slot for slot in layout.slots if slot.heatmap.stage == "stage0"]
+    assert len({slot.cells.left() for slot in first}) == 2
+    tops = [slot.cells.top() for slot in sorted(first, key=lambda slot: slot.heatmap.head or 0)]
+    assert tops[:4] == sorted(tops[:4]) == tops[4:]  # down, then right
+    assert len(layout.column_heads) == 6
+
+
+def test_the_present_arrangement_stays_unless_another_gains_half_as_much_again() -> None:
+    board = a_board(4, 1, 8)
+    wide = lay_out(board, 1400, 900, is_paged=True)
+    assert wide.placed
+    assert wide.placed.arrangement
+    assert len(wide.placed.arrangement.bands) == 1
+    kept = lay_out(board, 900, 900, present=wide.placed.arrangement, is_paged=True)
+    anew = lay_out(board, 900, 900, is_paged=True)
+    assert kept.placed
+    assert anew.placed
+    assert kept.placed.arrangement
+    assert anew.placed.arrangement
+    assert len(kept.placed.arrangement.bands) == 1
+    assert len(anew.placed.arrangement.bands) == 2
+    left = lay_out(board, 500, 900, present=wide.placed.arrangement, is_paged=True)
+    assert left.placed
+    assert left.placed.arrangement
+    assert len(left.placed.arrangement.bands) > 1
+
+
+def test_neighbouring_stages_without_heads_share_a_column() -> None:
+    heads = a_board(2, 3, 6).columns
+    one = replace(a_board(1, 1, 6, columns=4).columns[0][0], head=None, label="")
+    board = Board((*heads, (replace(one, stage="concat"),), (replace(one, stage="output"),)))
+    layout = lay_out(board, 1280, 800, is_paged=True)
+    concat, output = (
+        next(slot for slot in layout.slots if slot.heatmap.stage == name)
+        for name in ("concat", "output")
+    )
+    assert concat.cells.left() == output.cells.left()
+    assert concat.cells.top() < output.cells.top()
+    assert (concat.title, output.title) == (TitlePlace.PINNED, TitlePlace.LINE)
+    second = next(slot for slot in layout.slots if slot.heatmap.head == 1)
+    assert output.cells.top() == second.cells.top()  # level with the second head
+
+
+@pytest.mark.parametrize("large", ["stage0", "stage1", "stage2"])
+def test_one_stage_is_large_beside_the_others(large: str) -> None:
+    board = replace(a_board(3, 1, 12, columns=4), large=large)
+    for width, height in ((740, 650), (1380, 930), (640, 1200)):
+        layout = lay_out(board, width, height)
+        first, *others = layout.slots
+        assert first.heatmap.stage == large
+        assert all(slot.cell_height < first.cell_height for slot in others)
+        assert all(slot.cells.height() >= 72 for slot in others)
+        assert [slot.has_row_labels for slot in layout.slots] == [True, False, False]
+        assert {slot.title for slot in others} == {TitlePlace.LINE}
+        assert layout.width <= width
+        assert layout.height <= height
+        for one, other in itertools.combinations(layout.slots, 2):
+            assert not one.whole.adjusted(0.01, 0.01, -0.01, -0.01).intersects(other.whole)
+        pitch = 1 if first.heatmap.columns.is_token else 0
+        bigger = 12 * (first.cell_height + 1)  # no larger one would fit
+        used = first.whole.bottom() + 12, first.whole.right() + 12 * pitch
+        smallest = min(slot.whole.width() for slot in others)
+        assert bigger > 0
+        assert used[0] > height or used[1] + smallest > width or 72 + used[0] > height
+
+
+def test_all_heads_are_seen_at_once_while_numbers_can_be_read() -> None:
+    slots = lay_out(a_board(3, 3, 6), 1280, 800).slots
+    assert slots[-1].whole.bottom() <= 800
+    assert all(slot.numbers for slot in slots)
+
+
+def test_keys_are_named_once_unless_they_differ() -> None:
+    same = a_board(2, 3, 6)
+    assert [slot.has_column_labels for slot in lay_out(same, 700, 1300).slots] == [
+        *(True, True), *(False, False), *(False, False),
+    ]  # fmt: skip
+    other = tuple(
+        replace(
+            one,
+            columns=replace(
+                one.columns, labels=tuple("uvwxyz")[:number] + tuple("abcdef")[number:]
+            ),
+        )
+        for number, one in enumerate(a_board(1, 3, 6).columns[0])
+    )
+    for columns in ((other,), (other, other)):
+        assert all(slot.has_column_labels for slot in lay_out(Board(columns), 1280, 800).slots)
+
+
+def test_notes_that_panels_share_stand_once_over_them() -> None:
+    panels = a_board(2, 2, 6, notes=("kept ×2",)).columns
+    shared = lay_out(Board(panels), 1280, 800)
+    assert [head.notes for head in shared.column_heads] == [("kept ×2",)] * 2
+    assert {slot.own_notes for slot in shared.slots} == {()}
+    first = (panels[0][0], replace(panels[0][1], notes=("▲ 3 above",)))
+    mixed = lay_out(Board((first, panels[1])), 1280, 800)
+    assert [head.notes for head in mixed.column_heads] == [(), ("kept ×2",)]
+    own = {slot.heatmap: slot.own_notes for slot in mixed.slots}
+    assert [own[one] for one in first] == [("kept ×2",), ("▲ 3 above",)]
+
+
+def test_few_columns_are_no_sliver() -> None:
+    slots = lay_out(a_board(2, 8, 64, columns=2), 1280, 800).slots
+    assert min(slot.cells.width() for slot in slots) >= NARROWEST
+
+
+def test_what_has_no_room_is_scrolled_to() -> None:
+    narrow = lay_out(a_board(6, 1, 12), 150, 120, is_paged=True)
+    assert narrow.height > 120
+    assert narrow.slots[0].cells.width() >= SMALLEST_SIDE
+
+
+def test_pooled_cells_stand_for_their_first() -> None:
+    board = a_board(1, 1, 4)
+    heatmap = board.heatmaps[0]
+    pooled = type(heatmap)(
+        **{
+            **{name: getattr(heatmap, name) for name in heatmap.__slots__},
+            "rows": type(heatmap.rows)("query", tuple("abcdefgh"), 2),
+            "columns": type(heatmap.columns)("key", tuple("abcdefgh"), 2),
+        }
+    )
+    slot = lay_out(Board(((pooled,),)), 800, 600).slots[0]
+    assert slot.cell(3, 6) == slot.cell(2, 7)
+    assert slot.at(slot.cell(3, 6).center()) == (2, 6)
+
+
+def test_a_heads_row_is_named_by_its_first_panel_with_heads() -> None:
+    without, heads = a_board(1, 1, 6).columns[0][0], a_board(2, 3, 6).columns
+    board = Board(((replace(without, stage="input", head=None, label=""),), *heads))
+    slots = lay_out(board, 1280, 1300).slots
+    rows = [slot.heatmap.head for slot in slots if slot.has_row_labels]
+    assert rows == [None, 1, 2]  # beside the input, and where it is no more
+    whose = [slot for slot in slots if slot.head_at]
+    assert [slot.heatmap.head for slot in whose] == [0, 1, 2]
+    assert len({slot.cells.left() for slot in whose}) == 1
+
+
+def test_nothing_takes_no_room() -> None:
+    layout = lay_out(Board(), 1280, 800)
+    assert (layout.slots, layout.width, layout.height) == ((), 0, 0)
+
+
+def pooled(heatmap: Heatmap) -> Heatmap:
+    """The same panel in blocks of two by two."""
+    axes = {name: replace(getattr(heatmap, name), block=2) for name in ("rows", "columns")}
+    return replace(heatmap, values=heatmap.values[::2, ::2], **axes)
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.floats(1, 9999), HEIGHTS, RATIOS)
+def test_room_does_not_depend_on_what_was_pooled(
+    stages: int, heads: int, width: float, height: float, ratio: float
+) -> None:
+    board = a_board(stages, heads, 64)
+    cells = lay_out(board, width, height, ratio, is_paged=height < math.inf).room
+    smaller = Board(tuple(tuple(pooled(one) for one in column) for column in board.columns))
+    again = lay_out(smaller, width, height, ratio, is_paged=height < math.inf)
+    assert 0 < cells == again.room
+
+
+@pytest.mark.parametrize(
+    "colour",
+    [
+        *ROW_SCALE,
+        LOG,
+        ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.SHARED, -2.69e-3, 2.69e-3),
+        ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.SHARED, -1.5e20, 1.5e20),
+    ],
+    ids=str,
+)
+def test_the_texts_of_a_scale_have_room(colour: ColourScale) -> None:
+    layout = lay_out(Board(((a_heatmap([[0.5]], colour=colour),),)), 1280, 800)
+    (head,) = layout.column_heads
+    texts = [text for text in compact_scale(head.heatmap) if text]
+    widths = [metrics(12).horizontalAdvance(text) + BETWEEN for text in texts]
+    assert RAMP + sum(widths) <= head.width
+    assert head.left + head.width <= layout.width
+
+
+# ------------------------------------------------------------------------------------ of a part
+
+
+def part_of(heatmap: Heatmap, first: float, share: float) -> Heatmap:
+    """Look at some tokens of a panel, from one on."""
+
+    def seen(axis: Axis) -> Axis:
+        if not axis.is_token:
+            return axis
+        count = len(axis.labels)
+        size = max(1, round(count * share))
+        start = round((count - size) * first)
+        return replace(axis, part=range(start, start + size))
+
+    rows, columns = seen(heatmap.rows), seen(heatmap.columns)
+    values = np.full((len(rows.seen), len(columns.seen)), 0.5, dtype=np.float32)
+    return replace(heatmap, rows=rows, columns=columns, values=values)
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS, st.floats(0, 1), st.floats(0.01, 1))
+def test_a_part_takes_no_more_room_than_the_whole(
+    board: Board, width: float, height: float, ratio: float, first: float, share: float
+) -> None:
+    columns = (tuple(part_of(one, first, share) for one in column) for column in board.columns)
+    whole = lay_out(board, width, height, ratio)
+    part = lay_out(Board(tuple(columns)), width, height, ratio)
+    assert part.width <= whole.width + 0.01
+    for one, other in zip(part.slots, whole.slots, strict=True):
+        assert one.cells.topLeft() == other.cells.topLeft()
+        assert one.cells.height() == pytest.approx(other.cells.height())
+        assert one.whole.width() <= other.whole.width() + 0.01
+        rows, across = one.heatmap.values.shape
+        assert one.cell_width * across == pytest.approx(one.cells.width())
+        assert one.cell_height * rows == pytest.approx(one.cells.height())
+        assert one.cells == other.cells
+
+
+@pytest.mark.parametrize(
+    "notes", [(), ("kept ×1.25",), ("largest: 0.1", "light hatch: A forbids it")]
+)
+def test_a_foot_has_room_for_letters_that_reach_below_the_line(notes: tuple[str, ...]) -> None:
+    colour = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.PANEL, 0.0, 1.0)
+    panels = (a_heatmap([[0.5]], notes=notes, colour=colour), a_heatmap([[0.5]], notes=("other",)))
+    slot = lay_out(Board((panels,)), 1280, 800).slots[0]
+    assert slot.own_notes == notes
+    foot = slot.whole.bottom()
+    image = QImage(1280, int(foot) + 40, QImage.Format.Format_RGB32)
+    image.fill(0xFFFFFF)
+    painter = QPainter(image)
+    paint_own_ends(painter, slot, LIGHT)
+    paint_notes(painter, slot, LIGHT)
+    painter.end()
+    below = image.copy(0, math.ceil(foot), 1280, 30)
+    assert {below.pixel(x, y) & 0xFFFFFF for x in range(1280) for y in range(30)} == {0xFFFFFF}
