@@ -107,7 +107,7 @@ def _tensors(path: Path, document: Document) -> DocumentChange:
     from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.importers.readers_by_suffix import read_tensor_file
 
-    found, notice = read_tensor_file(path, document.spec)
+    found, notice = read_tensor_file(path, document.spec, document.most_tokens)
     if isinstance(found, CapturedAttention):
         return DocumentChange(document.set("captured", found), notice)
     return DocumentChange(replace(document.set("captured", None), spec=found), notice)

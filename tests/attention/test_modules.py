@@ -301,3 +301,20 @@ def test_a_rate_that_is_no_share_is_refused(rate: float) -> None:
     with pytest.raises(InputError) as refused:
         CausalAttention(D_IN, D_OUT, LENGTH, rate)
     assert refused.value.field == "dropout"
+
+
+@pytest.mark.parametrize("tokens", [4, 6])
+def test_a_loaded_mask_counts_cut_to_the_tokens(tokens: int) -> None:
+    module = CausalAttention(D_IN, D_OUT, LENGTH, 0.0)
+    mask = torch.eye(LENGTH)  # no token reads itself
+    module.load_state_dict({**module.state_dict(), "mask": mask})
+    weights = module.trace(torch.ones(tokens, D_IN)).tensor("weights")[0]
+    assert torch.equal(weights == 0, mask[:tokens, :tokens] == 1)
+    module.load_state_dict(CausalAttention(D_IN, D_OUT, LENGTH, 0.0).state_dict())
+    assert module.spec.mask is Mask.CAUSAL
+
+
+def test_heads_with_different_masks_are_refused() -> None:
+    module = MultiHeadAttentionWrapper(D_IN, D_OUT, LENGTH, 0.0, HEADS)
+    with pytest.raises(InputError, match="different masks"):
+        module.load_state_dict({**module.state_dict(), "heads.1.mask": torch.eye(LENGTH)})

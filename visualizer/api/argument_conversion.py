@@ -176,7 +176,7 @@ def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None
     """Reject a mask without its matrix, and matrices that are not those of the text's tokens."""
     if given.get("mask") is Mask.OWN and "own_mask" not in given:
         raise InputError("mask", 'mask is "own" and there is no own_mask. Give its matrix.')
-    tokens = max(map(len, document.tokens()), default=0)
+    tokens = document.most_tokens
     for name in ("own_mask", "own_kept"):
         own = given.get(name)
         if isinstance(own, BooleanMatrix) and (own.rows, own.columns) != (tokens, tokens):

@@ -1,7 +1,7 @@
 """The book's modules, with the same names, arguments and parameter names, and traceable stages.
 
-A ``state_dict`` of the book's code can be loaded. `AttentionModule.trace` returns all stages of
-the computation of `AttentionModule.forward`.
+A ``state_dict`` of the book's code can be loaded, and its masks count. `AttentionModule.trace`
+returns all stages of the computation of `AttentionModule.forward`.
 
 Source: Raschka 2024, §3.3 to §3.6.
 """
@@ -22,6 +22,7 @@ from visualizer.attention.spec import (
     LAYERS,
     Arrangement,
     AttentionSpec,
+    BooleanMatrix,
     Mask,
     Mode,
     Normalisation,
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 
+_MODES = {True: Mode.TRAIN, False: Mode.EVAL}
+
+
 class AttentionModule(nn.Module):
     """Base class of the modules: a spec, and a forward pass that returns a trace's last stage."""
 
@@ -47,6 +51,7 @@ class AttentionModule(nn.Module):
         super().__init__()
         self.spec = spec
         self.context_length = context_length
+        self.register_load_state_dict_post_hook(_take_loaded_mask)  # type: ignore[no-untyped-call]
 
     def trace(self, x: Tensor) -> Trace:
         """Compute every stage for inputs [..., token, d_in]; the last one is `forward`'s result.
@@ -62,7 +67,7 @@ class AttentionModule(nn.Module):
             limit = f"the context length of {self.context_length}"
             raise InputError("text", f"{x.shape[-2]} tokens are more than {limit}.")
         training = self.training and self.spec.dropout > 0
-        spec = replace(self.spec, mode=Mode.TRAIN if training else Mode.EVAL)
+        spec = replace(_cut_own_mask(self.spec, x.shape[-2]), mode=_MODES[training])
         kept = self._kept(x) if training else None
         return attend(spec, x, self._weights(), kept=kept)
 
@@ -209,6 +214,39 @@ class MultiHeadAttention(AttentionModule):
         _add_projections(self, d_in, d_out, qkv_bias)
         _add_mask(self, context_length)
         self.out_proj = nn.Linear(d_out, d_out)
+
+
+def _take_loaded_mask(module: AttentionModule, incompatible: object) -> None:
+    """Let the masks that were loaded count, which need not be the book's causal ones.
+
+    Raises
+    ------
+    InputError
+        When heads have different masks.
+    """
+    masks = [buffer != 0 for name, buffer in module.named_buffers() if _is_mask(name)]
+    if not masks:
+        return
+    forbidden = masks[0]  # query key
+    if not all(torch.equal(forbidden, other) for other in masks):
+        raise InputError("mask", "The heads have different masks, and here all heads have one.")
+    if torch.equal(forbidden, torch.ones_like(forbidden).triu(1)):
+        module.spec = replace(module.spec, mask=Mask.CAUSAL, own_mask=None)
+    else:
+        own = BooleanMatrix.of((~forbidden).cpu().numpy())
+        module.spec = replace(module.spec, mask=Mask.OWN, own_mask=own)
+
+
+def _is_mask(name: str) -> bool:
+    return name.rpartition(".")[2] == "mask"
+
+
+def _cut_own_mask(spec: AttentionSpec, tokens: int) -> AttentionSpec:
+    """Cut an own mask to a text's tokens, as the book does."""
+    own = spec.own_mask
+    if own is None or own.rows == tokens:
+        return spec
+    return replace(spec, own_mask=BooleanMatrix.of(own.array()[:tokens, :tokens]))
 
 
 def _is_fusable(spec: AttentionSpec) -> bool:

@@ -83,7 +83,7 @@ def with_module_in(contents: FileContents, document: Document) -> tuple[Document
     InputError
         When the shapes do not fit together, or a number is not finite.
     """
-    spec, notice = spec_in(contents, document.spec)
+    spec, notice = spec_in(contents, document.spec, document.most_tokens)
     return replace(document, spec=spec), notice
 
 

@@ -52,6 +52,11 @@ class Document:
         return tuple(tokens for tokens in split if tokens)
 
     @property
+    def most_tokens(self) -> int:
+        """The tokens of its longest text."""
+        return max(map(len, self.tokens()), default=0)
+
+    @property
     def has_module(self) -> bool:
         """Whether its text and settings count, and not attention computed elsewhere."""
         return self.captured is None

@@ -12,6 +12,7 @@ from torch import nn
 
 from visualizer.attention.attend import attend
 from visualizer.attention.importers.readers_by_suffix import read_tensor_file
+from visualizer.attention.masks import allowed
 from visualizer.attention.modules import (
     CausalAttention,
     MultiHeadAttention,
@@ -20,7 +21,7 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
 )
 from visualizer.attention.parameter_init import draw
-from visualizer.attention.spec import AttentionSpec, Dtype
+from visualizer.attention.spec import AttentionSpec, Dtype, Mask
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,10 +41,19 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def opened(path: Path, base: AttentionSpec | None = None) -> tuple[AttentionSpec, str]:
-    found, notice = read_tensor_file(path, base or AttentionSpec())
+def opened(
+    path: Path, base: AttentionSpec | None = None, tokens: int | None = None
+) -> tuple[AttentionSpec, str]:
+    found, notice = read_tensor_file(path, base or AttentionSpec(), tokens)
     assert isinstance(found, AttentionSpec)
     return found, notice
+
+
+def with_masks(path: Path, masks: list[np.ndarray]) -> None:
+    """Write the state of stacked heads, each with its mask."""
+    state = MultiHeadAttentionWrapper(3, 2, 6, 0.0, len(masks)).state_dict()
+    own = {f"heads.{at}.mask": torch.tensor(mask) for at, mask in enumerate(masks)}
+    torch.save({**state, **own}, path)
 
 
 def computed(spec: AttentionSpec, x: torch.Tensor) -> torch.Tensor:
@@ -81,6 +91,72 @@ def test_the_heads_of_split_columns_are_as_before_and_that_is_said(tmp_path: Pat
     assert (spec.heads, notice.split(": ")[1]) == (1, "1 was taken.")
     for heads in (0, 9_999_999):  # as while they are typed
         assert opened(tmp_path / "a.pt", AttentionSpec(heads=heads))[0].heads == 1
+
+
+BLOCKS = np.kron(np.array([[0, 1], [0, 0]]), np.ones((3, 3)))  # the first three are a prefix
+WINDOW = np.ones((6, 6)) - (np.tri(6) - np.tri(6, k=-2))
+MASKS = {
+    "the book's": (np.triu(np.ones((6, 6)), 1), Mask.CAUSAL, ""),
+    "nothing": (np.zeros((6, 6)), Mask.NONE, "Its mask forbids nothing."),
+    "window": (WINDOW, Mask.WINDOW, "Its mask is a sliding window of 2 tokens."),
+    "booleans": (BLOCKS > 0, Mask.OWN, "Its mask was taken as the own mask."),
+    "everything": (np.ones((6, 6)), Mask.OWN, "Its mask was taken as the own mask."),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_the_mask_in_a_file_counts(name: str, tmp_path: Path) -> None:
+    mask, kind, said = MASKS[name]
+    with_masks(tmp_path / "a.pt", [mask, mask])
+    spec, notice = opened(tmp_path / "a.pt", tokens=6)
+    assert (spec.mask, notice.partition(". ")[2]) == (kind, said)
+    np.testing.assert_array_equal(allowed(spec, 6), mask == 0)
+
+
+def test_a_longer_mask_is_cut_to_the_text_as_the_book_does(tmp_path: Path) -> None:
+    with_masks(tmp_path / "a.pt", [BLOCKS, BLOCKS])
+    spec, notice = opened(tmp_path / "a.pt", tokens=5)
+    assert notice.endswith("Its mask of 6 tokens was cut to 5, and taken as the own mask.")
+    np.testing.assert_array_equal(allowed(spec, 5), BLOCKS[:5, :5] == 0)
+
+
+def test_a_shorter_mask_is_refused_unless_its_kind_is_known(tmp_path: Path) -> None:
+    with_masks(tmp_path / "a.pt", [BLOCKS, BLOCKS])
+    with pytest.raises(InputError) as refused:
+        opened(tmp_path / "a.pt", tokens=7)
+    assert refused.value.sentence == (
+        "Its mask is for 6 tokens, and the text has 7. Shorten the text, and open the file then."
+    )
+    with_masks(tmp_path / "a.pt", [WINDOW, WINDOW])
+    spec, notice = opened(tmp_path / "a.pt", tokens=7)
+    assert (spec.mask, spec.window) == (Mask.WINDOW, 2)
+    assert notice.endswith("It was made for up to 6 tokens, and reads 7 here.")
+
+
+@pytest.mark.parametrize(
+    ("masks", "said"),
+    [
+        ([BLOCKS, BLOCKS.T], "Its heads have different masks, and here all heads have one."),
+        ([BLOCKS[:5], BLOCKS[:5]], "heads.0.mask (5 × 6) is no mask of rows and as many columns."),
+        ([BLOCKS[0], BLOCKS[0]], "heads.0.mask (6) is no mask of rows and as many columns."),
+        ([BLOCKS, BLOCKS[:5, :5]], "heads.1.mask (5 × 5) is no mask of rows and as many columns."),
+    ],
+)
+def test_masks_that_cannot_count_are_refused(
+    masks: list[np.ndarray], said: str, tmp_path: Path
+) -> None:
+    with_masks(tmp_path / "a.pt", masks)
+    with pytest.raises(InputError) as refused:
+        opened(tmp_path / "a.pt", tokens=6)
+    assert refused.value.sentence == said
+
+
+def test_a_mask_too_large_to_be_read_is_taken_for_the_books(tmp_path: Path) -> None:
+    mask = np.zeros((4_097, 4_097), bool)
+    with_masks(tmp_path / "a.pt", [mask])
+    spec, notice = opened(tmp_path / "a.pt", tokens=6)
+    assert spec.mask is Mask.CAUSAL
+    assert "Its mask of 4,097 tokens is too large to be read" in notice
 
 
 @pytest.mark.parametrize("dtype", Dtype)

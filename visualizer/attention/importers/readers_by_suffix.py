@@ -31,7 +31,7 @@ READERS: dict[str, Callable[[Path], FileContents]] = {
 
 
 def read_tensor_file(
-    path: Path, base: AttentionSpec
+    path: Path, base: AttentionSpec, tokens: int | None = None
 ) -> tuple[CapturedAttention | AttentionSpec, str]:
     """Read a tensor file, without running code in it or trusting its declared sizes.
 
@@ -39,6 +39,8 @@ def read_tensor_file(
     ----------
     base : AttentionSpec
         The current spec, which supplies the settings that a file of weights lacks.
+    tokens : int, optional
+        Tokens of the current text, to which the mask of a file of weights is cut.
 
     Returns
     -------
@@ -54,7 +56,7 @@ def read_tensor_file(
     """
     contents = list_arrays(path)
     if is_module(contents):
-        return spec_in(contents, base)
+        return spec_in(contents, base, tokens)
     return with_tokens(path, read_captured_attention(path.name, contents), contents.texts)
 
 

@@ -1,7 +1,8 @@
 """Conversion of a ``state_dict`` of the book's modules to a spec with own weights.
 
 Source: Raschka 2024, §3.4 to §3.6 (names and shapes of the modules' parameters). The state does
-not include the number of heads of a `MultiHeadAttention`, its dropout and its scale.
+not include the number of heads of a `MultiHeadAttention`, its dropout and its scale. The buffer
+``mask`` of its causal modules has 1 for forbidden cells, and is cut to the text's tokens.
 """
 
 from __future__ import annotations
@@ -22,17 +23,21 @@ from visualizer.attention.spec import (
     LARGEST,
     LAYERS,
     AttentionSpec,
+    BooleanMatrix,
     Dtype,
     Mask,
     NumberMatrix,
     Projection,
     problems,
 )
+from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
     from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
 
 MOST_NUMBERS = 4_000_000
+LARGEST_MASK = 4_096
+"""Tokens up to which a mask is read; one of more is taken for the book's causal mask."""
 _NAME = re.compile(
     r"(?P<before>(?:.*\.)?)(?P<layer>W_query|W_key|W_value|out_proj|mask)"
     r"(?:\.(?P<kind>weight|bias))?"
@@ -57,32 +62,38 @@ def is_module(contents: FileContents) -> bool:
     return any(_has_all(module) for module in _modules(contents).values())
 
 
-def spec_in(contents: FileContents, base: AttentionSpec) -> tuple[AttentionSpec, str]:
+def spec_in(
+    contents: FileContents, base: AttentionSpec, tokens: int | None = None
+) -> tuple[AttentionSpec, str]:
     """Return the spec of the module in a file; of the first, where there are several.
 
     Parameters
     ----------
     base : AttentionSpec
         Supplies the settings that a file does not contain.
+    tokens : int, optional
+        Tokens of the text, to which the file's mask is cut.
 
     Returns
     -------
     AttentionSpec
-        With the file's weights and biases as own weights.
+        With the file's weights and biases as own weights, and its mask.
     str
-        A notice that names the module and the settings missing from the file.
+        A notice that names the module, the settings missing from the file and what its mask is.
 
     Raises
     ------
     InputError
-        When the shapes do not fit together, or a number is not finite.
+        When the shapes do not fit together, a number is not finite, or a mask that is not of a
+        known kind has fewer tokens than the text.
     """
     modules = {name: module for name, module in _modules(contents).items() if _has_all(module)}
     name = min(modules, key=natural_order_key)
     spec = _with_weights(modules[name], _sized(modules[name], base))
     for problem in problems(spec):
         raise unreadable_file_error(f"The weights do not fit together: {problem.sentence}")
-    return spec, _notice(spec, name, len(modules))
+    spec, masked = _with_mask(modules[name], spec, tokens)
+    return spec, " ".join(filter(None, (_notice(spec, name, len(modules)), masked)))
 
 
 def _modules(contents: FileContents) -> dict[str, StateDictModule]:
@@ -127,11 +138,66 @@ def _sized(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
         heads=heads,
         projection=Projection.UNIFORM if is_raw else Projection.LINEAR,
         bias=not is_raw and all(f"{layer}.bias" in module.parts for layer in LAYERS),
-        mask=Mask.CAUSAL if "mask" in module.parts else Mask.NONE,
+        mask=Mask.NONE,
         own_input=own_input,
         own_weights=(),
         dtype=Dtype.FLOAT64 if first.is_double else base.dtype,
     )
+
+
+def _with_mask(
+    module: StateDictModule, spec: AttentionSpec, tokens: int | None
+) -> tuple[AttentionSpec, str]:
+    """Take the mask of a module, and say which it is where it is not the book's."""
+    entries = module.entries("mask")
+    if not entries:
+        return spec, ""
+    size = _mask_size(entries)
+    if size > LARGEST_MASK:
+        return replace(spec, mask=Mask.CAUSAL), (
+            f"Its mask of {size:,} tokens is too large to be read, so the causal mask was taken."
+        )
+    forbidden = entries[0].read() != 0  # query key
+    if any(((entry.read() != 0) != forbidden).any() for entry in entries[1:]):
+        raise unreadable_file_error("Its heads have different masks, and here all heads have one.")
+    spec, said = _masked_by(spec, forbidden, tokens)
+    if tokens is not None and size < tokens:
+        if spec.mask is Mask.OWN:
+            raise unreadable_file_error(
+                f"Its mask is for {size:,} tokens, and the text has {tokens:,}. "
+                "Shorten the text, and open the file then."
+            )
+        said = f"{said} It was made for up to {size:,} tokens, and reads {tokens:,} here.".strip()
+    return spec, said
+
+
+def _mask_size(entries: list[ArrayEntry]) -> int:
+    size = entries[0].shape[-1:]
+    for entry in entries:
+        if entry.shape != 2 * size or not all(size):
+            raise unreadable_file_error(f"{entry.said} is no mask of rows and as many columns.")
+    return size[0]
+
+
+def _masked_by(
+    spec: AttentionSpec, forbidden: np.ndarray, tokens: int | None
+) -> tuple[AttentionSpec, str]:
+    """Return a spec with a mask [query, key]: of its kind, or as the user's own."""
+    size, allowed = len(forbidden), ~forbidden
+    if np.array_equal(allowed, np.tri(size, dtype=bool)):
+        return replace(spec, mask=Mask.CAUSAL), ""
+    if allowed.all():
+        return replace(spec, mask=Mask.NONE), "Its mask forbids nothing."
+    window = int(allowed[-1].sum())
+    band = np.tri(size, dtype=bool) & ~np.tri(size, k=-window, dtype=bool)
+    if window and np.array_equal(allowed, band):
+        said = f"Its mask is a sliding window of {format_count(window, 'token')}."
+        return replace(spec, mask=Mask.WINDOW, window=window), said
+    said = "Its mask was taken as the own mask."
+    if tokens and tokens < size:
+        allowed = allowed[:tokens, :tokens]
+        said = f"Its mask of {size:,} tokens was cut to {tokens:,}, and taken as the own mask."
+    return replace(spec, mask=Mask.OWN, own_mask=BooleanMatrix.of(allowed)), said
 
 
 def _fitting_heads(base: AttentionSpec, d_out: int) -> int:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from visualizer.export.data.file_size_estimate import array_names
+from visualizer.export.data.parameters_safetensors_writer import mask_names
 from visualizer.export.writers import WRITERS
 
 if TYPE_CHECKING:
@@ -49,9 +50,12 @@ def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progres
         When the file cannot be written.
     """
     if not settings.format.is_text:
-        return "\n".join(
-            _listed(snapshot.run, name) for name in array_names(snapshot.run, settings.suffix)
-        )
+        run, suffix = snapshot.run, settings.suffix
+        lines = [_listed(run, name) for name in array_names(run, suffix)]
+        if suffix == ".safetensors":
+            sizes = f"{run.trace.tokens:,} × {run.trace.tokens:,}"
+            lines += [f"{name}  {sizes}  float32" for name in mask_names(run)]
+        return "\n".join(lines)
     file = PreviewStream()
     with suppress(PreviewFullError):
         WRITERS[settings.suffix](

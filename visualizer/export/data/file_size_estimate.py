@@ -10,7 +10,7 @@ import numpy as np
 from visualizer.export.data import exported_matrices
 from visualizer.export.data.csv_writer import exact_row
 from visualizer.export.data.json_writer import row_text
-from visualizer.export.data.parameters_safetensors_writer import weights_in
+from visualizer.export.data.parameters_safetensors_writer import mask_names, weights_in
 from visualizer.export.figure_view import view_of_figure
 from visualizer.number_format import format_number, format_size
 
@@ -26,6 +26,8 @@ ROWS = 7
 """How many rows of a matrix are sampled for the estimate."""
 HEADER = 256
 """Bytes of an array besides its numbers."""
+MASK_CELL = 4
+"""Bytes of a cell of a mask among weights."""
 
 
 def size_of_arrays(run: Run, names: Sequence[str]) -> int:
@@ -116,6 +118,8 @@ def size_sentence(snapshot: Snapshot, settings: ExportSettings) -> str:
     """Describe the estimated file size, and a smaller format if it is large."""
     run, suffix = snapshot.run, settings.suffix
     arrays = size_of_arrays(run, array_names(run, suffix))
+    if suffix == ".safetensors":
+        arrays += len(mask_names(run)) * (MASK_CELL * run.trace.tokens**2 + HEADER)
     if not settings.format.is_text:
         return f"About {format_size(arrays)}"
     seen = exported_matrices.shown_matrices(view_of_figure(snapshot, settings.figure_settings))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from safetensors.numpy import save
 
+from visualizer.attention.masks import Masking, allowed_by
+from visualizer.attention.mechanisms import Mechanism, mechanism_of
+from visualizer.attention.spec import Mask
 from visualizer.errors import InputError
 from visualizer.export.data.json_writer import PROGRAM, plain_spec
 from visualizer.session.computation_caption import caption
@@ -18,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def write_safetensors(run: Run, file: BinaryIO) -> None:
-    """Write the weights under the names of the book's ``state_dict``, with the spec as metadata.
+    """Write the weights and masks under the names of the book's ``state_dict``.
 
-    The metadata are ``program``, ``version``, ``caption`` and ``spec``, the last as JSON (see
-    `plain_spec`). The book's causal modules also keep their mask in their ``state_dict``, of the
-    context length's size: it is not a weight and not in the file, so load with ``strict=False``.
+    The book's class of the mechanism, made with the sizes of the spec and a ``context_length`` of
+    the text's tokens, loads the file with ``load_state_dict(strict=True)``. The metadata are
+    ``program``, ``version``, ``caption`` and ``spec``, the last as JSON (see `plain_spec`).
 
     Raises
     ------
@@ -32,6 +36,7 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
     trace = run.trace
     # It writes memory in its present order, so transposed views would be mixed up.
     arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weights_in(run)}
+    arrays |= dict.fromkeys(mask_names(run), forbidden_cells(run))
     said = {
         "program": PROGRAM,
         "version": __version__,
@@ -56,3 +61,22 @@ def weights_in(run: Run) -> tuple[str, ...]:
         sentence = "This attention has no weights to write. Choose one with trainable weights."
         raise InputError("export", sentence)
     return tuple(run.trace.parameters)
+
+
+_MASKED = frozenset({Mechanism.STACKED, Mechanism.MULTI_HEAD})
+"""Mechanisms whose classes in the book always have a mask."""
+
+
+def mask_names(run: Run) -> tuple[str, ...]:
+    """Return the names of the masks among the buffers of the book's class: one, or one a head."""
+    spec = run.trace.spec
+    if spec.mask is Mask.NONE and mechanism_of(spec) not in _MASKED:
+        return ()
+    before = (name.partition("W_query")[0] for name in weights_in(run) if "W_query" in name)
+    return tuple(f"{module}mask" for module in dict.fromkeys(before)) or ("mask",)
+
+
+def forbidden_cells(run: Run) -> np.ndarray:
+    """Return the mask as the book's buffer has it: float32 [query, key], 1 where forbidden."""
+    unpadded = replace(run.trace.spec, lengths=())
+    return (~allowed_by(Masking.of(unpadded), run.trace.tokens)).astype(np.float32)

@@ -68,7 +68,7 @@ class MaskEditPanel:
 
 def longest(document: Document) -> int:
     """The number of tokens of the longest text."""
-    return max(map(len, document.tokens()), default=0)
+    return document.most_tokens
 
 
 def mask_of(document: Document, tokens: int) -> BooleanMatrix | None:
