@@ -156,10 +156,10 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
         notices.append(notice)
     for said in filter(None, notices):
         say(said)
-    # Recorded numbers are valid only for the document they were computed from.
+    # Recorded and exported numbers are valid only for the document they were computed from.
     if document == saved.document:
         return saved
-    return replace(saved, document=document, recorded=None)
+    return replace(saved, document=document, recorded=None, exported=None)
 
 
 def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:

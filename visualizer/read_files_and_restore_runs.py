@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from visualizer.documents.document_change import DocumentChange
 from visualizer.documents.document_file import SavedDocument
+from visualizer.documents.exported_numbers import is_npz
 from visualizer.documents.open_document import open_document
 from visualizer.documents.plain_text_file import text_in
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.view import View
+from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +30,8 @@ ROOMY = View(room=512)
 """The default view, with more room for matrices than a window has."""
 TENSOR_FILES = frozenset({".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin"})
 """Suffixes of the files that importers read."""
+_START = 64
+"""Bytes that tell whether an NPZ begins with a document."""
 
 
 def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
@@ -41,7 +45,17 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     suffix = path.suffix.lower()
     if suffix == ".txt":
         return DocumentChange(document.set("text", text_in(path)))
-    return _tensors(path, document) if suffix in TENSOR_FILES else open_document(path)
+    is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported(path))
+    return _tensors(path, document) if is_of_others else open_document(path)
+
+
+def _is_exported(path: Path) -> bool:
+    """Whether an NPZ was exported with its document."""
+    try:
+        with open_regular_file(path) as file:
+            return is_npz(file.read(_START))
+    except OSError:  # which the reader says
+        return False
 
 
 def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str]:
@@ -83,7 +97,9 @@ def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Ru
     if saved.recorded and not saved.recorded.missing:
         return recorded_run(saved.document.spec, saved.recorded), view
     kept = view.comparison.kept if view.comparison else None
-    return compute(saved.document, kept), view
+    run = compute(saved.document, kept)
+    different = saved.exported.difference(run) if saved.exported else ""
+    return (replace(run, notices=(*run.notices, different)) if different else run), view
 
 
 def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:

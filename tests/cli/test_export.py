@@ -244,7 +244,7 @@ def test_the_numbers_are_the_traces(options: str, tmp_path: Path) -> None:
     trace = compute(made.tokens(), made.spec).trace
     arrays = numbers(tmp_path / "a.npz")
     weights = {f"parameters/{name}" for name in trace.parameters}
-    assert set(arrays) == {*trace.names, *weights, "tokens", "spec"}
+    assert set(arrays) == {*trace.names, *weights, "tokens", "spec", "document"}
     for name in trace.names:
         np.testing.assert_array_equal(arrays[name], trace.read(name))
 

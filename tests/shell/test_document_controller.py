@@ -15,7 +15,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 
 from tests.support.damaged_files import packed, unpacked
-from tests.support.golden_documents import PLAIN, run_of
+from tests.support.golden_documents import OWN, PLAIN, run_of
 from tests.support.window_input import CONTROL, SHIFT, Hand
 from visualizer.documents.document_file import (
     SUFFIX,
@@ -25,9 +25,12 @@ from visualizer.documents.document_file import (
     write_document,
 )
 from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
+from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.writers import export
 from visualizer.features.setup.presenter import SETUP
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, starting_document
+from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
 from visualizer.widgets import app_settings
 from visualizer.widgets.app_settings import own_folder
@@ -114,6 +117,10 @@ def written(path: Path, document: Document, view: View | None = None) -> Path:
     with path.open("wb") as file:
         write_document(file, document, view or View())
     return path
+
+
+def exported(path: Path, document: Document) -> Path:
+    return export(path, Snapshot(document, View(), run_of(document)), FigureSettings())
 
 
 # --------------------------------------------------------------------------- saving and opening
@@ -772,3 +779,33 @@ def test_an_ampersand_in_the_name_of_a_recent_file_is_no_shortcut(
     menu = hand.window.actions_.menus["&File>Open &recent"]
     menu.aboutToShow.emit()
     assert menu.actions()[0].text() == f"&1  queries && keys{SUFFIX}"
+
+
+# ------------------------------------------------------------------------------- data exports
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_exported_numbers_are_dropped_and_opened_as_their_document(
+    suffix: str, hand: Hand, tmp_path: Path
+) -> None:
+    path = exported(tmp_path / f"a{suffix}", OWN)
+    drop(hand, of_files(path))
+    at_rest(hand)
+    hand.settle()
+    assert hand.window.workspace.document == OWN
+    assert hand.window.document_controller.path is None  # saving does not replace the export
+    assert not hand.window.isWindowModified()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_exported_numbers_are_opened_from_the_menu(suffix: str, hand: Hand, tmp_path: Path) -> None:
+    path = exported(tmp_path / f"a{suffix}", OWN)
+    hand.activate()
+    hand.press(Qt.Key.Key_O, CONTROL)
+    hand.until(lambda: bool(asked(hand)))
+    (dialog,) = asked(hand)
+    assert any(f"*{suffix}" in shown for shown in dialog.nameFilters()[:1])
+    type_name(hand, path)
+    at_rest(hand)
+    hand.settle()
+    assert hand.window.workspace.document == OWN

@@ -122,9 +122,10 @@ def load(path: str | Path) -> Any:
     Parameters
     ----------
     path : str or path
-        A document or a picture with one embedded; attention of other programs or weights of the
-        book's modules, in ``.npy``, ``.npz``, ``.safetensors`` and ``.pt``; a ``.txt`` text; or the
-        folder of a language model's training, such as ``runs/poems``.
+        A document, or an exported picture, page, ``.npz`` or ``.json`` with one embedded;
+        attention of other programs or weights of the book's modules, in ``.npy``, ``.npz``,
+        ``.safetensors`` and ``.pt``; a ``.txt`` text; or the folder of a language model's
+        training, such as ``runs/poems``.
 
     Returns
     -------

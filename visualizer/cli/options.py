@@ -200,9 +200,10 @@ SETTING_GROUPS: dict[str, tuple[str, ...]] = {
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "What to open": {
         "file": {"type": Path, "metavar": "FILE", "nargs": "?",
-                 "help": "a document, or a picture that holds one; attention or weights in .npy, "
-                         ".npz, .safetensors or .pt; a text in .txt; or the folder of a run of "
-                         "the lab, of which one layer is opened"},
+                 "help": "a document, or an exported picture, page, .npz or .json that holds "
+                         "one; attention or weights in .npy, .npz, .safetensors or .pt; a text in "
+                         ".txt; or the folder of a run of the lab, of which one layer is "
+                         "opened"},
         "--text": {"type": option_types.as_argument_error(document_from_texts_and_settings.text_of),
                    "action": "append",
                    "help": "the text to read; give it several times for a batch of texts"},

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.recorded_numbers import RecordedNumbers
     from visualizer.attention.run import Run
+    from visualizer.documents.exported_numbers import ExportedNumbers
     from visualizer.storage.regular_file import FileVersion
 
 __all__ = ["SCHEMA", "SUFFIX", "SavedDocument", "document_bytes", "read_document", "write_document"]
@@ -69,6 +70,8 @@ class SavedDocument:
         Title of a document that has no file yet; not written.
     version : FileVersion or None
         Version of the file that was read; None where it is unknown.
+    exported : ExportedNumbers or None
+        The numbers of a data export, with which those computed are compared.
     """
 
     document: Document
@@ -77,6 +80,7 @@ class SavedDocument:
     kept: RecordedNumbers | None = None
     title: str = ""
     version: FileVersion | None = None
+    exported: ExportedNumbers | None = None
 
     @property
     def notice(self) -> str:
@@ -84,6 +88,8 @@ class SavedDocument:
         missing = {
             f"“{name}”": None for one in (self.recorded, self.kept) if one for name in one.missing
         }
+        if self.exported and not self.exported.is_read:
+            return "Its numbers are too many to be compared with those computed from its settings."
         if not missing:
             return ""
         return f"The file has no numbers of {', '.join(missing)}, so it was computed again."

@@ -69,10 +69,11 @@ def find_embedded_document(data: bytes) -> bytes | None:
         written = _between(data, _OPENED, _CLOSED)
     else:
         written = None
-    return None if written is None else _decoded(written)
+    return None if written is None else decoded(written)
 
 
-def _decoded(written: bytes) -> bytes | None:
+def decoded(written: bytes) -> bytes | None:
+    """Return a document file from its base64; None where it is none."""
     try:
         return base64.b64decode(b"".join(written.split()), validate=True)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Opening a document file, or the document embedded in an exported picture or web page.
+"""Opening a document file, or the document embedded in an exported picture, page or data file.
 
 The kind of a file is recognized by its content, not its name. Writers embed a document with the
 ``as_`` functions.
@@ -21,8 +21,16 @@ from visualizer.documents.embedded_document import (
     find_embedded_document,
     is_web_page,
 )
+from visualizer.documents.exported_numbers import (
+    ExportedNumbers,
+    is_json,
+    is_npz,
+    read_json,
+    read_npz,
+)
 from visualizer.errors import InputError
 from visualizer.storage.archive import MOST_BYTES
+from visualizer.storage.json_coding import DamagedError
 from visualizer.storage.regular_file import open_regular_file, version_of
 
 if TYPE_CHECKING:
@@ -31,13 +39,15 @@ if TYPE_CHECKING:
 
 MOST_PICTURE = 2**28
 """Largest size of a picture that is searched, in bytes."""
+_START = 4096
+"""Bytes that tell the kind of a file."""
 
 
 # ------------------------------------------------------------------------------ opening
 
 
 def open_document(path: Path) -> SavedDocument:
-    """Open a document file, or a picture or page that embeds one, whatever its name.
+    """Open a document file, or an exported file that embeds one, whatever its name.
 
     Raises
     ------
@@ -47,12 +57,21 @@ def open_document(path: Path) -> SavedDocument:
     subject = f"“{path.name or path}”"
     try:
         with open_regular_file(path) as file:
-            is_picture, found = file.read(2) != b"PK", os.fstat(file.fileno())
-            if found.st_size > (MOST_PICTURE if is_picture else MOST_BYTES + 2**26):
-                raise InputError("open", f"{subject} is too large to be opened.")
+            start, found = file.read(_START), os.fstat(file.fileno())
             file.seek(0)
-            saved = _in_picture(path, file.read()) if is_picture else read_document(file)
+            if is_npz(start):
+                saved = _beside_numbers(path, *read_npz(path))
+            elif is_json(start):
+                data = file.read(MOST_PICTURE)
+                saved = _beside_numbers(path, *read_json(path, data, found.st_size))
+            else:
+                is_picture = not start.startswith(b"PK")
+                if found.st_size > (MOST_PICTURE if is_picture else MOST_BYTES + 2**26):
+                    raise InputError("open", f"{subject} is too large to be opened.")
+                saved = _in_picture(path, file.read()) if is_picture else read_document(file)
             return replace(saved, version=version_of(found))
+    except DamagedError as error:
+        raise InputError("open", f"{subject} {error}") from error
     except (OSError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or "there is not enough memory"
         raise InputError("open", f"{subject} could not be opened: {reason}.") from error
@@ -66,6 +85,14 @@ def _in_picture(path: Path, data: bytes) -> SavedDocument:
         what = "has no document in it" if is_known else "is no document of Attention Visualizer"
         hint = "Open a file that was saved or a picture that was exported by the program."
         raise InputError("open", f"“{path.name}” {what}. {hint}")
+    return _from_bytes(path, document)
+
+
+def _beside_numbers(path: Path, document: bytes, numbers: ExportedNumbers) -> SavedDocument:
+    return replace(_from_bytes(path, document), exported=numbers)
+
+
+def _from_bytes(path: Path, document: bytes) -> SavedDocument:
     file = io.BytesIO(document)
     file.name = str(path)
     return read_document(file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
-from visualizer.documents.document_file import write_document
+from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError
 from visualizer.export.data import (
     csv_writer,
@@ -50,7 +50,9 @@ def _webpage(
 def _npz(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    npz_writer.npz(snapshot.run, file, progress)
+    is_opened_by_it = snapshot.document.has_module
+    document = document_bytes(snapshot.document, snapshot.view) if is_opened_by_it else b""
+    npz_writer.npz(snapshot.run, file, progress, document)
 
 
 def _csv(
@@ -70,7 +72,8 @@ def _markdown(
 def _json(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
-    json_writer.write_json(snapshot.run, __version__, file, progress)
+    document = document_bytes(snapshot.document, snapshot.view)
+    json_writer.write_json(snapshot.run, __version__, file, progress, document)
 
 
 def _safetensors(

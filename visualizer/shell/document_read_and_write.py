@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from visualizer.storage.regular_file import FileVersion
 
 
-_OWN, _PICTURES = f"*{SUFFIX}", "*.png *.svg *.pdf *.html"
+_OWN, _PICTURES, _NUMBERS = f"*{SUFFIX}", "*.png *.svg *.pdf *.html", "*.npz *.json"
 _TENSORS, _TEXTS = "*.npy *.npz *.safetensors *.pt *.pth *.bin", "*.txt"
 OPENED = (
-    f"All that can be opened ({_OWN} {_PICTURES} {_TENSORS} {_TEXTS});;"
+    f"All that can be opened ({_OWN} {_PICTURES} *.json {_TENSORS} {_TEXTS});;"
     f"Documents ({_OWN});;Pictures with a document inside ({_PICTURES});;"
+    f"Exported numbers with a document inside ({_NUMBERS});;"
     f"Attention and weights of other programs ({_TENSORS});;Texts ({_TEXTS});;All files (*)"
 )
 """The file filter of the open dialog."""

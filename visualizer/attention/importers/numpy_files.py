@@ -22,6 +22,7 @@ from visualizer.attention.importers.reader_checks_and_errors import (
     check_declared_size,
     in_natural_order,
     is_double,
+    lacks_document,
     unreadable_file_error,
     widened,
 )
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
 PACKED = 100
 ALWAYS_FITS = 2**26
 """Archives that unpack to more than `PACKED` times their size and `ALWAYS_FITS` are rejected."""
+
+
+DOCUMENT = "document"
+"""The array of an NPZ of this program from which it is opened again: the bytes of a document."""
+OF_EXPORT = {"spec.npy", "tokens.npy", "input.npy"}
+"""Members of every NPZ that this program has exported from a module."""
 
 
 class NpyHeader(NamedTuple):
@@ -60,6 +67,9 @@ def npz(path: Path) -> FileContents:
     with as_input_errors(path), _archive(path) as archive:
         members = archive.infolist()
         _check_size(path, members)
+        names = {member.filename for member in members}
+        if names >= OF_EXPORT and f"{DOCUMENT}.npy" not in names:
+            raise unreadable_file_error(lacks_document(path))
         for member in members:
             if member.filename.endswith(".npy"):
                 name = member.filename.removesuffix(".npy")

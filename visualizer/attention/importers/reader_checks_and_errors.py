@@ -23,6 +23,14 @@ def unreadable_file_error(sentence: str) -> InputError:
     return InputError("open", sentence)
 
 
+def lacks_document(path: Path) -> str:
+    """Say that a file which this program exported cannot be opened again."""
+    return (
+        f"“{path.name}” was exported by an older version, without all settings of its document. "
+        "Open that document, and export it again."
+    )
+
+
 def in_natural_order(entries: list[ArrayEntry]) -> tuple[ArrayEntry, ...]:
     """Sort entries in natural order: layer 2 before layer 10."""
     return tuple(sorted(entries, key=lambda entry: natural_order_key(entry.name)))

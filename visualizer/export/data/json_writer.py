@@ -1,7 +1,8 @@
 """Write a whole run as one JSON object (RFC 8259): its spec, every stage and every weight.
 
 The keys are ``format``, ``program``, ``version``, ``caption``, ``texts`` (lists of tokens),
-``spec`` (see `plain_spec`), ``captured``, ``stages`` in their order (``name``, ``title``,
+``spec`` (see `plain_spec`), ``captured``, ``document`` (the document file in base64, from which the
+program opens the file again), ``stages`` in their order (``name``, ``title``,
 ``symbol``, ``dims``, ``shape``, ``values``) and ``parameters`` by the names of the book's
 ``state_dict`` (``shape``, ``values``). For captured attention ``spec`` is null, ``texts`` are the
 queries of each layer, and ``captured`` has the ``file`` that it was read from and its
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from visualizer.attention.spec import BooleanMatrix, NumberMatrix
+from visualizer.documents.embedded_document import as_text
 from visualizer.progress_callback import BLOCK, Progress, ProgressCounter, no_progress
 from visualizer.session.computation_caption import caption
 
@@ -57,7 +59,13 @@ FORMAT = 1
 PROGRAM = "Attention Visualizer"
 
 
-def write_json(run: Run, version: str, file: BinaryIO, progress: Progress = no_progress) -> None:
+def write_json(
+    run: Run,
+    version: str,
+    file: BinaryIO,
+    progress: Progress = no_progress,
+    document: bytes = b"",
+) -> None:
     """Write a run as ASCII, a row of numbers at a time, without holding the text in memory.
 
     Parameters
@@ -66,19 +74,21 @@ def write_json(run: Run, version: str, file: BinaryIO, progress: Progress = no_p
         The program's version.
     progress : callable, optional
         Called after each row with the blocks of rows written and their total.
+    document : bytes, optional
+        The document file.
     """
     trace = run.trace
     names = (*trace.names, *trace.parameters)
     tell = ProgressCounter(
         progress, sum(math.prod(trace.tensor(name).shape[:-1]) for name in names), BLOCK
     )
-    for piece in _pieces(run, version):
+    for piece in _pieces(run, version, document):
         file.write(piece.encode("ascii"))
         if piece.startswith("[") and piece != "[":
             tell()
 
 
-def _pieces(run: Run, version: str) -> Iterator[str]:
+def _pieces(run: Run, version: str, document: bytes) -> Iterator[str]:
     head = {
         "format": FORMAT,
         "program": PROGRAM,
@@ -87,6 +97,7 @@ def _pieces(run: Run, version: str) -> Iterator[str]:
         "texts": [run.words(leading) for leading in run.trace.leading_indices()],
         "spec": plain_spec(run.trace.spec) if run.trace.has_module else None,
         "captured": _captured(run),
+        "document": as_text(document) if document else None,
     }
     yield from ("{", json.dumps(head, allow_nan=False)[1:-1])
     yield ',\n"stages": ['

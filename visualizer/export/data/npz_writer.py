@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from visualizer.attention.importers.numpy_files import DOCUMENT
 from visualizer.export.data.json_writer import plain_spec
 from visualizer.progress_callback import Progress, ProgressCounter, no_progress
 
@@ -15,16 +16,21 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 
-def npz(run: Run, file: BinaryIO, progress: Progress = no_progress) -> None:
+def npz(run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b"") -> None:
     """Write a run as NPZ: an array for each stage under its name, the tokens, weights and spec.
 
     Arrays of a batch have it as their first axis; the tokens are [token] or [text, token], and
     those of captured attention [query], with ``key_tokens`` where these differ. A NUL in a
     token is written as ␀, as numpy drops it at a token's end. The weights are
     ``parameters/`` and their names in the book's ``state_dict``; the spec is one string of JSON.
+
+    The bytes of the document file come first, as ``document``, so that the file can be opened
+    again. Captured attention is without it: its arrays alone are opened as what they are.
     """
     tell = ProgressCounter(progress, len(run.trace.names) + len(run.trace.parameters))
     with zipfile.ZipFile(file, "w") as archive:
+        if document:
+            _add(archive, DOCUMENT, np.frombuffer(document, np.uint8))
         for name in run.trace.names:  # from a GPU, one stage at a time is copied
             _add(archive, name, run.trace.read(name))
             tell()
