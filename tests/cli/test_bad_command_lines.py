@@ -23,7 +23,14 @@ BAD = [
     ("--text", "argument --text: expected one argument"),
     ("--tokenizer letters", "argument --tokenizer: got 'letters', takes one of words, characters"),
     ("--lines both", "argument --lines: got 'both', takes one of together, apart"),
+    ("--heads 2 --heads 4", "argument --heads: is given twice. Give it once."),
+    ("--heads=2 --seed 1 --heads 4", "argument --heads: is given twice. Give it once."),
+    (
+        "--causal --no-causal",
+        "argument --no-causal: --causal is given, too. Leave one of them out.",
+    ),
     # Of exports.
+    ("--title a --title b --export a.png", "argument --title: is given twice. Give it once."),
     ("--layer 2", "argument --layer: is for files. Add --export with a file's name."),
     ("--layer 0 --export a.png", "argument --layer: got '0', takes a whole number from 1, or all"),
     ("--layer 2 --export a.png", "argument --layer: There is no layer 2. There is 1 layer."),

@@ -17,6 +17,8 @@ from tests.cli.test_options import run
 from visualizer import app
 from visualizer.cli import export_files
 from visualizer.documents.open_document import open_document
+from visualizer.export.films import film_writer
+from visualizer.export.films.film_writer import FilmEstimate
 from visualizer.export.formats import FORMATS
 from visualizer.export.option_parsing import SIZES
 from visualizer.language.training_presets import PRESETS
@@ -143,23 +145,58 @@ def test_a_long_film_is_announced_before_it_is_made(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("visualizer.export.films.film_writer.estimate_seconds", lambda *_: seconds)
-    monkeypatch.setattr(export_files, "LONG_FILM", 3)
+    made = FilmEstimate(1000, seconds)
+    monkeypatch.setattr(film_writer, "estimate", lambda *_: made)
+    monkeypatch.setattr(export_files, "SHORT_FILM", 7)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"attention-visualizer: a.gif: a film of 8 frames, which takes {takes}."
     assert lines[-1].endswith("a.gif written.")
     assert app.main([*options, "--export", "a.gif", "--quiet"]) == 0
-    monkeypatch.setattr(export_files, "LONG_FILM", 9)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_short_film_is_announced_without_making_frames_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(film_writer, "estimate", None)
+    monkeypatch.setattr(export_files, "SHORT_FILM", 8)
+    options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "b.gif"]) == 0
-    assert capsys.readouterr().err == "attention-visualizer: b.gif written.\n"
+    assert capsys.readouterr().err == (
+        "attention-visualizer: b.gif: a film of 8 frames, which takes less than a minute.\n"
+        "attention-visualizer: b.gif written.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "said", "pixels"),
+    [
+        ("201x151px", "so 201 × 151 pixels becomes 202 × 152 pixels.", (202, 152)),
+        ("200x151px", "so 200 × 151 pixels becomes 200 × 152 pixels.", (200, 152)),
+        ("201px", "so 201 pixels wide becomes 202 pixels wide.", None),
+        ("200x150px", "", (200, 150)),
+    ],
+)
+def test_the_rounding_of_odd_sizes_is_said(
+    size: str,
+    said: str,
+    pixels: tuple[int, int] | None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--size", size, "--grain", "stage", "--text", "one two", "--export", "a.gif"]
+    assert app.main(options) == 0
+    assert ("Films have even numbers of pixels, " + said in capsys.readouterr().err) == bool(said)
+    read = QImageReader("a.gif").size()
+    assert pixels is None or (read.width(), read.height()) == pixels
+    assert read.width() % 2 == read.height() % 2 == 0
 
 
 def test_the_time_of_a_film_is_estimated_from_some_frames(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(export_files, "LONG_FILM", 3)
+    monkeypatch.setattr(export_files, "SHORT_FILM", 3)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
     assert "8 frames, which takes less than a minute." in capsys.readouterr().err
@@ -176,7 +213,9 @@ def test_standard_output_has_what_a_file_has(
     options += " --grain stage --size 200x150px" if suffix == "gif" else ""
     assert app.main([*options.split(), "--export", "-", "--format", suffix]) == 0
     captured = capfdbinary.readouterr()
-    assert captured.err == b"attention-visualizer: standard output written.\n"
+    *announced, last = captured.err.splitlines()
+    assert last == b"attention-visualizer: standard output written."
+    assert len(announced) == (suffix == "gif")
     exported(f"{options} --export a.{suffix}")
     assert captured.out == (tmp_path / f"a.{suffix}").read_bytes()
 

@@ -32,8 +32,9 @@ ALL = "all"
 STANDARD_OUTPUT = Path("-")
 SEVERAL = "all is several files, and - takes one."
 """Why `ALL` does not go to standard output."""
-LONG_FILM = 300
-"""Frames from which a film is announced with the time that it takes."""
+SHORT_FILM = 24
+"""Frames up to which the time of a film is not estimated, which would take as long."""
+SHORT_TIME = "less than a minute"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,15 +179,18 @@ def _write_to_standard_output(
 def _announce(
     job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress, tell: Progress
 ) -> None:
-    """Say how long a long film is and how long it takes, before it is made."""
-    from visualizer.export.film_plan import film_plan_of
-    from visualizer.export.films.film_writer import estimate_seconds
+    """Say how long a film is and how long it takes, before it is made."""
+    from visualizer.export.film_plan import film_plan_of, rounding_in_words
+    from visualizer.export.films.film_layout import check_pixels
+    from visualizer.export.films.film_writer import estimate
 
+    check_pixels(figure_settings)
     frames = len(film_plan_of(job.snapshot.run.trace, figure_settings.film).steps)
-    if frames < LONG_FILM:
-        return
-    seconds = estimate_seconds(job.snapshot, figure_settings, job.format.suffix, tell)
-    minutes = round(seconds / 60)
-    takes = f"about {format_count(minutes, 'minute')}" if minutes else "less than a minute"
+    takes = SHORT_TIME
+    if frames > SHORT_FILM:
+        made = estimate(job.snapshot, figure_settings, job.format.suffix, tell)
+        takes = made.minutes_in_words
     progress.clear()
-    say(f"{job.name}: a film of {frames:,} frames, which takes {takes}.")
+    say(f"{job.name}: a film of {format_count(frames, 'frame')}, which takes {takes}.")
+    if rounded := rounding_in_words(figure_settings):
+        say(f"{job.name}: {rounded}")

@@ -17,6 +17,8 @@ from visualizer.session.colour_maps import COLOUR_MAPS, MapKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from visualizer.export.formats import ExportFormat
+
 Names = list[tuple[str, str]]
 """Names, each with what it is."""
 
@@ -28,12 +30,12 @@ def stages() -> Names:
 
 def formats() -> Names:
     """List the formats, with what those need that cannot be written here."""
-    return [(each.suffix[1:], _format_in_words(each.suffix, each.words)) for each in FORMATS]
+    return [(each.suffix[1:], _format_in_words(each)) for each in FORMATS]
 
 
-def _format_in_words(suffix: str, words: str) -> str:
-    lacking = why_not_writable(suffix)
-    return f"{words}. {lacking}" if lacking else words
+def _format_in_words(each: ExportFormat) -> str:
+    said = filter(None, (each.words, why_not_writable(each.suffix), each.note.rstrip(".")))
+    return ". ".join(said)
 
 
 def presets() -> Names:

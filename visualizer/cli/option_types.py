@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import sys
 import textwrap
@@ -62,10 +63,26 @@ class OptionParser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: None = None
     ) -> argparse.Namespace:
-        options, unknown = self.parse_known_args(args, namespace)
+        given = sys.argv[1:] if args is None else args
+        self._refuse_repetitions(given)
+        options, unknown = self.parse_known_args(given, namespace)
         if unknown:
             self.error(f"argument {unknown[0]}: {self._unknown(unknown[0])} See --help.")
         return options
+
+    def _refuse_repetitions(self, given: Sequence[str]) -> None:
+        """Refuse an option that is given twice and takes one value, of which the last would act."""
+        before: dict[argparse.Action, str] = {}
+        for argument in itertools.takewhile(lambda one: one != "--", given):
+            name = argument.partition("=")[0]
+            action = self._option_string_actions.get(name)
+            if action is None or not _takes_one_value(action):
+                continue
+            if (other := before.get(action)) == name:
+                self.error(f"argument {name}: is given twice. Give it once.")
+            if other:
+                self.error(f"argument {name}: {other} is given, too. Leave one of them out.")
+            before[action] = name
 
     def _unknown(self, argument: str) -> str:
         if not argument.startswith("-"):
@@ -78,6 +95,11 @@ class OptionParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         say(message)
         self.exit(2)
+
+
+def _takes_one_value(action: argparse.Action) -> bool:
+    is_switch = isinstance(action, argparse.BooleanOptionalAction)
+    return is_switch or (action.nargs != 0 and not isinstance(action, argparse._AppendAction))
 
 
 def as_argument_error(read: Callable[[str], Value]) -> Callable[[str], Value]:

@@ -12,6 +12,7 @@ from visualizer.session.timeline import STEPS_PER_SECOND, Grain, Place, Timeline
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
+    from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.film_settings import FilmSettings
 
 HELD_MS = 2000
@@ -61,6 +62,20 @@ def durations(count: int, ms: float, unit_ms: int) -> tuple[int, ...]:
     ends = [max(at, round(at * ms / unit_ms)) for at in range(count + 1)]
     seen = [after - before for before, after in pairwise(ends)]
     return (*seen[:-1], seen[-1] + HELD_MS // unit_ms)
+
+
+def rounding_in_words(settings: FigureSettings) -> str:
+    """Say that a film's size is rounded to even numbers of pixels; empty where it is even."""
+    width = settings.film.width
+    height = round((settings.height or 0) * width / settings.width)
+    even = [side + side % 2 for side in (width, height)]
+    if [width, height] == even:
+        return ""
+    wanted, becomes = (
+        f"{across:,} × {down:,} pixels" if down else f"{across:,} pixels wide"
+        for across, down in ((width, height), even)
+    )
+    return f"Films have even numbers of pixels, so {wanted} becomes {becomes}."
 
 
 def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:

@@ -34,6 +34,8 @@ class ExportFormat:
         The content in words.
     needs : str
         The package that writes it, where it is not always installed.
+    note : str
+        A sentence on what is to be known of its files; may be empty.
     is_text : bool
         Whether its beginning can be read before it is written; its size then has a line in
         ``TEXT_SIZES`` of ``data/file_size_estimate.py``.
@@ -45,10 +47,12 @@ class ExportFormat:
     words: str
     kind: FormatKind
     needs: str = ""
+    note: str = ""
     is_text: bool = False
     decided_by: tuple[str, ...] = ()
 
 
+_OPENS_AGAIN = "It opens again as this document."
 # fmt: off
 FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(".png", "Picture of the heatmaps", FormatKind.FIGURE),
@@ -62,16 +66,20 @@ FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(".apng", "Film, in exact colours", FormatKind.FILM),
     ExportFormat(".webp", "Film, exact and small", FormatKind.FILM),
     ExportFormat(".mp4", "Film, as video", FormatKind.FILM, needs="av"),
-    ExportFormat(".npz", "Numbers of every stage", FormatKind.NUMBERS),
+    ExportFormat(".npz", "Numbers of every stage", FormatKind.NUMBERS, note=_OPENS_AGAIN),
     ExportFormat(
         ".csv", "Numbers of the panels, as a table", FormatKind.NUMBERS,
+        note="UTF-8 with a byte order mark, as spreadsheets expect; numbers have all their digits.",
         is_text=True, decided_by=("extent",),
     ),
     ExportFormat(
         ".md", "Numbers of the panels, as Markdown", FormatKind.NUMBERS,
         is_text=True, decided_by=("extent",),
     ),
-    ExportFormat(".json", "Settings, weights and numbers", FormatKind.NUMBERS, is_text=True),
+    ExportFormat(
+        ".json", "Settings, weights and numbers", FormatKind.NUMBERS,
+        note=_OPENS_AGAIN, is_text=True,
+    ),
     ExportFormat(".safetensors", "Weights of the module", FormatKind.NUMBERS),
     ExportFormat(".attention", "Document, to be opened again", FormatKind.DOCUMENT),
 )

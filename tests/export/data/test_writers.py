@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
 import math
+import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +30,7 @@ from visualizer.attention.spec import (
     NumberMatrix,
 )
 from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.export.data.csv_writer import escape_formula, write_csv
+from visualizer.export.data.csv_writer import escape_formula, exact_row, write_csv
 from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
 from visualizer.export.data.file_size_estimate import (
     size_of_arrays,
@@ -156,6 +158,25 @@ def test_numbers_have_no_more_digits_than_they_need() -> None:
     own = NumberMatrix.of(np.array([[0.1, 1e-7, -3.0]] * 2))
     run = of_tokens(["a", "b"], own_input=own)
     assert table(as_csv(run, ExportMatrix("input")))[1] == ["a", "0.1", "1e-07", "-3.0"]
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=20))
+def test_any_number_reads_back_from_at_most_nine_digits(numbers: list[float]) -> None:
+    row = np.array(numbers, dtype=np.float32)
+    written = exact_row(row)
+    np.testing.assert_array_equal(np.array([float(one) for one in written], np.float32), row)
+    for one in written:
+        digits = re.sub(r"e.*|[^0-9]", "", one).lstrip("0")
+        assert len(digits.rstrip("0")) <= 9
+
+
+def test_a_table_of_commas_says_its_encoding() -> None:
+    run = of_tokens(["猫", "é"], own_input=NumberMatrix.of(np.eye(2, 3)))
+    file = io.BytesIO()
+    write_csv(run, [ExportMatrix("input")], file)
+    content = file.getvalue()
+    assert content.startswith(codecs.BOM_UTF8)
+    assert content.decode("utf-8-sig").startswith("token,1,2,3\r\n猫,1.0,0.0,0.0\r\né,0.0")
 
 
 def test_what_is_no_number_is_written_as_others_read_it() -> None:

@@ -304,7 +304,7 @@ def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     )
     assert export_controller.load_export_settings().look.film == figure_settings
     hand.until(lambda: "about" in dialog.film.told.text())
-    assert dialog.film.told.text().startswith("42 steps · 3 s · about ")
+    assert dialog.film.told.text().startswith("42 frames · 3 s · about ")
     frames: list[int] = []
     dialog._previewer.made.connect(lambda made: frames.append(made.frame))
     hand.until(lambda: len(frames) > 3)
@@ -453,6 +453,21 @@ def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) 
     seen(hand, dialog)
     assert "takes its time" in dialog.size_.text()
     assert "As NPZ" in dialog.size_.text()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "said"),
+    [
+        (".csv", "UTF-8 with a byte order mark, as spreadsheets expect; "),
+        (".npz", "It opens again as this document."),
+        (".json", "It opens again as this document."),
+    ],
+)
+def test_what_is_to_be_known_of_a_format_is_said(suffix: str, said: str, hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, suffix)
+    seen(hand, dialog)
+    assert said in dialog.size_.text()
 
 
 def test_a_drawing_has_no_pixels(hand: Hand) -> None:

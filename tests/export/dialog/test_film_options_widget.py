@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SMALL = FigureSettings(film=FilmSettings((Place("weights"), "weights"), width=640))
 RUN = a_run()
+SOON = " · made in less than a minute"
 
 
 def shot() -> Snapshot:
@@ -62,11 +63,12 @@ def measured(options: FilmOptionsWidget, qtbot: QtBot) -> str:
 
 def test_a_film_is_told_before_it_is_written(options: FilmOptionsWidget, qtbot: QtBot) -> None:
     options.show_snapshot(shot(), SMALL, ".gif")
-    assert options.told.text() == "6 steps · 14 s"
-    large = format_size(estimate(shot(), SMALL, ".gif"))
-    assert measured(options, qtbot) == f"6 steps · 14 s · about {large}"
+    assert options.told.text() == "6 frames · 14 s"
+    large = format_size(estimate(shot(), SMALL, ".gif").bytes)
+    assert measured(options, qtbot) == f"6 frames · 14 s · about {large}{SOON}"
     options.show_snapshot(shot(), SMALL, ".apng")
-    assert measured(options, qtbot).endswith(format_size(estimate(shot(), SMALL, ".apng")))
+    small = format_size(estimate(shot(), SMALL, ".apng").bytes)
+    assert measured(options, qtbot).endswith(f"{small}{SOON}")
 
 
 def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) -> None:
@@ -86,7 +88,7 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     assert told[-1] == options.film == film
     steps = len(film_plan_of(RUN.trace, film).steps)
     seconds = steps / 32 + HELD_MS / 1000
-    assert measured(options, qtbot).startswith(f"{steps} steps · {seconds:,.0f} s · about ")
+    assert measured(options, qtbot).startswith(f"{steps} frames · {seconds:,.0f} s · about ")
 
 
 def test_a_film_may_end(options: FilmOptionsWidget) -> None:
@@ -143,5 +145,5 @@ def test_too_long_a_film_is_said(options: FilmOptionsWidget) -> None:
     assert options.told.text().startswith("A film of ")
     assert options.told.property("role") == "warning"
     choose(options.grain, "by stage")
-    assert options.told.text().startswith("11 steps")
+    assert options.told.text().startswith("11 frames")
     assert options.told.property("role") == "quiet"

@@ -273,7 +273,7 @@ def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:
         pictures, durations = frames(export(tmp_path / f"a{suffix}", shot("one"), figure_settings))
         assert len(pictures) == 1
         assert durations in ([4000 + HELD_MS], [0])  # one picture is none to be timed
-        assert estimate(shot("one"), figure_settings, suffix) > 0
+        assert estimate(shot("one"), figure_settings, suffix).bytes > 0
 
 
 # ----------------------------------------------------------------------------- on their way
@@ -332,7 +332,7 @@ def test_the_size_is_told_beforehand(suffix: str, panels: FilmPanels, tmp_path: 
     film = FilmSettings((Place("keys"), "scaled"), panels=panels, width=960)
     made, figure_settings = shot(), FigureSettings(film=film)
     size = export(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size
-    assert size / 2 < estimate(made, figure_settings, suffix) < size * 2
+    assert size / 2 < estimate(made, figure_settings, suffix).bytes < size * 2
 
 
 def test_without_its_package_a_video_is_refused(

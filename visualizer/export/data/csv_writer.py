@@ -1,9 +1,10 @@
 """Write matrices as CSV (RFC 4180), for spreadsheets and data frames.
 
-Numbers have the fewest digits that give back the very same number of the spec's type; −∞ is
-``-inf``, ∞ is ``inf`` and NaN is ``NaN``: Python, numpy, pandas and R read all of them. The file
-starts with a byte order mark, without which Excel assumes another encoding; pandas skips it, and
-Python's name for such a file is ``utf-8-sig``.
+Numbers have the fewest digits that give back the very same number of the spec's type, at most 9
+for float32 and 17 for float64; −∞ is ``-inf``, ∞ is ``inf`` and NaN is ``NaN``: Python, numpy,
+pandas and R read all of them. The encoding is UTF-8. The file starts with a byte order mark,
+without which Excel assumes another encoding; pandas skips it, and Python's name for such a file is
+``utf-8-sig``.
 """
 
 from __future__ import annotations

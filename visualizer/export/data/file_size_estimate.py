@@ -115,7 +115,13 @@ def array_names(run: Run, suffix: str) -> tuple[str, ...]:
 
 
 def size_sentence(snapshot: Snapshot, settings: ExportSettings) -> str:
-    """Describe the estimated file size, and a smaller format if it is large."""
+    """Describe the estimated file size, a smaller format if it is large, and the format's note."""
+    said = _size_in_words(snapshot, settings)
+    note = settings.format.note
+    return f"{said.rstrip('.')}. {note}" if note else said
+
+
+def _size_in_words(snapshot: Snapshot, settings: ExportSettings) -> str:
     run, suffix = snapshot.run, settings.suffix
     arrays = size_of_arrays(run, array_names(run, suffix))
     if suffix == ".safetensors":

@@ -26,6 +26,7 @@ from visualizer.widgets.setting_controls import combo_box
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
+    from visualizer.export.films.film_writer import FilmEstimate
     from visualizer.progress_callback import Progress
     from visualizer.session.exportable_snapshot import Snapshot
 
@@ -212,7 +213,7 @@ class FilmOptionsWidget(QWidget):
         except InputError as refused:
             self._tell(refused.sentence, "warning")
             return
-        self._length = f"{format_count(len(film.steps), 'step')} · {_lasting(film.seconds)}"
+        self._length = f"{format_count(len(film.steps), 'frame')} · {_lasting(film.seconds)}"
         self._tell(self._length, "quiet")
         self._worker.ask(partial(_measured, *asked, self._go_on))
 
@@ -220,10 +221,11 @@ class FilmOptionsWidget(QWidget):
         if self._stopped.is_set():
             raise CancelledError
 
-    def _show_size(self, measured: tuple[FigureSettings, str, int]) -> None:
-        figure_settings, suffix, count = measured
+    def _show_size(self, measured: tuple[FigureSettings, str, FilmEstimate]) -> None:
+        figure_settings, suffix, film = measured
         if self._asked and (figure_settings, suffix) == self._asked[1:]:  # and not an outdated one
-            self._tell(f"{self._length} · about {format_size(count)}", "quiet")
+            said = f"about {format_size(film.bytes)} · made in {film.minutes_in_words}"
+            self._tell(f"{self._length} · {said}", "quiet")
 
     def _show_problem(self, error: Exception) -> None:
         """Show why a film cannot be made; unexpected errors are reported when it is written."""
@@ -238,7 +240,7 @@ class FilmOptionsWidget(QWidget):
 
 def _measured(
     snapshot: Snapshot, figure_settings: FigureSettings, suffix: str, progress: Progress
-) -> tuple[FigureSettings, str, int]:
+) -> tuple[FigureSettings, str, FilmEstimate]:
     return figure_settings, suffix, estimate(snapshot, figure_settings, suffix, progress)
 
 

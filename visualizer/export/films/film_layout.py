@@ -64,7 +64,7 @@ def lay_out_film(
     film = film_plan_of(snapshot.run.trace, figure_settings.film)
     asked = figure_settings.height
     height = figure_settings.height_mm or figure_settings.width_mm * USUAL_SHAPE
-    _check_pixels(figure_settings)
+    check_pixels(figure_settings)
     figure_settings = replace(
         figure_settings, dpi=round(ratio_of(figure_settings) * PIXELS_AN_INCH), height_mm=height
     )
@@ -79,7 +79,8 @@ def lay_out_film(
     )
 
 
-def _check_pixels(figure_settings: FigureSettings) -> None:
+def check_pixels(figure_settings: FigureSettings) -> None:
+    """Raise `InputError` if a film would have more pixels a side than players show."""
     width, ratio = figure_settings.film.width, ratio_of(figure_settings)
     height = round((figure_settings.height or 0) * ratio)
     if max(width, height) > LARGEST_SIDE:

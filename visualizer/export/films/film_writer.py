@@ -6,11 +6,13 @@ Encoders are imported when they are needed.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from visualizer.export.films.film_layout import lay_out_film
+from visualizer.number_format import format_count
 from visualizer.progress_callback import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 
 SAMPLES = 3
 """Steps of a kind that are sampled to estimate the size of a film."""
-
-TIMED = 8
-"""Frames that are made to estimate the time that a film takes."""
 
 
 class FilmEncoder(Protocol):
@@ -135,14 +134,18 @@ def _samples(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:
         yield frames.pixels(frame)
 
 
-def _trial(
-    snapshot: Snapshot, figure_settings: FigureSettings, suffix: str, progress: Progress
-) -> tuple[AnimationFrames, FilmEncoder]:
-    """Begin a film in memory; its first frame takes more time and bytes than those after it."""
-    animation = lay_out_film(snapshot, figure_settings, progress)
-    encoder = _opened(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
-    encoder.add(animation.pixels(0), 1)
-    return animation, encoder
+@dataclass(frozen=True, slots=True)
+class FilmEstimate:
+    """The estimated size of a film, and the time that it takes to be made."""
+
+    bytes: int
+    seconds: float
+
+    @property
+    def minutes_in_words(self) -> str:
+        """The time that it takes, for messages."""
+        minutes = round(self.seconds / 60)
+        return f"about {format_count(minutes, 'minute')}" if minutes else "less than a minute"
 
 
 def estimate(
@@ -150,8 +153,8 @@ def estimate(
     figure_settings: FigureSettings,
     suffix: str,
     progress: Progress = no_progress,
-) -> int:
-    """Estimate the bytes of a film from some of its frames.
+) -> FilmEstimate:
+    """Estimate the bytes of a film and the time that it takes, from some of its frames.
 
     Parameters
     ----------
@@ -163,8 +166,11 @@ def estimate(
     InputError
         When there are too many frames.
     """
-    animation, coder = _trial(snapshot, figure_settings, suffix, progress)
-    whole: float = coder.written
+    began = time.perf_counter()
+    animation = lay_out_film(snapshot, figure_settings, progress)
+    coder = _opened(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
+    coder.add(animation.pixels(0), 1)  # which takes more time and bytes than those after it
+    started, whole, made = time.perf_counter(), float(coder.written), 0
     stages = [animation.film.place(at).stage for at in range(len(animation))]
     turns = [at for at, (one, other) in enumerate(pairwise(stages), 1) if one != other]
     others = sorted({*range(1, len(animation))}.difference(turns))
@@ -174,34 +180,9 @@ def estimate(
             progress(0, len(animation))
             frame = frames[len(frames) * (2 * part + 1) // (2 * count)]
             whole += len(frames) / count * _bytes_of(frame, animation, coder)
-    return round(whole)
-
-
-def estimate_seconds(
-    snapshot: Snapshot,
-    figure_settings: FigureSettings,
-    suffix: str,
-    progress: Progress = no_progress,
-) -> float:
-    """Estimate the seconds that a film takes, from a few frames of it.
-
-    Parameters
-    ----------
-    progress : callable
-        Called repeatedly; an exception from it cancels.
-
-    Raises
-    ------
-    InputError
-        When there are too many frames.
-    """
-    animation, coder = _trial(snapshot, figure_settings, suffix, progress)
-    count = min(TIMED, len(animation))
-    began = time.perf_counter()
-    for part in range(count):
-        progress(0, len(animation))
-        coder.add(animation.pixels(len(animation) * part // count), 1)
-    return (time.perf_counter() - began) * len(animation) / count
+            made += 2
+    each = (time.perf_counter() - started) / max(1, made)
+    return FilmEstimate(round(whole), started - began + each * (len(animation) - 1))
 
 
 def _bytes_of(frame: int, animation: AnimationFrames, coder: FilmEncoder) -> int:
