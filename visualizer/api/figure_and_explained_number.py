@@ -50,15 +50,18 @@ class Figure:
         Raises
         ------
         InputError
-            When there is no path, a format is unknown, a file cannot be written or memory does not
-            suffice.
+            When there is no path, a format is unknown, text would be too small to be printed, a
+            file cannot be written or memory does not suffice.
         """
         files = [file_path("path", path) for path in several("paths", "a file's name", paths)]
         with self._drawing():
             from visualizer.export.writers import export
 
+            said: list[str] = []
             for file in files:
-                export(file, self.shot, self.look)
+                export(file, self.shot, self.look, notice=said.append)
+        for sentence in dict.fromkeys(said):
+            warnings.warn(sentence, stacklevel=2)
 
     def array(self) -> np.ndarray:
         """Draw the figure as pixels.

@@ -19,7 +19,7 @@ from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from visualizer.console_messages_and_progress import ConsoleProgress
     from visualizer.export.figure_settings import FigureSettings
@@ -152,20 +152,28 @@ def _write(job: ExportJob, figure_settings: FigureSettings, progress: ConsolePro
     tell = progress.progress(job.name)
     if job.format.kind is FormatKind.FILM and not progress.is_quiet:
         _announce(job, figure_settings, progress, tell)
+
+    def notice(sentence: str) -> None:
+        progress.clear()
+        say(f"{job.name}: {sentence}")
+
     if job.path == STANDARD_OUTPUT:
-        _write_to_standard_output(job, figure_settings, tell)
+        _write_to_standard_output(job, figure_settings, tell, notice)
     else:
-        export(job.path, job.snapshot, figure_settings, tell)
+        export(job.path, job.snapshot, figure_settings, tell, notice)
 
 
 def _write_to_standard_output(
-    job: ExportJob, figure_settings: FigureSettings, progress: Progress
+    job: ExportJob,
+    figure_settings: FigureSettings,
+    progress: Progress,
+    notice: Callable[[str], object],
 ) -> None:
     """Write a whole file to standard output, or nothing where it cannot be made."""
     from visualizer.export.writers import export_into
 
     with tempfile.TemporaryFile() as whole:
-        export_into(whole, job.format.suffix, job.snapshot, figure_settings, progress)
+        export_into(whole, job.format.suffix, job.snapshot, figure_settings, progress, notice)
         whole.seek(0)
         try:
             shutil.copyfileobj(whole, sys.stdout.buffer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError
@@ -17,8 +17,9 @@ from visualizer.export.data import (
 )
 from visualizer.export.figure_view import view_of_figure
 from visualizer.export.figures.document_attachment import attached_document
-from visualizer.export.figures.figure_page import THEMES, figure_within
+from visualizer.export.figures.figure_page import THEMES, figure_of, figure_within, page_of
 from visualizer.export.figures.png_writer import write_png
+from visualizer.export.figures.printed_text_size import check_text_size
 from visualizer.export.figures.svg_pdf_writer import write_pdf, write_svg
 from visualizer.export.figures.webpage_writer import room_for, write_webpage
 from visualizer.export.films.film_writer import write_film
@@ -32,9 +33,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.export.figure_settings import FigureSettings
+    from visualizer.export.figures.figure_page import FigurePage
     from visualizer.session.exportable_snapshot import Snapshot
 
     Write = Callable[[Snapshot, FigureSettings, BinaryIO, Progress], object]
+
+    class PageWrite(Protocol):
+        """A writer that can be given the page."""
+
+        def __call__(
+            self,
+            snapshot: Snapshot,
+            figure_settings: FigureSettings,
+            file: BinaryIO,
+            progress: Progress,
+            page: FigurePage | None = None,
+        ) -> object: ...
 
 
 def _webpage(
@@ -88,10 +102,10 @@ def _document(
     write_document(file, snapshot.document, snapshot.view)
 
 
+PRINTED: dict[str, PageWrite] = {".png": write_png, ".svg": write_svg, ".pdf": write_pdf}
+"""Writers of the figures that have a size on paper."""
 WRITERS: dict[str, Write] = {
-    ".png": write_png,
-    ".svg": write_svg,
-    ".pdf": write_pdf,
+    **PRINTED,
     ".html": _webpage,
     **{suffix: partial(write_film, suffix) for suffix in (".gif", ".apng", ".webp", ".mp4")},
     ".npz": _npz,
@@ -103,11 +117,16 @@ WRITERS: dict[str, Write] = {
 }
 
 
+def _say_nothing(sentence: str) -> None:
+    pass
+
+
 def export(
     path: Path,
     snapshot: Snapshot,
     figure_settings: FigureSettings,
     progress: Progress = no_progress,
+    notice: Callable[[str], object] = _say_nothing,
 ) -> Path:
     """Write a snapshot in the format of the file's suffix.
 
@@ -115,18 +134,25 @@ def export(
     ----------
     progress : callable
         Called with the progress; an exception from it cancels, and an existing file stays.
+    notice : callable, optional
+        Called with a sentence on text that is printed small.
 
     Raises
     ------
     InputError
-        When the format is unknown or cannot be written here, the file cannot be written or memory
-        runs out.
+        When the format is unknown or cannot be written here, text would be too small to be
+        printed, the file cannot be written or memory runs out.
     """
     known = format_of(path.name)
     if known is None:
         raise InputError("export", f"“{path.suffix}” is no format to export. Use {suffixes()}.")
-    write = _writer_of(known.suffix)
-    atomic_file.write(path, lambda file: write(snapshot, figure_settings, file, progress))
+    suffix, write = known.suffix, _writer_of(known.suffix)
+
+    def write_readable(file: BinaryIO) -> None:
+        readable = _readable(suffix, write, snapshot, figure_settings, progress, notice)
+        readable(snapshot, figure_settings, file, progress)
+
+    atomic_file.write(path, write_readable)
     return path
 
 
@@ -136,13 +162,34 @@ def export_into(
     snapshot: Snapshot,
     figure_settings: FigureSettings,
     progress: Progress = no_progress,
+    notice: Callable[[str], object] = _say_nothing,
 ) -> None:
     """Write a snapshot into an open file that can be sought, in a format; see `export`."""
+    write = _writer_of(suffix)
     try:
-        _writer_of(suffix)(snapshot, figure_settings, file, progress)
+        readable = _readable(suffix, write, snapshot, figure_settings, progress, notice)
+        readable(snapshot, figure_settings, file, progress)
     except MemoryError as error:
         sentence = "There is not enough memory to write this. Use a shorter text."
         raise InputError("memory", sentence) from error
+
+
+def _readable(
+    suffix: str,
+    write: Write,
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    progress: Progress,
+    notice: Callable[[str], object],
+) -> Write:
+    """Return a writer that, of a printed figure, writes the page whose text was checked."""
+    if suffix not in PRINTED:
+        return write
+    progress(0, 10)
+    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
+    if said := check_text_size(page, snapshot, figure_settings):
+        notice(said)
+    return partial(PRINTED[suffix], page=page)
 
 
 def _writer_of(suffix: str) -> Write:

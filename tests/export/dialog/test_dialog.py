@@ -470,6 +470,55 @@ def test_what_is_to_be_known_of_a_format_is_said(suffix: str, said: str, hand: H
     assert said in dialog.size_.text()
 
 
+def small_figure(hand: Hand, width: str) -> ExportDialog:
+    """Ask for a figure of a width in mm, for which its panels are scaled down."""
+    dialog = opened(hand)
+    choose(dialog, dialog.figure.preset, "Paper page")
+    type_into(dialog.figure.width_, width)
+    seen(hand, dialog)
+    return dialog
+
+
+def test_text_that_is_too_small_is_refused_and_a_click_widens_the_figure(hand: Hand) -> None:
+    dialog = small_figure(hand, "40")
+    field = dialog.figure.width_
+    assert field.note.isVisible()
+    assert field.note.text().endswith(" pt, too small to be printed.")
+    assert field.note.text() in field.box.accessibleDescription()
+    assert not dialog.save.isEnabled()
+    assert not dialog.copy.isEnabled()
+    offer = field.offer.text()
+    assert offer.startswith("Use ")
+    QTest.mouseClick(field.offer, Qt.MouseButton.LeftButton)
+    seen(hand, dialog)
+    assert f"Use {field.box.text()} mm" == offer
+    assert field.note.isHidden()
+    assert field.offer.isHidden()
+    assert dialog.save.isEnabled()
+
+
+def test_small_text_is_said_at_the_width_in_its_unit(hand: Hand) -> None:
+    dialog = small_figure(hand, "40")
+    choose(dialog, dialog.figure.unit, LengthUnit.INCH)
+    seen(hand, dialog)
+    width = float(dialog.figure.width_.offer.text().split()[1])
+    type_into(dialog.figure.width_, f"{width * 0.8:.3f}")
+    seen(hand, dialog)
+    assert dialog.figure.width_.note.text().startswith("The smallest text would be ")
+    assert dialog.figure.width_.offer.text().endswith(" inch")
+    assert dialog.save.isEnabled()
+
+
+def test_numbers_have_no_text_size(hand: Hand) -> None:
+    dialog = small_figure(hand, "40")
+    choose(dialog, dialog.format, ".csv")
+    seen(hand, dialog)
+    assert dialog.save.isEnabled()
+    choose(dialog, dialog.format, ".png")
+    seen(hand, dialog)
+    assert not dialog.save.isEnabled()
+
+
 def test_a_drawing_has_no_pixels(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, ".pdf")
@@ -592,13 +641,15 @@ def test_an_export_can_be_called_off(
 ) -> None:
     going = threading.Event()
 
-    def write(snapshot: object, figure_settings: object, file: object, progress: object) -> None:
+    def write(
+        snapshot: object, figure_settings: object, file: object, progress: object, page: object
+    ) -> None:
         assert callable(progress)
-        progress(1, 4)
-        going.wait(10)
+        while not going.wait(0.01):  # not every call is shown
+            progress(1, 4)
         progress(2, 4)
 
-    monkeypatch.setitem(writers.WRITERS, ".png", write)
+    monkeypatch.setattr(writers, "PRINTED", {".png": write})
     saving, snapshot = hand.window.export_controller.saving, hand.window.workspace.snapshot
     assert snapshot
     assert not saving.isVisible()

@@ -208,6 +208,7 @@ class ExportDialog(QDialog):
         """Show a preview."""
         self.pane.show_preview(made, self._theme)
         self.size_.setText(made.said)
+        self.figure.show_small_text(made.small_text)
         self._say(why_not_writable(self.settings.suffix))
         if made.animation and not app_settings.is_reduced() and not self._is_over:
             self.film_player.go_on(made.animation, self.settings.look.film.loops)

@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSignalBlocker, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFormLayout,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from visualizer.export import export_settings
 from visualizer.export.export_settings import OWN, PAPERS, LengthUnit, preset_of, sized_as
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.export.export_settings import ExportSettings
+    from visualizer.export.figures.printed_text_size import SmallText
 
 SLACK = 1e-3
 """Tolerance at both ends, which are displayed rounded and can be typed so."""
@@ -41,11 +50,18 @@ class NumberField(QWidget):
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)
         self.problem.hide()
+        self.note, self.offer = PlainLabel(), QPushButton()
+        self.note.setProperty("role", "warning")
+        self.note.setWordWrap(True)
+        self.offer.setAutoDefault(False)
+        self.show_note("", "")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
         column.addWidget(self.box)
         column.addWidget(self.problem)
+        column.addWidget(self.note)
+        column.addWidget(self.offer)
         self.setFocusProxy(self.box)
         self.box.textEdited.connect(self._take)
 
@@ -66,6 +82,18 @@ class NumberField(QWidget):
         with QSignalBlocker(self.box):
             self.box.setText(self._written(number))
         self._say("")
+
+    def show_note(self, note: str, offer: str) -> None:
+        """Show what follows from the number, and what the button would do about it."""
+        self.note.setText(note)
+        self.note.setVisible(bool(note))
+        self.offer.setText(offer)
+        self.offer.setVisible(bool(offer))
+        self._describe()
+
+    def _describe(self) -> None:
+        said = (self.problem.text(), self.note.text())
+        self.box.setAccessibleDescription(" ".join(filter(None, said)))
 
     def _written(self, number: float | None) -> str:
         return "" if number is None else self._write(number)
@@ -95,7 +123,7 @@ class NumberField(QWidget):
         was_wrong = self.is_wrong
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
-        self.box.setAccessibleDescription(problem)
+        self._describe()
         if was_wrong != self.is_wrong:
             self.judged.emit()
 
@@ -118,6 +146,7 @@ class FigureOptionsWidget(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._settings: ExportSettings | None = None
+        self._small_text: SmallText | None = None
         self.extent, self.preset, self.paper, self.unit = (QComboBox() for _ in range(4))
         self.width_, self.height_ = NumberField("Width"), NumberField("Height", "as it takes")
         self.dpi = NumberField("Resolution, DPI", is_whole=True)
@@ -166,6 +195,7 @@ class FigureOptionsWidget(QWidget):
         self.dpi.typed.connect(self._type_dpi)
         self.points.typed.connect(self._type_points)
         self.title.textEdited.connect(self._type_title)
+        self.width_.offer.clicked.connect(self._take_offer)
         for switch in self.switches.values():
             switch.clicked.connect(self._switch)
         for field in self.fields:
@@ -179,7 +209,19 @@ class FigureOptionsWidget(QWidget):
     @property
     def is_wrong(self) -> bool:
         """Whether any input that applies is invalid."""
-        return any(field.is_wrong and not field.isHidden() for field in self.fields)
+        is_small = self._small_text is not None and self._small_text.is_refused
+        return is_small or any(field.is_wrong and not field.isHidden() for field in self.fields)
+
+    def show_small_text(self, small_text: SmallText | None) -> None:
+        """Show at the width that text is printed too small, and offer what would help."""
+        self._small_text = small_text
+        if small_text is None or self._settings is None:
+            self.width_.show_note("", "")
+        else:
+            offer = _offer_in_words(small_text, self._settings)
+            hint = "" if offer else " Show fewer panels."
+            self.width_.show_note(f"{small_text.finding}{hint}", offer)
+        self.judged.emit()
 
     def show_settings(self, settings: ExportSettings) -> None:
         """Show the settings."""
@@ -267,6 +309,10 @@ class FigureOptionsWidget(QWidget):
     def _choose_unit(self) -> None:
         self.unitChosen.emit(LengthUnit(self.unit.currentData()))
 
+    def _take_offer(self) -> None:
+        if self._small_text:
+            self._change(**self._small_text.changes)
+
     def _type_width(self, length: float) -> None:
         if self._settings:
             self._change(width_mm=self._settings.unit.mm(length, self._settings.look.dpi))
@@ -287,3 +333,13 @@ class FigureOptionsWidget(QWidget):
 
     def _switch(self) -> None:
         self._change(**{name: switch.isChecked() for name, switch in self.switches.items()})
+
+
+def _offer_in_words(small_text: SmallText, settings: ExportSettings) -> str:
+    """Say what would make small text readable, in the unit of lengths; empty if nothing."""
+    width, points = small_text.changes.get("width_mm"), small_text.changes.get("points")
+    if width is not None:
+        length = f"{settings.unit.written(width, settings.look.dpi)} {settings.unit.value}"
+        is_open = "height_mm" in small_text.changes
+        return f"Use {length}, of any height" if is_open else f"Use {length}"
+    return "" if points is None else f"Use {points:g} pt"

@@ -16,6 +16,7 @@ from visualizer.export.data.file_size_estimate import size_sentence
 from visualizer.export.export_settings import size_in_words
 from visualizer.export.figure_settings import PIXELS_AN_INCH
 from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.printed_text_size import SmallText, small_text
 from visualizer.export.figures.rasterization import LARGEST_SIDE, picture
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.export.formats import FormatKind
@@ -51,6 +52,8 @@ class ExportPreview:
         Text shown instead of a picture.
     animation : AnimationFrames or None
         The film of which the picture is a frame.
+    small_text : SmallText or None
+        Text of a figure that is printed too small.
     """
 
     image: QImage | None
@@ -58,6 +61,7 @@ class ExportPreview:
     said: str
     animation: AnimationFrames | None = None
     frame: int = 0
+    small_text: SmallText | None = None
 
 
 def preview(
@@ -107,7 +111,8 @@ def _figure(
     small.setDevicePixelRatio(ratio)
     if "width_mm" not in settings.deciding:
         return ExportPreview(small, "", "As large as the browser’s window")
-    return ExportPreview(small, "", size_in_words(width, height, None if is_drawing else dpi))
+    said = size_in_words(width, height, None if is_drawing else dpi)
+    return ExportPreview(small, "", said, small_text=small_text(page, snapshot, figure_settings))
 
 
 def frame_of(

@@ -165,6 +165,11 @@ def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePag
     return next((one for one in smaller if one.fits), page)
 
 
+def fits_at(figure: FigureContent, figure_settings: FigureSettings, size: float) -> bool:
+    """Whether a figure fits on its page at a text scale; at a smaller one it may, too."""
+    return figure_settings.is_trimmed or _placed(figure, figure_settings, size).fits
+
+
 def _placed(figure: FigureContent, figure_settings: FigureSettings, size: float = 1) -> FigurePage:
     """Lay a figure out at a text scale."""
     scale = figure_settings.enlarged * size

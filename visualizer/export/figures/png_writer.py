@@ -16,6 +16,7 @@ from visualizer.progress_callback import Progress, no_progress, part_of_progress
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
+    from visualizer.export.figures.figure_page import FigurePage
     from visualizer.session.exportable_snapshot import Snapshot
 
 
@@ -27,9 +28,18 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def write_png(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    file: BinaryIO,
+    progress: Progress,
+    page: FigurePage | None = None,
 ) -> None:
     """Write a figure as PNG with its physical size and caption as metadata.
+
+    Parameters
+    ----------
+    page : FigurePage, optional
+        The figure's page, if it has been laid out.
 
     Raises
     ------
@@ -37,7 +47,7 @@ def write_png(
         When it is too large for the memory.
     """
     progress(0, 10)
-    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
+    page = page or page_of(figure_of(snapshot, figure_settings), figure_settings)
     image = picture(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     put_into_png(image, attached_document(snapshot, figure_settings))
     save(image, file, part_of_progress(progress, 60, 100))

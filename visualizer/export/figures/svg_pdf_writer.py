@@ -39,22 +39,33 @@ _STYLE = (
 
 
 def write_svg(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    file: BinaryIO,
+    progress: Progress,
+    page: FigurePage | None = None,
 ) -> None:
-    """Write a figure as SVG: text stays text, and cells are shapes unless a panel is large."""
+    """Write a figure as SVG: text stays text, and cells are shapes unless a panel is large.
+
+    A page that has been laid out is not laid out again.
+    """
     progress(0, 10)
-    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
+    page = page or page_of(figure_of(snapshot, figure_settings), figure_settings)
     drawn = svg(page, part_of_progress(progress, 20, 95))
     progress(9, 10)
     file.write(put_into_svg(drawn, attached_document(snapshot, figure_settings)))
 
 
 def write_pdf(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    file: BinaryIO,
+    progress: Progress,
+    page: FigurePage | None = None,
 ) -> None:
-    """Write a figure as a PDF of one page of the figure's size."""
+    """Write a figure as a PDF of one page of the figure's size; see `write_svg` of its page."""
     progress(0, 10)
-    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
+    page = page or page_of(figure_of(snapshot, figure_settings), figure_settings)
     drawn = pdf(
         page, attached_document(snapshot, figure_settings), part_of_progress(progress, 20, 95)
     )

@@ -1,0 +1,151 @@
+"""Text that is printed small is said or refused, with a width that would do."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.snapshots import shot
+from visualizer import app
+from visualizer.api.attention_api import attend
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.printed_text_size import (
+    LEAST_POINTS,
+    READABLE_POINTS,
+    SmallText,
+    small_text,
+)
+from visualizer.export.writers import export, export_into
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtGui import QGuiApplication
+
+    from visualizer.session.exportable_snapshot import Snapshot
+
+
+@pytest.fixture(autouse=True)
+def one_application(qapp: QGuiApplication) -> None:
+    """Measure text with the application of the tests."""
+
+
+STAGES = ("scores", "weights", "context")
+SIX = ("queries", "keys", "scores", "masked", "weights", "context")
+
+
+def sized(width: float, height: float | None = None, points: float = 9) -> FigureSettings:
+    return FigureSettings(width_mm=width, height_mm=height, points=points, is_trimmed=False)
+
+
+def found(snapshot: Snapshot, settings: FigureSettings) -> SmallText | None:
+    return small_text(page_of(figure_of(snapshot, settings), settings), snapshot, settings)
+
+
+def small(snapshot: Snapshot, settings: FigureSettings) -> SmallText:
+    one = found(snapshot, settings)
+    assert one
+    return one
+
+
+def test_readable_text_is_not_spoken_of() -> None:
+    assert found(shot(stages=STAGES), FigureSettings()) is None
+    assert found(shot(stages=STAGES), sized(178)) is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [sized(80), sized(40), sized(40, 40), sized(60, 300), FigureSettings(points=3), sized(500, 30)],
+    ids=["said", "refused", "low, too", "high", "small text", "too low"],
+)
+def test_the_change_offered_is_enough(settings: FigureSettings) -> None:
+    snapshot = shot(stages=STAGES)
+    one = small(snapshot, settings)
+    assert one.points < READABLE_POINTS
+    assert one.is_refused == (one.points < LEAST_POINTS)
+    assert one.changes
+    assert found(snapshot, replace(settings, **one.changes)) is None
+
+
+def test_the_width_offered_is_not_far_too_wide() -> None:
+    snapshot, settings = shot(stages=STAGES), sized(40)
+    width = small(snapshot, settings).changes["width_mm"]
+    assert found(snapshot, replace(settings, width_mm=width / 1.3))
+
+
+@pytest.mark.parametrize(
+    ("one", "sentence"),
+    [
+        (
+            SmallText(4.29, {"width_mm": 91.0}),
+            "The smallest text would be 4.2 pt. Use a width of 91 mm.",
+        ),
+        (
+            SmallText(2.0, {"width_mm": 91.0, "height_mm": None}),
+            "The smallest text would be 2 pt, too small to be printed. Use a width of 91 mm, and "
+            "leave the height open.",
+        ),
+        (
+            SmallText(2.99, {"points": 5.5}),
+            "The smallest text would be 2.9 pt, too small to be printed. Use a text size of "
+            "5.5 pt.",
+        ),
+        (SmallText(3.0, {}), "The smallest text would be 3 pt. Show fewer panels."),
+    ],
+)
+def test_it_is_said_in_words(one: SmallText, sentence: str) -> None:
+    assert one.sentence == sentence
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_too_small_text_is_not_written(suffix: str, tmp_path: Path) -> None:
+    snapshot, path = shot(stages=STAGES), tmp_path / f"a{suffix}"
+    with pytest.raises(InputError, match="too small to be printed") as refused:
+        export(path, snapshot, sized(40))
+    assert refused.value.field == "size"
+    assert not path.exists()
+    with pytest.raises(InputError, match="too small to be printed"):
+        export_into(io.BytesIO(), suffix, snapshot, sized(40))
+    said: list[str] = []
+    export(path, snapshot, sized(80), notice=said.append)
+    assert said == [small(snapshot, sized(80)).sentence]
+    assert path.exists()
+
+
+def test_a_web_page_is_not_printed(tmp_path: Path) -> None:
+    said: list[str] = []
+    export(tmp_path / "a.html", shot(stages=STAGES), sized(40), notice=said.append)
+    assert not said
+
+
+def test_the_command_line_says_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["--stages", ",".join(STAGES), "--quiet", "--export", "a.png", "--size"]
+    assert app.main([*options, "80mm"]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("attention-visualizer: a.png: The smallest text would be ")
+    assert "Use a width of " in said
+    assert app.main([*options, "40mm"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("attention-visualizer: argument --size: The smallest text would be ")
+
+
+def test_a_notebook_warns_and_still_shows_the_figure(tmp_path: Path) -> None:
+    figure = attend("Your journey starts with one step").figure(STAGES, width="80mm")
+    with pytest.warns(UserWarning, match="The smallest text would be ") as caught:
+        figure.save(tmp_path / "a.png")
+    assert caught[0].filename == __file__
+    smaller = attend("Your journey starts with one step").figure(STAGES, width="40mm")
+    with pytest.raises(InputError, match="Use a width of "):
+        smaller.save(tmp_path / "b.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert smaller._repr_png_()[0].startswith(b"\x89PNG")

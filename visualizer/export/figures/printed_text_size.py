@@ -1,0 +1,144 @@
+"""How large the smallest text of a figure is printed, and what would make it large enough."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import PIXELS_AN_INCH
+from visualizer.export.figures.figure_page import figure_of, fits_at, page_of
+from visualizer.export.option_parsing import LARGEST_MM
+from visualizer.widgets.fonts import text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.export.figures.figure_page import FigurePage
+    from visualizer.session.exportable_snapshot import Snapshot
+
+READABLE_POINTS = 5.0
+"""Smaller text is said."""
+LEAST_POINTS = 3.0
+"""Smaller text is refused."""
+_POINTS_AN_INCH = 72
+_LABEL_PX = 12
+"""The size of labels, the smallest text beside the numbers in cells."""
+_WIDER, _TRIES = 1.1, 12
+_MOST_TEXT = 144.0
+
+
+@dataclass(frozen=True, slots=True)
+class SmallText:
+    """Text of a figure that is too small to be read well on paper.
+
+    Parameters
+    ----------
+    points : float
+        The size of the smallest text.
+    changes : dict of str to object
+        The fields of the figure settings with which it would be readable; may be empty.
+    """
+
+    points: float
+    changes: dict[str, Any]
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is too small to be written at all."""
+        return self.points < LEAST_POINTS
+
+    @property
+    def finding(self) -> str:
+        """A sentence that says how small it is."""
+        size = math.floor(self.points * 10) / 10
+        end = ", too small to be printed" if self.is_refused else ""
+        return f"The smallest text would be {size:g} pt{end}."
+
+    @property
+    def sentence(self) -> str:
+        """What is found and what would help, for messages without a button."""
+        width, points = self.changes.get("width_mm"), self.changes.get("points")
+        if width is not None:
+            height = ", and leave the height open" if "height_mm" in self.changes else ""
+            return f"{self.finding} Use a width of {width:g} mm{height}."
+        if points is not None:
+            return f"{self.finding} Use a text size of {points:g} pt."
+        return f"{self.finding} Show fewer panels."
+
+
+def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings) -> str:
+    """Return a sentence on the small text of a page; empty where there is none.
+
+    Raises
+    ------
+    InputError
+        Of ``size``, when it is too small to be printed.
+    """
+    small = small_text(page, snapshot, figure_settings)
+    if small and small.is_refused:
+        raise InputError("size", small.sentence)
+    return small.sentence if small else ""
+
+
+def small_text(
+    page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings
+) -> SmallText | None:
+    """Return what is wrong with the smallest text of a page; None where it is readable."""
+    points = _smallest_points(page)
+    if points >= READABLE_POINTS:
+        return None
+    return SmallText(points, _changes(page, points, snapshot, figure_settings))
+
+
+def _smallest_points(page: FigurePage) -> float:
+    return _smallest_px(page) * page.scale * _POINTS_AN_INCH / PIXELS_AN_INCH
+
+
+def _full_points(page: FigurePage, figure_settings: FigureSettings) -> float:
+    """Return the size of the smallest text of a page where nothing is scaled down."""
+    return _smallest_px(page) * figure_settings.enlarged * _POINTS_AN_INCH / PIXELS_AN_INCH
+
+
+def _smallest_px(page: FigurePage) -> float:
+    numbers = (slot.numbers.pixel_size for slot in page.layout.slots if slot.numbers)
+    return min(_LABEL_PX * text_scale(), *numbers, math.inf)
+
+
+def _changes(
+    page: FigurePage, points: float, snapshot: Snapshot, figure_settings: FigureSettings
+) -> dict[str, Any]:
+    """Find the first change with which the smallest text is readable."""
+    for changes in _candidates(page, READABLE_POINTS / points, figure_settings):
+        changed = replace(figure_settings, **changes)
+        if not fits_at(
+            page.figure, changed, min(1.0, READABLE_POINTS / _full_points(page, changed))
+        ):
+            continue
+        # What is shown may be pooled to the size.
+        if _smallest_points(page_of(figure_of(snapshot, changed), changed)) >= READABLE_POINTS:
+            return changes
+    return {}
+
+
+def _candidates(
+    page: FigurePage, missing: float, figure_settings: FigureSettings
+) -> Iterator[dict[str, Any]]:
+    """Yield changes of the width, or of the text size where nothing was scaled down."""
+    factors = [missing * _WIDER**step for step in range(_TRIES)]
+    if page.scale >= figure_settings.enlarged:
+        for factor in factors:
+            points = math.ceil(figure_settings.points * factor * 2) / 2
+            if points <= _MOST_TEXT:
+                yield {"points": points}
+        return
+    heights: tuple[dict[str, Any], ...] = ({},)
+    if figure_settings.height_mm is not None:
+        heights = ({}, {"height_mm": None})
+    for height in heights:
+        for factor in factors:
+            width = float(math.ceil(figure_settings.width_mm * factor))
+            if width <= LARGEST_MM:
+                yield {"width_mm": width, **height}
