@@ -1,4 +1,4 @@
-"""Makes the lab's picture for the README: ``python -m tests.lab_picture``.
+"""Makes the lab's picture and the README's film: ``python -m tests.lab_picture``.
 
 It trains the model shown, which takes some minutes.
 """
@@ -15,17 +15,25 @@ from pathlib import Path
 from PySide6.QtCore import QEventLoop, QTimer
 
 from visualizer.app import make_application
+from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.training.run_state import Phase
+from visualizer.lab.training_film.film_frames import TrainingFilmSettings, training_film
+from visualizer.lab.training_film.film_writer import write_training_film
 from visualizer.lab.window import LabWindow
-from visualizer.resources import resource
+from visualizer.resources import documentation
 from visualizer.session.cell_address import Cell
 
 FORMED = 0.9
 """Mean weight of a head on what it should read."""
+FIRST_STEP = 60
+"""The film's first; before it the heads read all alike."""
+FILM = TrainingFilmSettings(
+    ms=200.0, width=720, title="A language model learns to repeat what came before"
+)
 
 
-def main(path: Path) -> None:
-    """Train what the lab begins with until a head reads what it should, and draw that moment."""
+def main(folder: Path) -> None:
+    """Train what the lab begins with until a head reads what it should, and draw how it came."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
     with tempfile.TemporaryDirectory() as home:
@@ -44,10 +52,30 @@ def main(path: Path) -> None:
         _pin_best(window)
         window.attention.setFocus()
         _pause(1000)  # what it makes of the text now is on its way
-        window.grab().save(str(path))
+        window.grab().save(str(folder / "lab.png"))
+        _film(window, folder / "head-forming.webp")
         window.lab.leave()
         window.close()
         _pause(2000)  # its process writes a checkpoint
+
+
+def _film(window: LabWindow, path: Path) -> None:
+    """Film how the heads came, from the steps that are kept of the training."""
+    run = window.lab.run
+    assert run
+    readings: list[ProbeResult] = []
+    window.lab.answered.connect(
+        lambda message: (
+            readings.append(ProbeResult.of(message)) if message.values.get("id") == "film" else None
+        )
+    )
+    steps = [step for step in run.snapshots if step >= FIRST_STEP]
+    for asked, step in enumerate(steps, 1):
+        window.lab.ask("read", id="film", text=window.lab.view.probe, step=step)
+        while len(readings) < asked:
+            _pause(20)
+    losses = {step: run.losses_at(step) for step in steps}
+    write_training_film(path, training_film(readings, run.settings.model, run.step, losses, FILM))
 
 
 def _has_formed(window: LabWindow) -> bool:
@@ -77,4 +105,4 @@ def _pause(length_ms: int) -> None:
 
 
 if __name__ == "__main__":
-    main(resource("pictures") / "lab.png")
+    main(documentation("pictures"))

@@ -1,6 +1,6 @@
-"""Makes the README's pictures from the real windows: ``python -m tests.pictures``.
+"""Makes the pictures of README and documentation: ``python -m tests.pictures``.
 
-The lab's picture is made by `tests.lab_picture`, in a separate process.
+The lab's picture and film are made by `tests.lab_picture`, in a separate process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEventLoop, QSettings, QTimer
 
 from visualizer.app import make_application, open_window
-from visualizer.resources import resource
+from visualizer.resources import documentation
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 
@@ -121,4 +121,4 @@ def _settle(window: MainWindow) -> None:
 
 
 if __name__ == "__main__":
-    main(resource("pictures"))
+    main(documentation("pictures"))

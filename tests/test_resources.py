@@ -10,7 +10,8 @@ from tests.architecture.project_graph import ROOT
 
 UI = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("visualizer/**/*.py"))]
 ICONS = sorted(path.stem for path in ROOT.glob("resources/icons/*"))
-PICTURES = sorted(path.name for path in ROOT.glob("resources/pictures/*"))
+PICTURES = sorted(path.name for path in ROOT.glob("docs/pictures/*"))
+READ = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))]
 
 WEBPAGE = sorted(path.name for path in ROOT.glob("resources/webpage/*"))
 
@@ -27,8 +28,8 @@ def test_every_icon_is_used(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_every_picture_is_in_the_readme(name: str) -> None:
-    assert f"resources/pictures/{name}" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_every_picture_is_in_the_readme_or_the_documentation(name: str) -> None:
+    assert any(f"pictures/{name})" in page for page in READ)
 
 
 @pytest.mark.parametrize("name", WEBPAGE)
@@ -37,9 +38,11 @@ def test_every_part_of_the_web_page_is_used(name: str) -> None:
     assert f'"{name}"' in source.read_text(encoding="utf-8")
 
 
-def test_all_but_the_pictures_of_the_readme_is_in_a_wheel() -> None:
+def test_all_resources_and_the_documentation_are_in_a_wheel() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    targets = project["tool"]["hatch"]["build"]["targets"]
+    included = targets["wheel"]["force-include"]
     there = {f"resources/{path.name}" for path in ROOT.glob("resources/*")}
-    assert set(included) == there - {"resources/pictures"}
+    assert set(included) == there | {"docs"}
     assert all(target == f"visualizer/{source}" for source, target in included.items())
+    assert {"docs", "resources"} < set(targets["sdist"]["only-include"])

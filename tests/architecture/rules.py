@@ -59,6 +59,7 @@ HTML_HOMES = {
     "visualizer/widgets/labels.py": {"QLabel"},
     "visualizer/widgets/plain_text_tooltips.py": {"QToolTip"},
     "visualizer/widgets/dialogs.py": {"QMessageBox", "QTextBrowser"},
+    "visualizer/widgets/documentation_page_browser.py": {"QTextBrowser", "QTextEdit"},
     "visualizer/lab/runs/confirmation_dialogs.py": {"QMessageBox"},
 }
 """Where these widgets are told the format of their text; elsewhere these modules are used."""

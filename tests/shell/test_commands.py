@@ -24,6 +24,7 @@ from visualizer.shell.commands import COMMANDS, WITHIN, shortcut_list
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.settings_dialog import SettingsDialog
 from visualizer.widgets.dialogs import ShortcutListDialog
+from visualizer.widgets.documentation_window import DocumentationWindow
 from visualizer.widgets.icons import icon
 from visualizer.widgets.theme import DARK, LIGHT
 
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.session.colour_maps import ColourMap
     from visualizer.shell.window import MainWindow
+
+
+OPENING_BOXES = {"open_documentation", "show_shortcuts", "show_about"}
+"""Commands that open boxes over the window, and call no controller."""
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +56,7 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
     hand.settle()
     action.setEnabled(True)
     action.trigger()
-    kinds = (ShortcutListDialog, QFileDialog, SettingsDialog)
+    kinds = (ShortcutListDialog, DocumentationWindow, QFileDialog, SettingsDialog)
     for box in (
         *hand.boxes(),
         *(each for kind in kinds for each in hand.window.findChildren(kind)),
@@ -105,7 +110,7 @@ def test_every_action_is_in_a_menu_and_says_its_keys(window: MainWindow) -> None
     for command in COMMANDS:
         assert command.shortcuts or command.id == "show_about"
         assert all(QKeySequence(keys).toString() for keys in command.shortcuts)
-        if command.id not in {"show_shortcuts", "show_about"}:  # which open boxes over the window
+        if command.id not in OPENING_BOXES:
             controllers = window.actions_.by_id[command.id].controllers
             assert callable(called(command, controllers))
 

@@ -69,6 +69,12 @@ def _start_or_pause(now: LabState) -> Face:
     return Face("pause" if progress.is_running else "play", text=progress.button)
 
 
+def _open_documentation(window: QMainWindow) -> None:
+    from visualizer.widgets.documentation_window import open_documentation  # not at start-up
+
+    open_documentation(window, "lab.md")
+
+
 Row = Command[LabControllers, LabState]
 
 RUN, TRAIN, TEXT, VIEW, HELP = "&Run", "&Train", "Te&xt", "&View", "&Help"
@@ -149,6 +155,8 @@ LAB_COMMANDS: tuple[Row, ...] = (
         ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is Scheme.LIGHT),
     Row("set_scheme dark", VIEW, "Theme: &dark", lambda c: c.set_scheme(Scheme.DARK),
         ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is Scheme.DARK),
+    Row("open_documentation", HELP, "&Documentation",
+        lambda c: _open_documentation(c.window), ("Ctrl+F1",)),
     Row("show_shortcuts", HELP, "&Keyboard shortcuts",
         lambda c: dialogs.show_shortcuts(c.window, shortcut_list()), ("Ctrl+?", "F1")),
 )

@@ -204,6 +204,12 @@ def _play_or_pause(now: WindowState) -> Face:
     return Face(name, tip=name.capitalize())
 
 
+def _open_documentation(window: QMainWindow) -> None:
+    from visualizer.widgets.documentation_window import open_documentation  # not at start-up
+
+    open_documentation(window)
+
+
 Row = Command[Controllers, WindowState]
 
 FILE, EDIT, MODULE, PLAY, COMPARE = "&File", "&Edit", "&Module", "&Play", "&Compare"
@@ -496,6 +502,8 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.lesson_controller.open_folder(), ("Ctrl+Alt+F",), divides=True),
     Row("labWanted.emit", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),
     Row("start_page.open", HELP, "&Start page", lambda c: c.start_page.open(), ("Ctrl+Alt+H",)),
+    Row("open_documentation", HELP, "&Documentation", lambda c: _open_documentation(c.window),
+        ("Ctrl+F1",)),
     Row("show_shortcuts", HELP, "&Keyboard shortcuts",
         lambda c: dialogs.show_shortcuts(c.window, shortcut_list()), ("Ctrl+?", "F1")),
     Row("show_about", HELP, "&About", lambda c: dialogs.show_about(c.window)),

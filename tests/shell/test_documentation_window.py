@@ -1,0 +1,349 @@
+"""The documentation is read in the program, by mouse and by keys, in its theme."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QMouseEvent, QTextCursor, QTextDocument
+from PySide6.QtTest import QSignalSpy, QTest
+from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
+from shiboken6 import Shiboken
+
+from tests.support.accessible_text import heard
+from tests.support.window_input import CONTROL, LEFT, SHIFT, Hand
+from visualizer.lab.window import LabWindow
+from visualizer.resources import documentation
+from visualizer.widgets import app_settings
+from visualizer.widgets.documentation_pages import read_pages
+from visualizer.widgets.documentation_window import DocumentationWindow
+from visualizer.widgets.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PySide6.QtGui import QColor
+    from pytestqt.qtbot import QtBot
+
+NONE = Qt.KeyboardModifier.NoModifier
+ALT = Qt.KeyboardModifier.AltModifier
+PAGES = [page.name for page in read_pages(documentation())]
+
+
+@pytest.fixture
+def pages(hand: Hand) -> Iterator[DocumentationWindow]:
+    """The documentation, opened by its keys."""
+    hand.press(Qt.Key.Key_F1)
+    (opened,) = hand.window.findChildren(DocumentationWindow)
+    hand.until(opened.isActiveWindow)
+    yield opened
+    if Shiboken.isValid(opened):
+        opened.close()
+
+
+def shown(pages: DocumentationWindow) -> str:
+    """Return the first line of the page that is shown."""
+    return pages.browser.document().firstBlock().text()
+
+
+def top_of(pages: DocumentationWindow) -> str:
+    """Return the first line that is seen."""
+    return pages.browser.cursorForPosition(QPoint(30, 5)).block().text()
+
+
+def focused(pages: DocumentationWindow) -> QWidget:
+    """Return the widget that keys go to."""
+    widget = pages.focusWidget()
+    assert widget is not None
+    return widget
+
+
+def press(pages: DocumentationWindow, key: Qt.Key, modifiers: Qt.KeyboardModifier = NONE) -> None:
+    QTest.keyClick(focused(pages), key, modifiers)
+
+
+def place_of(pages: DocumentationWindow, text: str) -> QPoint:
+    """Return where a text stands in the view, scrolled to it."""
+    (cursor, *_) = pages.browser.places_of(text)
+    cursor.setPosition(cursor.selectionStart() + 1)
+    pages.browser.setTextCursor(cursor)
+    pages.browser.ensureCursorVisible()
+    return pages.browser.cursorRect(cursor).center()
+
+
+def click(pages: DocumentationWindow, text: str) -> None:
+    at, view = place_of(pages, text), pages.browser.viewport()
+    where = view.mapToGlobal(at).toPointF()
+    moved = QMouseEvent(
+        QEvent.Type.MouseMove, at.toPointF(), where, Qt.MouseButton.NoButton,
+        Qt.MouseButton.NoButton, NONE,
+    )  # fmt: skip
+    QApplication.sendEvent(view, moved)
+    QTest.mouseClick(view, LEFT, pos=at)
+
+
+def listed(pages: DocumentationWindow) -> list[str]:
+    """List the sections that the contents show, pages left out."""
+    tops = [pages.contents.topLevelItem(at) for at in range(pages.contents.topLevelItemCount())]
+    found = []
+    for top in filter(None, tops):
+        found += [top.child(at) for at in range(top.childCount()) if not top.isHidden()]
+    return [item.text(0) for item in filter(None, found) if not item.isHidden()]
+
+
+# ------------------------------------------------------------------------------------- pages
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_shown_whole_with_its_pictures(pages: DocumentationWindow, name: str) -> None:
+    pages.open_place(name)
+    assert shown(pages) == pages.pages[name].title
+    assert pages.browser.horizontalScrollBar().maximum() == 0
+    for _, file, picture in pages.browser._pictures:
+        kind = QTextDocument.ResourceType.ImageResource.value
+        assert not picture.isNull()
+        assert 0 < pages.browser.document().resource(kind, QUrl(file)).width() <= picture.width()
+    assert pages.grab().width() == pages.width()
+
+
+def test_a_second_call_brings_the_window_back(pages: DocumentationWindow, hand: Hand) -> None:
+    pages.open_place("lab.md")
+    hand.activate()
+    hand.press(Qt.Key.Key_F1)
+    assert hand.window.findChildren(DocumentationWindow) == [pages]
+    hand.until(pages.isActiveWindow)
+    assert shown(pages) == "The language lab"
+
+
+def test_escape_closes_it_and_the_program_stays_usable_meanwhile(
+    pages: DocumentationWindow, hand: Hand
+) -> None:
+    assert not pages.isModal()
+    gone = QSignalSpy(pages.destroyed)
+    press(pages, Qt.Key.Key_Escape)
+    assert not pages.isVisible()
+    hand.until(lambda: gone.count() > 0)
+    assert hand.window.findChildren(DocumentationWindow) == []
+
+
+def test_a_link_leads_to_its_section_and_back(pages: DocumentationWindow) -> None:
+    pages.resize(900, 500)
+    press(pages, Qt.Key.Key_PageDown)
+    click(pages, "presenter mode")
+    left_at = pages._visited[0].scroll
+    assert shown(pages) == "The window"
+    assert pages.browser.textCursor().block().text() == "For a projector"
+    assert pages.browser.viewport().rect().contains(pages.browser.cursorRect())
+    current = pages.contents.currentItem()
+    assert current
+    assert current.text(0) == "For a projector"
+    press(pages, Qt.Key.Key_Left, ALT)
+    assert shown(pages) == "Documentation"
+    assert pages.browser.verticalScrollBar().value() == left_at
+    QTest.mouseClick(pages.forward, LEFT)
+    assert shown(pages) == "The window"
+    assert not pages.forward.isEnabled()
+
+
+def test_a_link_is_reached_and_followed_by_keys(pages: DocumentationWindow) -> None:
+    pages.browser.setFocus()
+    press(pages, Qt.Key.Key_Tab)
+    press(pages, Qt.Key.Key_Return)
+    assert shown(pages) == "The window"
+
+
+def test_the_web_is_opened_by_a_click_alone(
+    pages: DocumentationWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def open_url(url: QUrl) -> bool:
+        opened.append(url.toString())
+        return True
+
+    monkeypatch.setattr(QDesktopServices, "openUrl", open_url)
+    for name in PAGES:
+        pages.open_place(name)
+    pages.open_place("index.md")
+    assert opened == []
+    click(pages, "Let's build GPT")
+    assert [address.partition("?")[0] for address in opened] == ["https://www.youtube.com/watch"]
+    assert shown(pages) == "Documentation"
+
+
+def test_where_no_browser_opens_the_address_is_told(
+    pages: DocumentationWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda _: False)
+    click(pages, "Let's build GPT")
+    (box,) = pages.findChildren(QMessageBox)
+    assert "https://www.youtube.com/watch" in box.text()
+    box.close()
+
+
+def test_going_to_another_section_does_not_render_the_page_again(
+    pages: DocumentationWindow,
+) -> None:
+    pages.open_place("window.md")
+    made = pages.browser.document()
+    pages.contents.setFocus()
+    press(pages, Qt.Key.Key_Down)
+    assert pages.browser.textCursor().block().text() == "What is where"
+    assert pages.browser.verticalScrollBar().value() > 0
+    press(pages, Qt.Key.Key_Up)
+    assert pages.browser.verticalScrollBar().value() == 0
+    assert pages.browser.document() is made
+
+
+# ------------------------------------------------------------------------------------- finding
+
+
+def test_the_search_lists_sections_of_all_pages(pages: DocumentationWindow) -> None:
+    assert pages.search.hasFocus()
+    every = listed(pages)
+    QTest.keyClicks(pages.search, "projector BLANKS")
+    assert listed(pages) == ["For a projector"]
+    press(pages, Qt.Key.Key_Return)
+    assert shown(pages) == "The window"
+    assert pages.browser.hasFocus()
+    marked = {mark.cursor.selectedText().lower() for mark in pages.browser.extraSelections()}
+    assert marked == {"projector", "blanks"}
+    press(pages, Qt.Key.Key_F, CONTROL | SHIFT)
+    assert pages.search.hasFocus()
+    press(pages, Qt.Key.Key_Backspace)
+    assert listed(pages) == every
+    assert pages.browser.extraSelections() == []
+
+
+def test_what_no_page_has_is_said(pages: DocumentationWindow) -> None:
+    QTest.keyClicks(pages.search, "<b>nothing of the kind")
+    assert pages.none_found.isVisible()
+    assert pages.none_found.text() == "No page has “<b>nothing of the kind”."
+    assert pages.none_found.textFormat() is Qt.TextFormat.PlainText
+    assert listed(pages) == []
+    pages.search.clear()
+    assert not pages.none_found.isVisible()
+
+
+def test_the_contents_are_walked_by_keys(pages: DocumentationWindow) -> None:
+    press(pages, Qt.Key.Key_Down)
+    assert pages.contents.hasFocus()
+    press(pages, Qt.Key.Key_End)
+    assert shown(pages) == "File formats"
+    press(pages, Qt.Key.Key_Return)
+    assert pages.browser.hasFocus()
+
+
+def test_the_search_leaves_scrolling_to_the_page(pages: DocumentationWindow) -> None:
+    pages.open_place("window.md")
+    press(pages, Qt.Key.Key_PageDown)
+    assert pages.search.hasFocus()
+    assert pages.browser.verticalScrollBar().value() > 0
+
+
+def test_a_text_is_found_in_the_page(pages: DocumentationWindow) -> None:
+    pages.open_place("modules.md")
+    press(pages, Qt.Key.Key_F, CONTROL)
+    assert pages.find_bar.field.hasFocus()
+    QTest.keyClicks(pages.find_bar.field, "SOFTMAX")
+    count = len(pages.browser.places_of("softmax"))
+    assert count > 1
+    assert pages.find_bar.count.text() == f"1 of {count}"
+    assert pages.browser.textCursor().selectedText().lower() == "softmax"
+    press(pages, Qt.Key.Key_Return)
+    assert pages.find_bar.count.text() == f"2 of {count}"
+    press(pages, Qt.Key.Key_Return, SHIFT)
+    press(pages, Qt.Key.Key_Return, SHIFT)
+    assert pages.find_bar.count.text() == f"{count} of {count}"
+    QTest.keyClicks(pages.find_bar.field, "es of no page")
+    assert pages.find_bar.count.text() == "Not in this page"
+    press(pages, Qt.Key.Key_Escape)
+    assert not pages.find_bar.isVisible()
+    assert pages.isVisible()
+    assert pages.browser.hasFocus()
+
+
+def test_the_bar_that_finds_is_used_by_its_buttons(pages: DocumentationWindow) -> None:
+    pages.open_place("modules.md")
+    QTest.mouseClick(pages.find_button, LEFT)
+    QTest.keyClicks(pages.find_bar.field, "softmax")
+    count = len(pages.browser.places_of("softmax"))
+    buttons = {each.text(): each for each in pages.find_bar.findChildren(QPushButton)}
+    QTest.mouseClick(buttons["Previous"], LEFT)
+    assert pages.find_bar.count.text() == f"{count} of {count}"
+    QTest.mouseClick(buttons["Next"], LEFT)
+    assert pages.find_bar.count.text() == f"1 of {count}"
+    QTest.mouseClick(buttons["Close"], LEFT)
+    assert not pages.find_bar.isVisible()
+
+
+# ------------------------------------------------------------------------------------- appearance
+
+
+def ink_of(pages: DocumentationWindow, text: str) -> QColor:
+    (cursor, *_) = pages.browser.places_of(text)
+    return cursor.charFormat().foreground().color()
+
+
+def test_the_page_follows_the_theme(pages: DocumentationWindow, hand: Hand) -> None:
+    for theme in (DARK, LIGHT):
+        hand.window.set_scheme(theme.name)
+        assert pages.browser.palette().text().color().name() == theme.ink.lower()
+        assert ink_of(pages, "Let's build GPT").name() == theme.accent.lower()
+        ground = pages.browser.grab().toImage().pixelColor(5, 5)
+        assert ground.name() == theme.field.lower()
+
+
+def test_the_page_follows_the_text_size(pages: DocumentationWindow, hand: Hand) -> None:
+    usual = pages.browser.document().defaultFont().pixelSize()
+    pages.open_place("window.md")
+    pages.browser.go_to("compare")
+    try:
+        app_settings.save_text_size(200)
+        hand.window.resize_text()
+        assert pages.browser.document().defaultFont().pixelSize() == 2 * usual
+        assert top_of(pages) == "Compare"
+    finally:
+        app_settings.save_text_size(100)
+        hand.window.resize_text()
+    assert pages.browser.document().defaultFont().pixelSize() == usual
+    assert top_of(pages) == "Compare"
+
+
+def test_pictures_and_lines_fit_a_narrow_window(pages: DocumentationWindow) -> None:
+    pages.open_place("lab.md")
+    wide = picture_width(pages)
+    pages.resize(640, 500)
+    assert picture_width(pages) < wide
+    assert picture_width(pages) <= pages.browser.viewport().width()
+    pages.resize(1600, 900)
+    assert picture_width(pages) < 1000  # a longer line would be hard to read
+
+
+def picture_width(pages: DocumentationWindow) -> float:
+    cursor = QTextCursor(pages.browser.document())
+    cursor.setPosition(pages.browser._pictures[0][0] + 1)
+    return cursor.charFormat().toImageFormat().width()
+
+
+def test_what_a_screen_reader_is_told(pages: DocumentationWindow) -> None:
+    named = (pages.search, pages.contents, pages.browser, pages.back, pages.forward)
+    assert [heard(widget).name for widget in named] == [
+        *("Search all pages", "Contents", "Page of the documentation", "Back", "Forward")
+    ]
+
+
+# ------------------------------------------------------------------------------------- the lab
+
+
+def test_the_lab_opens_its_page(application: QApplication, qtbot: QtBot) -> None:
+    lab = LabWindow()
+    qtbot.addWidget(lab)
+    lab.show()
+    qtbot.waitExposed(lab)
+    lab.menus.by_id["open_documentation"].trigger()
+    (pages,) = lab.findChildren(DocumentationWindow)
+    assert shown(pages) == "The language lab"
+    pages.close()
+    lab.lab.leave()

@@ -1,0 +1,78 @@
+"""Pages of Markdown are read into sections, with their links and anchors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from visualizer.widgets.documentation_pages import anchor_of, links_of, read_page, read_pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = """# The page
+
+See [another](b.md#there) and ![a picture](pictures/a.png).
+
+## With `code` and *Keys*, too
+
+Press <kbd>F1</kbd>, or `--option`.
+
+```python
+# no heading
+[no](link.md)
+```
+
+### Smaller
+
+| a | b |
+"""
+
+
+def test_a_page_is_read_into_its_sections(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
+    page = read_page(tmp_path / "a.md")
+    assert page.title == "The page"
+    assert [section.title for section in page.sections] == ["The page", "With code and Keys, too"]
+    first, second = page.sections
+    assert "See another and !a picture." in first.text
+    assert "Press F1, or --option." in second.text
+    assert "# no heading" in second.text
+    assert "Smaller" in second.text
+
+
+def test_links_in_code_are_none() -> None:
+    assert links_of(PAGE) == [("another", "b.md#there"), ("a picture", "pictures/a.png")]
+    assert links_of("`[no](a.md)` [yes](b.md)") == [("yes", "b.md")]
+
+
+@pytest.mark.parametrize(
+    ("heading", "anchor"),
+    [
+        ("What is where", "what-is-where"),
+        ("Many heads, long texts", "many-heads-long-texts"),
+        ("From A to B: a-b", "from-a-to-b-a-b"),
+    ],
+)
+def test_an_anchor_is_that_of_the_web(heading: str, anchor: str) -> None:
+    assert anchor_of(heading) == anchor
+
+
+@pytest.mark.parametrize(
+    ("words", "is_found"),
+    [("press OPTION", True), ("press picture", False), ("", True), ("kbd", False)],
+)
+def test_a_section_is_found_by_all_its_words(words: str, is_found: bool, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
+    assert read_page(tmp_path / "a.md").sections[1].has_all(words) is is_found
+
+
+def test_pages_follow_the_links_of_the_index(tmp_path: Path) -> None:
+    index = (
+        "# All\n\n[z](z.md) [b](b.md#there) [z](z.md) [self](index.md) [web](https://a.org/c.md)"
+    )
+    (tmp_path / "index.md").write_text(index, encoding="utf-8")
+    for name in ("z.md", "b.md"):
+        (tmp_path / name).write_text(f"# {name}\n", encoding="utf-8")
+    assert [page.name for page in read_pages(tmp_path)] == ["index.md", "z.md", "b.md"]

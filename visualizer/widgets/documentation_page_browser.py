@@ -1,0 +1,340 @@
+"""Shows a page of the documentation in the colours and the text size of the program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPoint, Qt, QUrl
+from PySide6.QtGui import (
+    QFont,
+    QFontDatabase,
+    QImage,
+    QPalette,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFormat,
+    QTextFrameFormat,
+    QTextImageFormat,
+    QTextLength,
+    QTextTable,
+)
+from PySide6.QtWidgets import QFrame, QTextBrowser, QTextEdit
+
+from visualizer.widgets.documentation_pages import anchor_of
+from visualizer.widgets.fonts import font, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from PySide6.QtGui import QBrush, QColor, QResizeEvent, QTextBlock, QTextFragment
+
+    from visualizer.widgets.documentation_pages import DocumentationPage
+
+TEXT, CODE = 14, 13
+HEADINGS = {1: 24, 2: 18, 3: 14}
+"""Sizes of text in pixels, at the usual text size."""
+WIDEST = 820
+"""Of a column of text in pixels, at the usual text size; longer lines are hard to read."""
+MARGIN, PADDING, ABOVE_HEADING = 24, 6, 24
+LINE = 115
+"""The height of a line of text, in per cent of the font's."""
+MONOSPACE = "monospace"
+"""The family that Qt gives to keys."""
+MOST_MARKS = 1_000
+
+
+APPEARANCE_CHANGES = {QEvent.Type.PaletteChange, QEvent.Type.StyleChange, QEvent.Type.FontChange}
+
+
+class DocumentationPageBrowser(QTextBrowser):
+    """Shows one page; links are told by `anchorClicked`, and followed by others."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._page: DocumentationPage | None = None
+        self._made: QTextDocument | None = None
+        self._anchors: dict[str, int] = {}
+        self._pictures: list[tuple[int, str, QImage]] = []
+        self._width = 0
+        self._appearance: tuple[object, ...] = ()
+        self._marked = ""
+        self.setOpenLinks(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setAccessibleName("Page of the documentation")
+
+    def show_page(self, page: DocumentationPage) -> None:
+        """Show a page from its beginning, made anew only if it is another."""
+        if page is not self._page:
+            self._page = page
+            self._render()
+        self._scroll_to(self.document().firstBlock())
+
+    def go_to(self, anchor: str) -> None:
+        """Scroll to a heading; to the beginning where there is none of that name."""
+        block = self.document().findBlock(self._anchors.get(anchor, 0))
+        self.setTextCursor(QTextCursor(block))
+        self._scroll_to(block)
+
+    def _scroll_to(self, block: QTextBlock) -> None:
+        """Have a paragraph at the top, and the page whole if it is the first."""
+        top = self.document().documentLayout().blockBoundingRect(block).top()
+        self.verticalScrollBar().setValue(round(top) if block.position() else 0)
+
+    # ------------------------------------------------------------------ finding
+
+    def places_of(self, text: str) -> list[QTextCursor]:
+        """List where a text stands, in any case."""
+        found: list[QTextCursor] = []
+        place = self.document().find(text, 0) if text else QTextCursor()
+        while not place.isNull() and len(found) < MOST_MARKS:
+            found.append(place)
+            place = self.document().find(text, place)
+        return found
+
+    def mark(self, words: str) -> None:
+        """Mark every place of each word of a text; none of an empty one."""
+        self._marked = words
+        marked = QTextCharFormat()
+        marked.setBackground(self.palette().highlight())
+        marked.setForeground(self.palette().highlightedText())
+        marks = []
+        for word in words.split():
+            for place in self.places_of(word):
+                mark = QTextEdit.ExtraSelection()
+                mark.cursor, mark.format = place, marked
+                marks.append(mark)
+        self.setExtraSelections(marks)
+
+    # ------------------------------------------------------------------ rendering
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Show the page in the new colours and text size, with what is read still at the top."""
+        top = self._top() if self._page and event.type() in APPEARANCE_CHANGES else None
+        super().changeEvent(event)
+        if top is None:
+            return
+        if self._appearance != self._present_appearance():
+            self._render()
+        else:  # Qt has set the font of controls
+            self.document().setDefaultFont(font(TEXT))
+        self._scroll_to(self.document().findBlockByNumber(top))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        top = self._top()
+        super().resizeEvent(event)
+        self._fit_width(self.document())
+        self._scroll_to(self.document().findBlockByNumber(top))
+
+    def _top(self) -> int:
+        """Return the number of the first paragraph that is seen."""
+        return self.cursorForPosition(QPoint(MARGIN, 0)).blockNumber()
+
+    def _present_appearance(self) -> tuple[object, ...]:
+        colours = (each.name() for each in self._colours())
+        return (*colours, text_scale(), self.font().family())
+
+    def _colours(self) -> tuple[QColor, ...]:
+        roles = (QPalette.ColorRole.Text, QPalette.ColorRole.Link, QPalette.ColorRole.Mid)
+        return tuple(self.palette().color(role) for role in roles)
+
+    def _render(self) -> None:
+        """Make the page anew, in a document that is laid out once when it is whole."""
+        assert self._page
+        self._appearance = self._present_appearance()
+        made = QTextDocument(self)
+        made.setUndoRedoEnabled(False)
+        made.setDefaultFont(font(TEXT))
+        made.setMarkdown(self._page.markdown, QTextDocument.MarkdownFeature.MarkdownDialectGitHub)
+        raised, border = self.palette().alternateBase(), self.palette().mid()
+        self._anchors = format_blocks(made, raised)
+        for frame in made.rootFrame().childFrames():
+            if isinstance(frame, QTextTable):
+                format_table(frame, border)
+        self._pictures = [
+            (position, name, QImage(str(self._folder / name)))
+            for position, name in pictures_of(made)
+        ]
+        self._width = 0
+        self._fit_width(made)
+        self.setDocument(made)
+        if self._made:
+            self._made.deleteLater()
+        self._made = made
+        self.mark(self._marked)
+
+    def _fit_width(self, document: QTextDocument) -> None:
+        """Keep lines short enough to be read, and pictures within them."""
+        room = self.viewport().width()
+        width = max(1, min(room - 2 * MARGIN, round(WIDEST * text_scale())))
+        frame = document.rootFrame()
+        shape = frame.frameFormat()
+        shape.setMargin(MARGIN)
+        shape.setRightMargin(max(MARGIN, room - MARGIN - width))
+        frame.setFrameFormat(shape)
+        if width == self._width:
+            return
+        self._width = width
+        for position, name, picture in self._pictures:
+            self._fit_picture(document, position, name, picture, width)
+
+    def _fit_picture(
+        self, document: QTextDocument, position: int, name: str, picture: QImage, width: int
+    ) -> None:
+        """Draw a picture as wide as the text, smoothly: Qt itself leaves out pixels."""
+        sharp = self.devicePixelRatioF()
+        smooth = Qt.TransformationMode.SmoothTransformation
+        scaled = picture.scaledToWidth(min(picture.width(), round(width * sharp)), smooth)
+        scaled.setDevicePixelRatio(sharp)
+        document.addResource(QTextDocument.ResourceType.ImageResource.value, QUrl(name), scaled)
+        image = QTextImageFormat()
+        image.setWidth(scaled.width() / sharp)
+        image.setHeight(scaled.height() / sharp)
+        merge(document, position, position + 1, image)
+
+
+def format_blocks(document: QTextDocument, raised: QBrush) -> dict[str, int]:
+    """Format headings, code and lines of text; return where each heading stands."""
+    anchors: dict[str, int] = {}
+    shapes, spans = [], []
+    for block in blocks_of(document):
+        start, end = block.position(), block.position() + len(block.text())
+        if level := block.blockFormat().headingLevel():
+            anchors[anchor_of(block.text())] = start
+            shapes.append((start, heading_shape(is_first=start == 0)))
+            spans.append((start, end, heading(level)))
+        elif is_code(block):
+            shapes.append((start, code_shape(block, raised)))
+            spans.append((start, end, code()))
+        elif not any(part.charFormat().isImageFormat() for part in fragments_of(block)):
+            shapes.append((start, text_shape(is_paragraph=is_paragraph(block))))
+            spans.extend(code_and_links_within(block, raised))
+    for start, shape in shapes:
+        cursor = QTextCursor(document)
+        cursor.setPosition(start)
+        cursor.mergeBlockFormat(shape)
+    for span in spans:
+        merge(document, *span)
+    return anchors
+
+
+def heading_shape(*, is_first: bool) -> QTextBlockFormat:
+    """Return the space around a heading."""
+    shape = QTextBlockFormat()
+    shape.setTopMargin(0 if is_first else ABOVE_HEADING)
+    shape.setBottomMargin(PADDING)
+    return shape
+
+
+def text_shape(*, is_paragraph: bool) -> QTextBlockFormat:
+    """Return the height of a line of text, and the space around a paragraph."""
+    shape = QTextBlockFormat()
+    if is_paragraph:
+        shape.setTopMargin(PADDING)
+        shape.setBottomMargin(PADDING)
+    shape.setLineHeight(LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    return shape
+
+
+def code_shape(block: QTextBlock, raised: QBrush) -> QTextBlockFormat:
+    """Return the space and the ground of a line of code, with room around the lines together."""
+    shape = QTextBlockFormat()
+    shape.setBackground(raised)
+    shape.setTextIndent(PADDING)
+    if not is_code(block.previous()):
+        shape.setTopMargin(2 * PADDING)
+    if not is_code(block.next()):
+        shape.setBottomMargin(2 * PADDING)
+    return shape
+
+
+def is_paragraph(block: QTextBlock) -> bool:
+    """Whether a block is neither in a table nor in a list."""
+    return QTextCursor(block).currentTable() is None and block.textList() is None
+
+
+def is_code(block: QTextBlock) -> bool:
+    """Whether a block is a line of code that stands by itself."""
+    return block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
+
+
+def blocks_of(document: QTextDocument) -> Iterator[QTextBlock]:
+    """Give the paragraphs, headings and lines of code."""
+    block = document.begin()
+    while block.isValid():
+        yield block
+        block = block.next()
+
+
+def code_and_links_within(
+    block: QTextBlock, raised: QBrush
+) -> Iterator[tuple[int, int, QTextCharFormat]]:
+    """Find code, keys and links within a sentence, with their formats."""
+    for part in fragments_of(block):
+        kind, span = part.charFormat(), (part.position(), part.position() + part.length())
+        if kind.fontFixedPitch() or MONOSPACE in (kind.fontFamilies() or ()):
+            style = code()
+            style.setBackground(raised)
+            yield *span, style
+        if kind.isAnchor():
+            underlined = QTextCharFormat()
+            underlined.setFontUnderline(True)
+            yield *span, underlined
+
+
+def pictures_of(document: QTextDocument) -> Iterator[tuple[int, str]]:
+    """Find the pictures, with the names of their files."""
+    for block in blocks_of(document):
+        for part in fragments_of(block):
+            if part.charFormat().isImageFormat():
+                yield part.position(), part.charFormat().toImageFormat().name()
+
+
+def fragments_of(block: QTextBlock) -> Iterator[QTextFragment]:
+    """Give the parts of a block that have one format each."""
+    within = block.begin()
+    while not within.atEnd():
+        yield within.fragment()
+        within += 1
+
+
+def merge(document: QTextDocument, start: int, end: int, style: QTextCharFormat) -> None:
+    """Give a part of the text a format, besides what it has."""
+    cursor = QTextCursor(document)
+    cursor.setPosition(start)
+    cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+    cursor.mergeCharFormat(style)
+
+
+def format_table(table: QTextTable, border: QBrush) -> None:
+    """Draw a table with hairlines, as wide as the text."""
+    shape = table.format()
+    shape.setBorder(1)
+    shape.setBorderBrush(border)
+    shape.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+    shape.setBorderCollapse(True)
+    shape.setCellSpacing(0)
+    shape.setCellPadding(PADDING)
+    shape.setTopMargin(PADDING)
+    shape.setBottomMargin(PADDING)
+    shape.setWidth(QTextLength(QTextLength.Type.PercentageLength, 100))
+    table.setFormat(shape)
+
+
+def heading(level: int) -> QTextCharFormat:
+    """Return the format of a heading."""
+    style = QTextCharFormat()
+    style.setFont(font(HEADINGS[level], QFont.Weight.DemiBold))
+    return style
+
+
+def code() -> QTextCharFormat:
+    """Return the format of code and of keys."""
+    family = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
+    style = QTextCharFormat()
+    style.setFontFamilies([family])
+    style.setProperty(QTextFormat.Property.FontPixelSize, round(CODE * text_scale()))
+    return style

@@ -1,0 +1,124 @@
+"""Reads the pages of the documentation, and finds the sections that hold some words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+INDEX = "index.md"
+"""The first page; its links give the order of the others."""
+FENCE = "```"
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
+HEADING = re.compile(r"(#{1,2}) +(.*)")
+"""Of a page or of one of its sections; smaller headings stay within their section."""
+MARKS = re.compile(r"</?kbd>|[`*|\\]")
+"""What Markdown writes and a reader does not see."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageSection:
+    """A part of a page under its own heading.
+
+    Parameters
+    ----------
+    anchor : str
+        What a link to it names after ``#``.
+    text : str
+        The heading and all under it, as a reader sees it.
+    """
+
+    title: str
+    anchor: str
+    text: str
+
+    def has_all(self, words: str) -> bool:
+        """Whether the section holds every word of a text, in any case."""
+        text = self.text.casefold()
+        return all(word in text for word in words.casefold().split())
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentationPage:
+    """A page in Markdown.
+
+    Parameters
+    ----------
+    name : str
+        The name of its file.
+    sections : tuple of PageSection
+        The first begins with the title of the page.
+    """
+
+    name: str
+    markdown: str
+    sections: tuple[PageSection, ...]
+
+    @property
+    def title(self) -> str:
+        return self.sections[0].title
+
+
+def read_pages(folder: Path) -> tuple[DocumentationPage, ...]:
+    """Read the pages: the index, and those that it links to in its order."""
+    index = read_page(folder / INDEX)
+    targets = (target.partition("#")[0] for _, target in links_of(index.markdown))
+    names = dict.fromkeys(each for each in targets if _is_other_page(each))
+    return (index, *(read_page(folder / name) for name in names))
+
+
+def _is_other_page(target: str) -> bool:
+    return target.endswith(".md") and "/" not in target and target != INDEX
+
+
+def read_page(path: Path) -> DocumentationPage:
+    """Read one page."""
+    markdown = path.read_text(encoding="utf-8")
+    return DocumentationPage(path.name, markdown, tuple(_sections(markdown)))
+
+
+def links_of(markdown: str) -> list[tuple[str, str]]:
+    """List the words and the targets of the links and pictures, code left out."""
+    plain = re.sub(r"`[^`]*`", "", "\n".join(line for line, _ in _lines_of_text(markdown)))
+    return LINK.findall(plain)
+
+
+def anchor_of(heading: str) -> str:
+    """Return the anchor of a heading, as GitHub and others form it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _sections(markdown: str) -> Iterator[PageSection]:
+    title, lines = "", list[str]()
+    for line, is_text in _all_lines(markdown):
+        heading = HEADING.fullmatch(line) if is_text else None
+        if heading:
+            if title:
+                yield _section(title, lines)
+            title, lines = MARKS.sub("", heading[2]), []
+        else:
+            lines.append(line)
+    yield _section(title, lines)
+
+
+def _section(title: str, lines: list[str]) -> PageSection:
+    text = MARKS.sub("", LINK.sub(r"\1", "\n".join(lines)))
+    return PageSection(title, anchor_of(title), f"{title}\n{text}")
+
+
+def _lines_of_text(markdown: str) -> Iterator[tuple[str, bool]]:
+    return (line for line in _all_lines(markdown) if line[1])
+
+
+def _all_lines(markdown: str) -> Iterator[tuple[str, bool]]:
+    """Give each line, and whether it is text and no code; the fences are left out."""
+    is_text = True
+    for line in markdown.splitlines():
+        if line.startswith(FENCE):
+            is_text = not is_text
+        else:
+            yield line, is_text
