@@ -1,0 +1,285 @@
+"""README and documentation lead where they say, and what they show can be done."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import visualizer
+from tests.architecture.project_graph import ROOT
+from tests.support.small_trainings import begun, finish
+from visualizer.attention.stages import TABLE
+from visualizer.cli.generate import generate_parser
+from visualizer.cli.lab_options import lab_parser
+from visualizer.cli.options import parser
+from visualizer.cli.train import train_parser
+from visualizer.export.formats import FORMATS
+from visualizer.features.lessons.expected_book_numbers import BookNumbers
+from visualizer.features.lessons.lesson_file import read_lesson
+from visualizer.lab.commands import LAB_COMMANDS
+from visualizer.language.training_settings import CorpusKind, CorpusSource
+from visualizer.session.setting_definitions import SETTINGS
+from visualizer.shell.commands import COMMANDS, WITHIN
+from visualizer.shell.pane_table import PANES
+from visualizer.widgets.documentation_pages import INDEX, anchor_of, links_of, read_pages
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QApplication
+
+README, DOCS = ROOT / "README.md", ROOT / "docs"
+FILES = [README, *sorted(DOCS.glob("*.md"))]
+TEXTS = {path.name: path.read_text(encoding="utf-8") for path in FILES}
+PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
+MOST_BYTES = 3_000_000
+"""Of the film on top of README, which is loaded before anything is read."""
+POEMS = "The cat sat on the mat.\n" * 500
+LONGEST_LINE = 92
+"""Of code, in characters: longer ones do not fit beside the contents."""
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """List the fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def rows(text: str, heading: str) -> list[list[str]]:
+    """List the cells of the first table below a heading, its head left out."""
+    below = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in below.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines[2:]]
+
+
+# ------------------------------------------------------------------------------------- README
+
+
+def test_the_readme_is_short_and_shows_before_it_tells() -> None:
+    text = TEXTS["README.md"]
+    assert len(text.split()) < 600
+    assert 2 <= len(PICTURE.findall(text)) <= 5
+    lines = [line for line in text.splitlines() if line]
+    assert lines[0] == "# Attention Visualizer"
+    assert PICTURE.match(lines[1])
+
+
+def test_the_film_is_small_and_moves() -> None:
+    name = PICTURE.findall(TEXTS["README.md"])[0][1]
+    assert (ROOT / name).stat().st_size < MOST_BYTES
+    with Image.open(ROOT / name) as film:
+        assert getattr(film, "n_frames", 1) > 10
+
+
+# ------------------------------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for words, target in links_of(TEXTS[path.name]):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        there = path.parent / name if name else path
+        assert there.is_file(), (words, target)
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in map(anchor_of, headings), (words, target)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_picture_says_what_it_shows(path: Path) -> None:
+    for words, target in PICTURE.findall(TEXTS[path.name]):
+        assert len(words.split()) > 3, target
+        assert target.startswith("docs/pictures/" if path == README else "pictures/")
+
+
+def test_every_page_is_in_the_index() -> None:
+    assert {page.name for page in read_pages(DOCS)} == {path.name for path in DOCS.glob("*.md")}
+    assert read_pages(DOCS)[0].name == INDEX
+
+
+@pytest.mark.parametrize("path", FILES[1:], ids=lambda path: path.name)
+def test_code_fits_the_window(path: Path) -> None:
+    code = "\n".join(block for kind in ("python", "sh", "toml") for block in blocks(
+        TEXTS[path.name], kind))  # fmt: skip
+    assert max(map(len, code.splitlines()), default=0) <= LONGEST_LINE
+
+
+# ------------------------------------------------------------------------------------- tables
+
+
+def test_the_table_of_settings_is_whole_and_true() -> None:
+    listed = rows(TEXTS["modules.md"], "Settings")
+    assert [row[0] for row in listed] == [setting.label for setting in SETTINGS]
+    options = options_of(parser())
+    python = {*visualizer.Settings.__annotations__, "vectors", "weights"}
+    for _, option, name, _ in listed:
+        assert option.strip("`") in options
+        assert name.strip("`") in python
+
+
+def test_the_table_of_stages_is_whole() -> None:
+    listed = rows(TEXTS["modules.md"], "Stages")
+    names = [name for row in listed for name in re.findall(r"`(\w+)`", row[0])]
+    assert names == [*dict.fromkeys(stage.name for stage in TABLE if stage.name != "captured")]
+
+
+def test_the_table_of_formats_is_whole() -> None:
+    listed = rows(TEXTS["file-formats.md"], "What is written")
+    named = [name for row in listed for name in re.findall(r"`(\.\w+)`", row[0])]
+    assert sorted(named) == sorted(known.suffix for known in FORMATS)
+
+
+def test_the_table_of_panes_is_whole() -> None:
+    text = TEXTS["window.md"]
+    table = text.partition("| Pane | Keys | What it shows |\n")[2].partition("\n\n")[0]
+    found = dict(re.findall(r"^\| (\w+) \| (.*?) \|", table, re.MULTILINE))
+    keys = {name: re.sub("</?kbd>", "", words) for name, words in found.items()}
+    assert keys == {pane.title: pane.keys for pane in PANES}
+
+
+def test_the_lessons_are_those_of_the_program() -> None:
+    files = sorted(ROOT.glob("resources/lessons/*.toml"))
+    titles = [re.search(r'^title = "(.*)"', path.read_text("utf-8"))[1] for path in files]  # type: ignore[index]
+    listed = [row[0] for row in rows(TEXTS["lessons.md"], "The nine lessons")]
+    assert listed == [f"{number}. {title}" for number, title in enumerate(titles, 1)]
+
+
+# ------------------------------------------------------------------------------------- keys
+
+
+def test_every_key_that_is_named_is_one_of_the_program() -> None:
+    known = {keys for command in COMMANDS for keys in command.shortcuts}
+    known |= {keys for command in LAB_COMMANDS for keys in command.shortcuts}
+    known |= {pane.keys for pane in PANES} | {"Alt+Shift+1", "Esc", "Enter", "Ctrl"}
+    assert any("Esc" in keys for _, keys in WITHIN)
+    names = {"Page Down": "PgDown", "Page Up": "PgUp", "Enter": "Return"}
+    kbd = r"<kbd>[^<]+</kbd>"
+    for name, text in TEXTS.items():
+        for found in re.findall(rf"{kbd}(?:\+{kbd})*", text):
+            parts = re.findall(r"<kbd>([^<]+)</kbd>", found)
+            written = "+".join(names.get(part, part) for part in parts)
+            assert written in known | {"Return"}, (name, found)
+
+
+# ------------------------------------------------------------------------------------- commands
+
+
+def options_of(known: argparse.ArgumentParser) -> set[str]:
+    return {option for action in known._actions for option in action.option_strings}
+
+
+def test_every_option_that_is_named_is_there() -> None:
+    made = (parser(), lab_parser(), train_parser(), generate_parser())
+    known = set[str]().union(*map(options_of, made))
+    for name, text in TEXTS.items():
+        named = {found.rstrip("-") for found in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)}
+        assert named <= known, name
+
+
+def commands() -> Iterator[list[str]]:
+    """Give the arguments of each call of the program in a block of the documentation."""
+    for text in TEXTS.values():
+        for block in blocks(text, "sh"):
+            for line in block.replace("\\\n", " ").splitlines():
+                called = line.rpartition("| ")[2]
+                if called.startswith("attention-visualizer "):
+                    yield shlex.split(called)[1:]
+
+
+@pytest.fixture
+def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the examples work in, with the files that they read."""
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "attn.npz", weights=rng.dirichlet(np.ones(3), size=3).astype("float32"))
+    np.save(tmp_path / "vectors.npy", rng.normal(size=(3, 3)).astype("float32"))
+    (tmp_path / "mask.txt").write_text("1 0 0\n1 1 0\n1 1 1\n", encoding="utf-8")
+    (tmp_path / "poems.txt").write_text(POEMS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that was trained on the poems."""
+    parent = tmp_path_factory.mktemp("runs")
+    (parent / "poems.txt").write_text(POEMS, encoding="utf-8")
+    source = CorpusSource(CorpusKind.FILE, path=str(parent / "poems.txt"))
+    opened = begun(parent / "poems", source=source, steps=4)
+    finish(opened)
+    opened.close()
+    return parent / "poems"
+
+
+@pytest.fixture
+def trained(examples: Path, run_folder: Path) -> Path:
+    """The folder that the examples work in, with the trained model."""
+    shutil.copytree(run_folder, examples / "runs" / "poems")
+    return examples
+
+
+def test_every_command_is_understood(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsers = {"train": train_parser, "generate": generate_parser}
+    shown = [*commands()]
+    for first, *others in shown:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Mon Nov 23")))
+        if first in parsers:
+            parsers[first]().parse_args(others)
+        else:
+            parser().parse_args([first, *others])
+    assert len(shown) > 10
+
+
+@pytest.mark.slow
+def test_every_command_can_be_run(examples: Path) -> None:
+    program = f'attention-visualizer() {{ "{sys.executable}" "{ROOT / "main.py"}" "$@"; }}'
+    script = "\n".join(["set -euo pipefail", program, *blocks(TEXTS["command-line.md"], "sh")])
+    few = re.sub(r"--steps \d+", "--steps 4", script).replace(
+        "--preset brackets", "--preset brackets --steps 4 --size 2000"
+    )
+    resumed = few.replace("--resume runs/poems --steps 4", "--resume runs/poems --steps 6")
+    done = subprocess.run(
+        ["bash", "-c", resumed], cwd=examples, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    written = re.findall(r"--export (\S+\.\w+)", resumed)
+    assert len(written) > 8
+    for name in written:
+        found = [*examples.glob(name), *examples.glob(name.replace(".", "*."))]
+        assert found, name
+
+
+# ------------------------------------------------------------------------------------- code
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if blocks(TEXTS[name], "python")])
+def test_every_block_of_python_runs(name: str, application: QApplication, trained: Path) -> None:
+    code = "\n".join(blocks(TEXTS[name], "python"))
+    exec(compile(code, name, "exec"), {})
+    opened = visualizer.load("attn.npz")
+    assert isinstance(opened, visualizer.Attention)
+    if name == "file-formats.md":
+        assert opened.tokens == ("The", "cat", "sat")
+        assert opened["weights"].shape == (2, 4, 3, 3)
+
+
+def test_the_lesson_that_is_shown_can_be_read() -> None:
+    (lesson,) = blocks(TEXTS["lessons.md"], "toml")
+    read = read_lesson(lesson, "mine.toml", BookNumbers({}))
+    assert [page.title for page in read.pages] == ["No word reads ahead", "Without the mask"]
+
+
+def test_every_fenced_block_is_of_a_language_that_is_tried() -> None:
+    kinds = {kind for text in TEXTS.values() for kind in re.findall(r"^```(\w+)", text, re.M)}
+    assert kinds == {"python", "sh", "toml"}
