@@ -8,11 +8,7 @@ from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
 from visualizer.heatmap import panel_margins_paint
-from visualizer.heatmap.hovered_or_pinned_cell_paint import (
-    frame,
-    light_column_label,
-    light_row_label,
-)
+from visualizer.heatmap.hovered_or_pinned_cell_paint import light_column_label, light_row_label
 from visualizer.heatmap.panel_margins import sums_width
 from visualizer.heatmap.prediction_mark_paint import paint_prediction_marks, visible_cell_box
 from visualizer.widgets.fonts import font
@@ -28,7 +24,12 @@ if TYPE_CHECKING:
 
 SMALLEST_GRID = 8
 SMALLEST_UNDERLINED = 20
+SMALLEST_GAP = 20
+"""From this size on, cells have a line of paper between them."""
 MADE, READ = 3.0, 1.5
+"""Width of the frame around what is computed, and around what is read."""
+BAR = 1.5
+"""How much wider the bars beside rows or columns are than a frame."""
 
 
 def paint_highlights(
@@ -41,10 +42,11 @@ def paint_highlights(
     for reach in highlights.reaches:
         if reach.stage == stage:
             _paint_empty(painter, slot, reach, theme)
-    is_lit = not slot.heatmap.fold and not slot.heatmap.is_alone
-    for block in highlights.blocks:
-        if block.stage == stage and block.head == slot.heatmap.head and is_lit:
-            _paint_highlighted(painter, slot, block, theme)
+    lit = [block for block in highlights.blocks if is_lit(slot, block)]
+    for block in lit:
+        _paint_lit_labels(painter, slot, block, theme)
+    for block in lit:  # over the labels' paper
+        _paint_bars(painter, slot, block, theme)
     if (
         highlights.leading
         and len(highlights.blocks[0].rows) * len(highlights.blocks[0].columns) > 1
@@ -104,23 +106,74 @@ def _paint_grid(painter: QPainter, slot: PanelSlot, first: int, theme: Theme) ->
     painter.drawLines([QLineF(x, top, x, cells.bottom()) for x in down])
 
 
-def _paint_highlighted(
+def is_lit(slot: PanelSlot, block: HighlightBlock) -> bool:
+    """Whether a panel shows the numbers of a block."""
+    heatmap = slot.heatmap
+    is_own = block.stage == heatmap.stage and block.head == heatmap.head
+    return is_own and not heatmap.fold and not heatmap.is_alone
+
+
+def visible_cells(slot: PanelSlot, block: HighlightBlock) -> QRectF | None:
+    """Return the box of the cells of a block in a panel; None where none of them is visible."""
+    rows = _common(block.rows, slot.heatmap.rows.seen)
+    columns = _common(block.columns, slot.heatmap.columns.seen)
+    if not rows or not columns:
+        return None
+    return slot.cell(rows[0], columns[0]).united(slot.cell(rows[-1], columns[-1]))
+
+
+def _paint_lit_labels(
     painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme: Theme
 ) -> None:
-    heatmap = slot.heatmap
-    rows, columns = (
-        _common(block.rows, heatmap.rows.seen),
-        _common(block.columns, heatmap.columns.seen),
-    )
-    if not rows or not columns:
+    if visible_cells(slot, block) is None:
         return
-    first = slot.cell(rows[0], columns[0])
-    area = first.united(slot.cell(rows[-1], columns[-1])).adjusted(-0.5, -0.5, 0.5, 0.5)
-    frame(painter, area, MADE if block.is_made else READ, theme)
     if len(block.rows) == 1 and slot.has_row_labels:
         light_row_label(painter, slot, block.rows[0], theme)
-    if len(block.columns) == 1 and len(heatmap.columns.labels) > 1:
+    if len(block.columns) == 1 and len(slot.heatmap.columns.labels) > 1:
         light_column_label(painter, slot, block.columns[0], theme)
+
+
+def _paint_bars(painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme: Theme) -> None:
+    """Draw bars beside a block, outside of the panel, where it reaches from edge to edge.
+
+    Between two rows, the line is as thin as what is between them, so that no colour is covered.
+    Only a block within a panel has its frame over the edges of the cells around it.
+    """
+    area = visible_cells(slot, block)
+    if area is None:
+        return
+    has_gaps = min(slot.cell_width, slot.cell_height) >= SMALLEST_GAP
+    width = (MADE if block.is_made else READ) * theme.stroke
+    is_wide = area.width() > slot.cells.width() - 0.5
+    is_high = area.height() > slot.cells.height() - 0.5
+    if is_wide or is_high:
+        beside = width if is_wide and is_high else width + BAR * theme.stroke
+        above, below, left, right = _edges(area.adjusted(-1, -1, 1, 1), beside)
+        if not is_wide:  # no corners
+            above, below = (bar.adjusted(beside, 0, -beside, 0) for bar in (above, below))
+        bars = [*((left, right) if is_wide else ()), *((above, below) if is_high else ())]
+        if has_gaps and not (is_wide and is_high):
+            above, below, left, right = _edges(area.adjusted(1, 1, 0, 0), 1)
+            bars += (above, below) if is_wide else (left, right)
+    else:
+        inner = area.adjusted(1, 1, 0, 0) if has_gaps else area
+        for edge in _edges(inner, width + 1):
+            painter.fillRect(edge, QColor(theme.paper))
+        bars = [*_edges(inner, width)]
+    for bar in bars:
+        painter.fillRect(bar, QColor(theme.accent))
+
+
+def _edges(area: QRectF, width: float) -> tuple[QRectF, QRectF, QRectF, QRectF]:
+    """Return what is above, below, left and right of an area, the first two with the corners."""
+    left, top, right, bottom = area.left(), area.top(), area.right(), area.bottom()
+    across = right - left + 2 * width
+    return (
+        QRectF(left - width, top - width, across, width),
+        QRectF(left - width, bottom, across, width),
+        QRectF(left - width, top, width, bottom - top),
+        QRectF(right, top, width, bottom - top),
+    )
 
 
 def _common(one: range, other: range) -> range:
