@@ -66,8 +66,9 @@ class Viewer:
         self.hand.settle()
 
     def picture(self) -> QImage:
-        """The painted heatmaps, once the window is laid out."""
+        """The painted heatmaps, once the window is laid out and nothing moves."""
         for _ in range(3):
             QApplication.processEvents()
             self.hand.settle()
+        self.hand.board.motion.leave_out()
         return self.hand.board.viewport().grab().toImage()

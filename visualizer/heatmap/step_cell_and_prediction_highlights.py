@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from visualizer.explanations.explain import explain
 from visualizer.explanations.user_prediction_instruction_and_verdict import judge
 from visualizer.heatmap.panel_cell_lookup import largest_near
-from visualizer.session.timeline import Step
+from visualizer.session.timeline import Step, step_ms
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
@@ -47,6 +47,31 @@ class HighlightBlock:
     is_made: bool
 
 
+@dataclass(frozen=True, slots=True)
+class BlockReading:
+    """A block that a step computes in one head, and the blocks that are read for it."""
+
+    made: HighlightBlock
+    read: tuple[HighlightBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStep:
+    """The playback step that is highlighted.
+
+    Parameters
+    ----------
+    position : int
+        Its index on the timeline.
+    ms : float or None
+        How long it is shown; None while playback is paused.
+    """
+
+    position: int
+    ms: float | None
+    readings: tuple[BlockReading, ...]
+
+
 def computed_extents(timeline: Timeline, place: Place) -> tuple[ComputedExtent, ...]:
     """Return how far each stage is computed, including this step."""
     return tuple(
@@ -59,16 +84,25 @@ def step_highlights(resolved: Resolved, step: Step) -> tuple[HighlightBlock, ...
 
     A block of cells reads a block: from what its first cell reads to what its last cell reads.
     """
+    return _blocks_of(_readings(resolved, step))
+
+
+def _blocks_of(readings: tuple[BlockReading, ...]) -> tuple[HighlightBlock, ...]:
+    made = [reading.made for reading in readings]
+    return (*made, *dict.fromkeys(block for reading in readings for block in reading.read))
+
+
+def _readings(resolved: Resolved, step: Step) -> tuple[BlockReading, ...]:
+    """Return what a step computes in each head, with what is read for it."""
     trace = resolved.run.trace
     has_heads = "head" in trace.stage(step.stage).dims
-    heads = range(trace.spec.heads) if has_heads else (None,)
-    made = [HighlightBlock(step.stage, head, step.rows, step.columns, True) for head in heads]
-    read: dict[HighlightBlock, None] = {}
-    for head in heads:
+    found = []
+    for head in range(trace.spec.heads) if has_heads else (None,):
         before = resolved.leading if head is None else (*resolved.leading, head)
-        for found in _read_by(trace, step, before):
-            read[found] = None
-    return (*made, *read)
+        made = HighlightBlock(step.stage, head, step.rows, step.columns, True)
+        read = dict.fromkeys(_read_by(trace, step, before))
+        found.append(BlockReading(made, tuple(read)))
+    return tuple(found)
 
 
 def cell_highlights(resolved: Resolved, cell: Cell) -> tuple[HighlightBlock, ...]:
@@ -120,6 +154,8 @@ class Highlights:
         How far each stage is computed; empty where all is.
     leading : Cell or None
         The cell that the step's sentence is about.
+    step : ShownStep or None
+        The step that the blocks are of.
     covered : frozenset of str
         Stages whose numbers are to be predicted, or would reveal them.
     marks : tuple of Cell
@@ -134,6 +170,7 @@ class Highlights:
     covered: frozenset[str] = frozenset()
     marks: tuple[Cell, ...] = ()
     verdict: PredictionVerdict | None = None
+    step: ShownStep | None = None
 
 
 def present_highlights(resolved: Resolved) -> Highlights:
@@ -144,7 +181,14 @@ def present_highlights(resolved: Resolved) -> Highlights:
         return Highlights()
     step = resolved.timeline.step(resolved.place)
     reached = computed_extents(resolved.timeline, resolved.place)
-    return Highlights(reached, step_highlights(resolved, step), resolved.step_cell)
+    readings = _readings(resolved, step)
+    shown = ShownStep(resolved.timeline.position(resolved.place), _ms(resolved), readings)
+    return Highlights(reached, _blocks_of(readings), resolved.step_cell, step=shown)
+
+
+def _ms(resolved: Resolved) -> float | None:
+    playhead = resolved.view.playhead
+    return step_ms(playhead.grain, playhead.speed) if playhead.is_playing else None
 
 
 def with_pointed(resolved: Resolved, highlights: Highlights) -> Highlights:

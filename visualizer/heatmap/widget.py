@@ -22,6 +22,7 @@ from visualizer.heatmap.panel_margins_pixmap_cache import MOST, PanelMarginsPixm
 from visualizer.heatmap.pending_mask_paint import paint_mask_changes
 from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
 from visualizer.heatmap.step_highlight_paint import paint_highlights
+from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import font
 from visualizer.widgets.input_filters import is_command
@@ -63,6 +64,10 @@ class BoardCanvas(CellScrollArea):
         self._spare: list[SparePixmap] = []
         """Pictures of panels that are gone, to paint others on until the next frame."""
         self._frames = PanelMarginsPixmapCache()
+        self.motion = StepMotionController(self._moving_scene, self)
+        self.motion.needsPaint.connect(self._paint_part)
+        self.arranged.connect(self.motion.end)
+        self.painted.connect(self.motion.begin, Qt.ConnectionType.QueuedConnection)
 
     # ------------------------------------------------------------------ what is shown
 
@@ -79,6 +84,7 @@ class BoardCanvas(CellScrollArea):
             self._board, self._theme, self._message = board, theme, message
             self._arrange()
         self.minimap.show_board(board, highlights, theme)
+        self.motion.show_highlights(highlights)
         if cursor != before or highlights is not lit_before:
             self._paint_soon()
         if is_pinned_anew:
@@ -100,6 +106,14 @@ class BoardCanvas(CellScrollArea):
     def _paint_soon(self) -> None:
         self._is_stale = True
         self.viewport().update()
+
+    def _moving_scene(self) -> tuple[tuple[PanelSlot, ...], QRectF, Theme]:
+        slots = (slot for slot in self._layout.slots if self._board.is_current(slot.heatmap))
+        seen = QRectF(self.viewport().rect()).translated(self._offset())
+        return tuple(slots), seen, self._theme
+
+    def _paint_part(self, area: QRegion) -> None:
+        self.viewport().update(area.translated(-self._offset().toPoint()))
 
     def reveal(self, cell: Cell) -> None:
         """Scroll to a cell."""
@@ -238,6 +252,7 @@ class BoardCanvas(CellScrollArea):
                 if self._board.is_current(slot.heatmap):
                     paint_highlights(painter, slot, self._highlights, self._theme)
                     paint_cursor(painter, slot, self._cursor, self._theme)
+        self.motion.paint(painter)
         self._spare.clear()
         painter.translate(0, offset.y())
         if event.rect().top() <= self._layout.head:

@@ -35,6 +35,11 @@ class Grain(StrEnum):
 STEPS_PER_SECOND = {Grain.STAGE: 0.25, Grain.ROW: 0.5, Grain.CELL: 4.0}
 
 
+def step_ms(grain: Grain, speed: float) -> float:
+    """Return how many milliseconds a step is shown at a speed."""
+    return 1000 / (speed * STEPS_PER_SECOND[grain])
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A playback position that stays valid when the document changes."""

@@ -564,6 +564,7 @@ def _connect_board(window: MainWindow) -> None:
 def _connect_playback(window: MainWindow) -> None:
     playback_bar, playback_controller = window.playback_bar, window.playback_controller
     playback_bar.sought.connect(playback_controller.seek)
+    playback_bar.sought.connect(window.board.motion.leave_out)
     playback_bar.stepped.connect(playback_controller.step)
     playback_bar.skipped.connect(playback_controller.skip)
     playback_bar.grainChosen.connect(playback_controller.set_grain)

@@ -59,6 +59,7 @@ class Player:
             LIGHT,
             "",
         )
+        self.board.motion.leave_out()
         return self.board.viewport().grab().toImage()
 
 

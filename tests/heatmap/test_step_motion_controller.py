@@ -1,0 +1,208 @@
+"""In playback, what a step reads moves to where it is used, over numbers that are there at once."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from tests.support.image_pixels import rgb_of
+from tests.support.window_input import PATIENCE_MS
+from visualizer.heatmap.step_motion_paths import MOTION_MS
+from visualizer.widgets.app_settings import set_reduced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    from PySide6.QtCore import QRect
+    from PySide6.QtGui import QRegion
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.playback_viewer import Viewer
+    from visualizer.heatmap.step_motion_controller import StepMotionController
+
+CONTROL = Qt.KeyboardModifier.ControlModifier
+NONE = Qt.KeyboardModifier.NoModifier
+
+
+class MotionViewer:
+    """Steps through the scores, and holds each motion at its start."""
+
+    def __init__(self, viewer: Viewer, qtbot: QtBot) -> None:
+        self.viewer, self.qtbot = viewer, qtbot
+        self.board = viewer.hand.board
+        self.motion: StepMotionController = self.board.motion
+        self.began: list[int] = []
+        viewer.choose("Steps", "by row")
+        viewer.window.playback_controller.seek_stage("scores")
+        viewer.hand.settle()
+        viewer.picture()
+        self.motion.began.connect(self._hold)
+
+    def _hold(self) -> None:
+        self.motion.animation.pause()
+        self.began.append(self.viewer.shown.position)
+
+    def step(self) -> None:
+        """Step forward, and wait until cells begin to move."""
+        with self.qtbot.waitSignal(self.motion.began, timeout=PATIENCE_MS):
+            self.viewer.click("player.step 1")
+            self.viewer.hand.until(lambda: self.motion.is_moving)
+
+    def advance(self, ms: int) -> None:
+        self.motion.animation.setCurrentTime(ms)
+
+    def image(self) -> np.ndarray:
+        return rgb_of(self.board.viewport().grab().toImage())
+
+    def painted(self) -> None:
+        """Wait for a frame, and until all that follows from it is done."""
+        with self.qtbot.waitSignal(self.board.painted, timeout=PATIENCE_MS):
+            self.board.viewport().update()
+        QApplication.processEvents()
+
+
+@pytest.fixture
+def moves(viewer: Viewer, qtbot: QtBot) -> MotionViewer:
+    return MotionViewer(viewer, qtbot)
+
+
+def test_a_step_moves_what_it_reads_until_it_arrives(moves: MotionViewer) -> None:
+    moves.step()
+    pictures = []
+    for ms in (20, 70, 120, 170):
+        moves.advance(ms)
+        pictures.append(moves.image())
+    assert all((one != other).any() for one, other in itertools.pairwise(pictures))
+    with moves.qtbot.waitSignal(moves.motion.ended, timeout=PATIENCE_MS):
+        moves.advance(MOTION_MS)
+    assert not moves.motion.is_moving
+    still = moves.image()
+    assert all((still != picture).any() for picture in pictures)
+    moves.viewer.click("player.step -1")
+    moves.viewer.window.playback_controller.seek(moves.viewer.shown.position + 2)
+    moves.viewer.hand.settle()
+    moves.viewer.window.playback_controller.seek(moves.began[0])
+    moves.viewer.hand.settle()
+    assert (rgb_of(moves.viewer.picture()) == still).all()
+    assert moves.began == [moves.viewer.shown.position]  # a step back moved nothing
+
+
+def test_a_motion_takes_a_moment() -> None:
+    assert 150 <= MOTION_MS <= 250
+
+
+def test_the_numbers_are_there_before_anything_moves(moves: MotionViewer) -> None:
+    seen = []
+    after = moves.viewer.shown.position + 1
+
+    def look() -> None:
+        step = moves.board._highlights.step
+        assert step
+        seen.append((step.position, moves.motion.is_moving))
+
+    moves.board.painted.connect(look)
+    moves.step()
+    moves.board.painted.disconnect(look)
+    assert seen.index((after, False)) < len(seen)
+    assert (after, True) not in seen[: seen.index((after, False))]
+
+
+def test_each_frame_paints_no_more_than_what_moves(moves: MotionViewer) -> None:
+    moves.step()
+    areas: list[QRegion] = []
+    moves.motion.needsPaint.connect(areas.append)
+    pictures = []
+    for ms in (60, 120):
+        moves.advance(ms)
+        pictures.append(moves.image())
+    changed = list(zip(*(pictures[0] != pictures[1]).nonzero(), strict=True))
+    assert changed
+    offset = moves.board._offset().toPoint()
+    for y, x in changed:
+        assert areas[-1].contains(QPoint(int(x), int(y)) + offset)
+    whole = moves.board.viewport().rect()
+    painted = sum(rect.width() * rect.height() for rect in cast("Iterable[QRect]", areas[-1]))
+    assert painted < whole.width() * whole.height() / 2
+
+
+def test_who_wants_no_motion_sees_none(moves: MotionViewer) -> None:
+    set_reduced(True)
+    moves.viewer.click("player.step 1")
+    moves.painted()
+    assert moves.began == []
+    set_reduced(False)
+    moves.step()
+
+
+def test_a_click_on_the_timeline_ends_a_motion_and_begins_none(moves: MotionViewer) -> None:
+    moves.step()
+    moves.viewer.click_track(moves.viewer.shown.position + 1)
+    assert not moves.motion.is_moving
+    moves.painted()
+    assert len(moves.began) == 1
+
+
+def test_a_drag_of_the_timeline_begins_no_motion(moves: MotionViewer) -> None:
+    moves.step()
+    track, here = moves.viewer.bar.track, moves.viewer.shown.position
+    QTest.mousePress(
+        track, Qt.MouseButton.LeftButton, NONE, QPoint(round(track._segments.x_of(here)), 8)
+    )
+    for position in (here + 1, here + 2, here + 3):
+        QTest.mouseMove(track, QPoint(round(track._segments.x_of(position)), 8))
+        moves.viewer.hand.settle()
+        assert not moves.motion.is_moving
+        moves.painted()
+    QTest.mouseRelease(track, Qt.MouseButton.LeftButton)
+    assert moves.viewer.shown.position > here
+    assert len(moves.began) == 1
+
+
+def test_a_new_step_ends_the_motion_of_the_last(moves: MotionViewer) -> None:
+    moves.step()
+    first = moves.motion._cells
+    ended: list[bool] = []
+    moves.motion.ended.connect(lambda: ended.append(True))
+    with moves.qtbot.waitSignal(moves.motion.began, timeout=PATIENCE_MS):
+        moves.viewer.click("player.step 1")
+    assert ended == [True]
+    assert moves.motion._cells is not first
+    assert moves.began == [moves.began[0], moves.began[0] + 1]
+
+
+def test_a_pause_ends_a_motion_of_playback(moves: MotionViewer) -> None:
+    moves.viewer.choose("Speed", "0.25×")
+    moves.board.setFocus()
+    moves.viewer.key(Qt.Key.Key_Space)
+    with moves.qtbot.waitSignal(moves.motion.began, timeout=PATIENCE_MS):
+        moves.viewer.key(Qt.Key.Key_Right, CONTROL)
+    assert moves.viewer.shown.playhead.is_playing
+    assert moves.motion.is_moving
+    moves.board.setFocus()
+    moves.viewer.key(Qt.Key.Key_Space)
+    assert not moves.viewer.shown.playhead.is_playing
+    assert not moves.motion.is_moving
+
+
+def test_where_a_step_is_shorter_nothing_moves(moves: MotionViewer) -> None:
+    moves.viewer.choose("Steps", "by cell")
+    moves.viewer.choose("Speed", "8×")
+    moves.board.setFocus()
+    moves.viewer.key(Qt.Key.Key_Space)
+    start = moves.viewer.shown.position
+    moves.viewer.hand.until(lambda: moves.viewer.shown.position > start + 3)
+    moves.viewer.key(Qt.Key.Key_Space)
+    assert moves.began == []
+
+
+def test_another_size_of_the_board_ends_a_motion(moves: MotionViewer) -> None:
+    moves.step()
+    moves.viewer.window.resize(moves.viewer.window.width() + 80, moves.viewer.window.height())
+    moves.viewer.hand.until(lambda: not moves.motion.is_moving)
+    assert len(moves.began) == 1

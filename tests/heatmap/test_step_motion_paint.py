@@ -1,0 +1,140 @@
+"""Moving cells have the colours of the cells they are copied from, from place to place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QImage, QPainter
+
+from tests.support.image_pixels import rgb_of
+from tests.support.screens import resolved
+from tests.support.small_runs import EVERYTHING, a_run
+from visualizer.heatmap.board_layout import lay_out
+from visualizer.heatmap.board_presenter import present_board
+from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.heatmap.step_cell_and_prediction_highlights import present_highlights
+from visualizer.heatmap.step_motion_paint import (
+    MovingCells,
+    eased,
+    moving_cells,
+    paint_moving_cells,
+    painted_area,
+)
+from visualizer.heatmap.value_to_colour_mapping import colour_indices, table
+from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.view import View
+from visualizer.session.zoom_ranges import Zoom
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.heatmap.board_layout import PanelSlot
+    from visualizer.heatmap.step_cell_and_prediction_highlights import ShownStep
+
+pytestmark = pytest.mark.usefixtures("application")
+
+
+def played(
+    run: Run, place: Place, grain: Grain = Grain.ROW, **fields: Any
+) -> tuple[tuple[PanelSlot, ...], ShownStep]:
+    """Lay out the panels of a step, and give what it reads."""
+    view = View(**{"stages": EVERYTHING, "playhead": Playhead(place, grain), **fields})
+    board = present_board(resolved(run, view), Board())
+    step = present_highlights(resolved(run, view)).step
+    assert step
+    return lay_out(board, 1600, 1200).slots, step
+
+
+def slot_of(slots: tuple[PanelSlot, ...], stage: str, head: int | None = 0) -> PanelSlot:
+    return next(one for one in slots if (one.heatmap.stage, one.heatmap.head) == (stage, head))
+
+
+def starts_within(cells: tuple[MovingCells, ...], slot: PanelSlot) -> list[MovingCells]:
+    return [one for one in cells if slot.cells.contains(one.start)]
+
+
+def test_cells_are_copied_in_their_colours_and_go_where_they_are_used() -> None:
+    slots, step = played(a_run(d_out=6), Place("scores", 3))
+    cells = moving_cells(slots, step, LIGHT)
+    keys, scores = slot_of(slots, "keys"), slot_of(slots, "scores")
+    words = table(keys.heatmap.colour.map, LIGHT)[colour_indices(keys.heatmap)] & 0xFFFFFF
+    found = starts_within(cells, keys)
+    assert len(found) == 6
+    for key, one in enumerate(found):
+        np.testing.assert_array_equal(rgb_of(one.picture), words[key : key + 1])
+        assert one.start == keys.cell(key, 0).united(keys.cell(key, 2))
+        assert one.end == scores.cell(3, key)
+    (query,) = starts_within(cells, slot_of(slots, "queries"))
+    assert query.end == scores.cell(3, 0).united(scores.cell(3, 5))
+    assert len(cells) == 2 * (6 + 1)
+
+
+def test_what_is_out_of_sight_is_left_out() -> None:
+    slots, step = played(a_run(d_out=6), Place("scores", 3))
+    first = QRectF(slot_of(slots, "queries").cells.united(slot_of(slots, "scores").cells))
+    seen = moving_cells(slots, step, LIGHT, first)
+    assert len(seen) == 7  # those of the first head
+    without = tuple(one for one in slots if one.heatmap.stage != "queries")
+    assert len(moving_cells(without, step, LIGHT, first)) == 6
+    assert moving_cells(slots, step, LIGHT, QRectF(-50, -50, 20, 20)) == ()
+
+
+def test_of_a_zoomed_board_only_visible_cells_move() -> None:
+    zoom = Zoom(range(2, 5), range(1, 4))
+    slots, step = played(a_run(d_out=6), Place("scores", 3), zoom=zoom)
+    cells = moving_cells(slots, step, LIGHT)
+    found = starts_within(cells, slot_of(slots, "keys"))
+    scores = slot_of(slots, "scores")
+    assert [one.end for one in found] == [scores.cell(3, key) for key in range(1, 4)]
+    for one in cells:
+        assert any(slot.cells.contains(one.start) for slot in slots)
+        assert any(slot.cells.contains(one.end) for slot in slots)
+    slots, step = played(a_run(d_out=6), Place("scores", 0), zoom=zoom)
+    assert moving_cells(slots, step, LIGHT) == ()
+
+
+def test_a_pooled_cell_moves_only_as_a_whole() -> None:
+    run = a_run(" ".join(64 * ["word"]), heads=1)
+    slots, step = played(run, Place("scores", 3), room=16)
+    assert slot_of(slots, "queries").heatmap.rows.block == 4
+    cells = moving_cells(slots, step, LIGHT)
+    assert starts_within(cells, slot_of(slots, "queries")) == []  # it stands for others, too
+    assert len(starts_within(cells, slot_of(slots, "keys"))) == 16
+    slots, step = played(run, Place("scores"), Grain.STAGE, room=16)
+    assert starts_within(moving_cells(slots, step, LIGHT), slot_of(slots, "queries"))
+
+
+rectangles = st.builds(QRectF, *2 * [st.floats(0, 900)], *2 * [st.floats(1, 90)])
+
+
+@given(rectangles, rectangles, st.floats(0, 1))
+def test_a_motion_goes_straight_from_its_start_to_its_end(
+    start: QRectF, end: QRectF, share: float
+) -> None:
+    one = MovingCells(QImage(1, 1, QImage.Format.Format_RGB32), start, end)
+    assert one.at(eased(0)) == start
+    assert one.at(eased(1)).center().x() == pytest.approx(end.center().x())
+    area = one.at(eased(share))
+    assert start.united(end).adjusted(-1e-6, -1e-6, 1e-6, 1e-6).contains(area)
+    assert painted_area(area).contains(area.toAlignedRect())
+
+
+@given(rectangles, rectangles, st.floats(0, 1))
+def test_nothing_is_painted_beside_the_area_that_is_painted_anew(
+    start: QRectF, end: QRectF, share: float
+) -> None:
+    picture = QImage(2, 1, QImage.Format.Format_RGB32)
+    picture.fill(QColor("red"))
+    one = MovingCells(picture, start, end)
+    image = QImage(1010, 1010, QImage.Format.Format_RGB32)
+    image.fill(QColor(LIGHT.paper))
+    painter = QPainter(image)
+    paint_moving_cells(painter, (one,), share, LIGHT)
+    painter.fillRect(painted_area(one.at(share)), QColor(LIGHT.paper))
+    painter.end()
+    assert (rgb_of(image) == int(LIGHT.paper[1:], 16)).all()
