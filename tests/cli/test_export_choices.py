@@ -151,6 +151,10 @@ def test_a_long_film_is_announced_before_it_is_made(
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
     lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"attention-visualizer: a.gif: a film of 48 frames, which takes {takes}."
+    options.append("--no-motion")
+    assert app.main([*options, "--export", "a.gif"]) == 0
+    lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"attention-visualizer: a.gif: a film of 8 frames, which takes {takes}."
     assert lines[-1].endswith("a.gif written.")
     assert app.main([*options, "--export", "a.gif", "--quiet"]) == 0
@@ -199,7 +203,7 @@ def test_the_time_of_a_film_is_estimated_from_some_frames(
     monkeypatch.setattr(export_files, "SHORT_FILM", 3)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
-    assert "8 frames, which takes less than a minute." in capsys.readouterr().err
+    assert "48 frames, which takes less than a minute." in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------- standard output
@@ -210,7 +214,7 @@ def test_standard_output_has_what_a_file_has(
     suffix: str, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:
     options = "--text one --stages weights" if suffix in {"csv", "png"} else "--text one"
-    options += " --grain stage --size 200x150px" if suffix == "gif" else ""
+    options += " --grain stage --size 200x150px --no-motion" if suffix == "gif" else ""
     assert app.main([*options.split(), "--export", "-", "--format", suffix]) == 0
     captured = capfdbinary.readouterr()
     *announced, last = captured.err.splitlines()

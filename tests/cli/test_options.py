@@ -238,6 +238,7 @@ def test_heads_are_counted_from_one(heads: frozenset[int]) -> None:
         ("--size 10in --dpi 72", FilmSettings(width=720)),
         ("--size slide", FilmSettings(width=1920)),
         ("--grain cell --speed 2.5", FilmSettings(grain=Grain.CELL, speed=2.5)),
+        ("--no-motion", FilmSettings(has_motion=False)),
     ],
 )
 def test_a_film_plays_what_it_is_asked_to(options: str, film: FilmSettings) -> None:
@@ -291,6 +292,8 @@ WRONG = [
     ("--no-caption", "--no-caption", "is for files", "Add --export"),
     ("--speed 2", "--speed", "is for files", "Add --export"),
     ("--speed 2 --export a.png", "--speed", "is for .gif, .apng, ", "Export one of them."),
+    ("--no-motion", "--no-motion", "is for files", "Add --export"),
+    ("--no-motion --export a.png", "--no-motion", "is for .gif, .apng, ", "Export one of them."),
     ("--heads-shown all", "--heads-shown", "is for files", "Add --export"),
     ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
     ("--heads-shown 3 --export a.png", "--heads-shown", "no head 3", "There are 2 heads."),

@@ -76,6 +76,7 @@ films = st.builds(
     loops=st.booleans(),
     panels=st.sampled_from(FilmPanels),
     width=st.sampled_from(WIDTHS),
+    has_motion=st.booleans(),
 )
 looks = st.builds(
     FigureSettings,
@@ -116,6 +117,13 @@ def test_a_title_is_of_one_figure_only() -> None:
         settings_from_json(settings_to_json(ExportSettings(look=FigureSettings(title="Mine"))))
         == ExportSettings()
     )
+
+
+def test_what_was_kept_before_films_had_motion_is_kept() -> None:
+    settings = ExportSettings(".gif", FigureSettings(dpi=123))
+    older = json.loads(settings_to_json(settings))
+    del older["look"]["film"]["has_motion"]
+    assert settings_from_json(json.dumps(older)) == settings
 
 
 @given(st.text())

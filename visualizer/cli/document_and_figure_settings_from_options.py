@@ -87,7 +87,13 @@ def figure_settings_of(options: argparse.Namespace) -> FigureSettings:
 def _film(options: argparse.Namespace) -> FilmSettings:
     usual = FilmSettings()
     grain = Grain(options.grain) if options.grain else usual.grain
-    return replace(usual, span=options.span, grain=grain, speed=options.speed or usual.speed)
+    return replace(
+        usual,
+        span=options.span,
+        grain=grain,
+        speed=options.speed or usual.speed,
+        has_motion=not options.no_motion,
+    )
 
 
 def colours_of(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:

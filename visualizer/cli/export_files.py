@@ -193,7 +193,7 @@ def _announce(
     from visualizer.export.films.film_writer import estimate
 
     check_pixels(figure_settings)
-    frames = len(film_plan_of(job.snapshot.run.trace, figure_settings.film).steps)
+    frames = len(film_plan_of(job.snapshot.run.trace, figure_settings.film))
     takes = SHORT_TIME
     if frames > SHORT_FILM:
         made = estimate(job.snapshot, figure_settings, job.format.suffix, tell)

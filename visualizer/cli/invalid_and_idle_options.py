@@ -31,7 +31,7 @@ SIZED = ("d_in", "d_out", "heads", "mechanism")
 """Fields that determine the sizes of own matrices."""
 FOR_FILES = (
     *("stages", "heads_shown", "layer", "text_shown", "colour_map", "layout", "theme", "size"),
-    *("dpi", "title", "no_caption", "span", "grain", "speed", "format", "quiet"),
+    *("dpi", "title", "no_caption", "span", "grain", "speed", "no_motion", "format", "quiet"),
 )
 """Options that affect how files are written, and so need one to write."""
 _LEFT_OUT = (None, False, "")
@@ -57,6 +57,7 @@ _FIELDS = {
     "span": "film",
     "grain": "film",
     "speed": "film",
+    "no_motion": "film",
 }
 """The field of `FigureSettings` that an option sets."""
 _ALL_OF = {

@@ -264,5 +264,8 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "--grain": _named(Grain, "how much each frame computes", _LOOK.film.grain),
         "--speed": {"type": option_types.as_argument_error(speed_of), "metavar": "X",
                     "help": "play this many times faster (default: 1)"},
+        "--no-motion": {"action": "store_true",
+                        "help": "leave out the frames in which what a step reads moves to where "
+                                "it is used"},
     },
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -177,11 +178,19 @@ def settings_to_json(settings: ExportSettings) -> str:
 def settings_from_json(text: str) -> ExportSettings:
     """Read export settings; defaults if anything in them is invalid."""
     try:
-        found: ExportSettings = _CODING.decode(json.loads(text), ExportSettings, "wish", {})
+        kept = _filled(json.loads(text))
+        found: ExportSettings = _CODING.decode(kept, ExportSettings, "wish", {})
     except (ValueError, RecursionError):
         return ExportSettings()
     is_known = any(each.suffix == found.suffix for each in FORMATS)
     return found if is_known and _is_possible(found.look) else ExportSettings()
+
+
+def _filled(kept: Any) -> Any:
+    """Add the default of a field that earlier versions did not keep."""
+    with suppress(TypeError, KeyError, AttributeError):  # anything else is refused by decoding
+        kept["look"]["film"].setdefault("has_motion", FilmSettings().has_motion)
+    return kept
 
 
 def _is_possible(figure_settings: FigureSettings) -> bool:

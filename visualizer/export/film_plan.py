@@ -1,14 +1,15 @@
-"""The plan of a film: which steps it shows, and how long each."""
+"""The plan of a film: which steps it shows, and how long each of its frames."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError
+from visualizer.heatmap.step_motion_paths import MOTION_MS
 from visualizer.number_format import format_count
-from visualizer.session.timeline import STEPS_PER_SECOND, Grain, Place, Timeline
+from visualizer.session.timeline import Grain, Place, Timeline, step_ms
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
@@ -17,11 +18,31 @@ if TYPE_CHECKING:
 
 HELD_MS = 2000
 """How much longer the last frame stays, to look at the result before the film repeats."""
+MOTION_FRAME_MS = 40
+"""How long a frame of a motion is shown: a whole number of every format's units."""
+MOTION_FRAMES = MOTION_MS // MOTION_FRAME_MS
+MOTION_SHARES = tuple((frame + 0.5) / MOTION_FRAMES for frame in range(MOTION_FRAMES))
+
+
+@dataclass(frozen=True, slots=True)
+class FilmFrame:
+    """A frame of a film.
+
+    Parameters
+    ----------
+    place : Place
+        The playback position of its step.
+    motion_share : float or None
+        Which share of the step's motion it shows; None in the last frame of a step, without motion.
+    """
+
+    place: Place
+    motion_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FilmPlan:
-    """The steps of a film: a frame each.
+    """The steps of a film: a frame each, after those of its motion.
 
     Parameters
     ----------
@@ -29,22 +50,31 @@ class FilmPlan:
         Their indices on the timeline.
     ms : float
         How long a step is shown.
+    frames : tuple of FilmFrame
+        In the order in which they are shown.
     """
 
     timeline: Timeline
     steps: range
     ms: float
+    frames: tuple[FilmFrame, ...]
+
+    def __len__(self) -> int:
+        return len(self.frames)
 
     def place(self, frame: int) -> Place:
         """Return the playback position of a frame."""
-        place = self.timeline.place(self.steps[frame])
-        assert place, "a film ends before the end of all steps"
-        return place
+        return self.frames[frame].place
+
+    @property
+    def has_motion(self) -> bool:
+        """Whether something moves in it."""
+        return len(self.frames) > len(self.steps)
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The computed stages, in order."""
-        first, last = self.place(0).stage, self.place(len(self.steps) - 1).stage
+        first, last = self.place(0).stage, self.place(len(self) - 1).stage
         names = [name for name, _, _ in self.timeline.sizes]
         return tuple(names[names.index(first) : names.index(last) + 1])
 
@@ -54,7 +84,13 @@ class FilmPlan:
 
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
         """Return how many time units each frame is shown."""
-        return durations(len(self.steps), self.ms, unit_ms)
+        steps = iter(durations(len(self.steps), self.ms, unit_ms))
+        found, moved = [], 0
+        for frame in self.frames:
+            is_moving = frame.motion_share is not None
+            found.append(MOTION_FRAME_MS // unit_ms if is_moving else next(steps) - moved)
+            moved = moved + found[-1] if is_moving else 0
+        return tuple(found)
 
 
 def durations(count: int, ms: float, unit_ms: int) -> tuple[int, ...]:
@@ -81,6 +117,8 @@ def rounding_in_words(settings: FigureSettings) -> str:
 def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:
     """Return the steps of a film; a range that the run lacks becomes the nearest one.
 
+    Motion is left out where a step lasts less than twice as long, or the film becomes too long.
+
     Raises
     ------
     InputError
@@ -99,5 +137,16 @@ def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:
             f"that can be written. Choose fewer stages, or go {coarser}."
         )
         raise InputError("span", sentence)
-    ms = 1000 / (settings.speed * STEPS_PER_SECOND[settings.grain])
-    return FilmPlan(timeline, range(first, last + 1), ms)
+    ms = step_ms(settings.grain, settings.speed)
+    span = range(first, last + 1)
+    places = [place for at in span if (place := timeline.place(at))]
+    still = FilmPlan(timeline, span, ms, tuple(map(FilmFrame, places)))
+    if not settings.has_motion or ms < 2 * MOTION_MS:
+        return still
+    moving = {stage.name for stage in trace.stages if {*stage.reads} & {*trace.names}}
+    frames = tuple(
+        FilmFrame(place, share)
+        for place in places
+        for share in (*(MOTION_SHARES if place.stage in moving else ()), None)
+    )
+    return replace(still, frames=frames) if len(frames) <= settings.most_frames else still

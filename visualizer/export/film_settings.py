@@ -31,6 +31,8 @@ class FilmSettings:
         Whether it repeats, in formats that support it.
     width : int
         The width in pixels.
+    has_motion : bool
+        Whether what a step reads moves to where it is used, if the step lasts long enough.
     most_frames : int
         A film with more steps is refused.
     """
@@ -41,4 +43,5 @@ class FilmSettings:
     loops: bool = True
     panels: FilmPanels = FilmPanels.STEP
     width: int = 1280
+    has_motion: bool = True
     most_frames: int = 5000

@@ -233,7 +233,10 @@ def shown_rows(dialog: ExportDialog) -> set[str]:
 ON_IT = {"What", "Colours", "Title", "Caption: what was computed"}
 MARKS = "Marks: the pinned cell, chosen tokens"
 CARRIED = "The document inside, to go on from it"
-OF_A_FILM = {"Part", "First stage", "Last stage", "Film steps", "Film speed", "Panels", "Pixels"}
+OF_A_FILM = {
+    *("Part", "First stage", "Last stage", "Film steps", "Film speed", "Panels", "Pixels"),
+    "Motion of what is read",
+}
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,10 @@ def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) ->
     choose(options.speed, "8×")
     choose(options.panels, "all stages, small")
     choose(options.width_, "960 pixels wide")
-    film = FilmSettings((Place("scores"), "context"), Grain.CELL, 8, True, FilmPanels.SPAN, 960)
+    QTest.mouseClick(options.motion, Qt.MouseButton.LeftButton)
+    film = FilmSettings(
+        (Place("scores"), "context"), Grain.CELL, 8, True, FilmPanels.SPAN, 960, has_motion=False
+    )
     assert told[-1] == options.film == film
     steps = len(film_plan_of(RUN.trace, film).steps)
     seconds = steps / 32 + HELD_MS / 1000

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
-from visualizer.export.film_plan import HELD_MS, FilmPlan, film_plan_of
+from visualizer.export.film_plan import (
+    HELD_MS,
+    MOTION_FRAME_MS,
+    MOTION_SHARES,
+    FilmPlan,
+    film_plan_of,
+)
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
+from visualizer.heatmap.step_motion_paths import MOTION_MS
 from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place, Timeline
 
 RUN = a_run()
@@ -18,7 +27,8 @@ TRACE = RUN.trace
 
 
 def places(film: FilmPlan) -> list[Place]:
-    return [film.place(at) for at in range(len(film.steps))]
+    """Return the place of each step."""
+    return [frame.place for frame in film.frames if frame.motion_share is None]
 
 
 @pytest.mark.parametrize("grain", Grain)
@@ -62,7 +72,8 @@ def test_of_one_token_there_is_a_film() -> None:
     first=st.sampled_from(TRACE.names),
 )
 def test_roundings_do_not_add_up(grain: Grain, speed: float, unit: int, first: str) -> None:
-    film = film_plan_of(TRACE, FilmSettings((Place(first), TRACE.names[-1]), grain, speed))
+    settings = FilmSettings((Place(first), TRACE.names[-1]), grain, speed, has_motion=False)
+    film = film_plan_of(TRACE, settings)
     durations = film.durations(unit)
     assert len(durations) == len(film.steps)
     assert min(durations) >= 1
@@ -70,6 +81,43 @@ def test_roundings_do_not_add_up(grain: Grain, speed: float, unit: int, first: s
     assert abs(sum(durations) * unit - len(durations) * step - HELD_MS) <= unit
     assert all(abs(duration * unit - step) <= unit for duration in durations[:-1])
     assert film.seconds == pytest.approx(sum(durations) * unit / 1000, abs=unit / 1000)
+
+
+@given(
+    grain=st.sampled_from(Grain),
+    speed=st.sampled_from(SPEEDS),
+    unit=st.sampled_from([1, 10]),
+)
+def test_a_motion_is_at_the_start_of_each_step_that_reads_and_lasts_twice_as_long(
+    grain: Grain, speed: float, unit: int
+) -> None:
+    bare = film_plan_of(TRACE, FilmSettings(grain=grain, speed=speed, has_motion=False))
+    film = film_plan_of(TRACE, FilmSettings(grain=grain, speed=speed))
+    step = 1000 / (speed * STEPS_PER_SECOND[grain])
+    assert not bare.has_motion
+    assert film.has_motion == (step >= 2 * MOTION_MS)
+    assert bare.steps == film.steps
+    each = [[*frames] for _, frames in groupby(range(len(film)), key=film.place)]
+    assert len(each) == len(bare)
+    durations = film.durations(unit)
+    assert tuple(sum(durations[at] for at in frames) for frames in each) == bare.durations(unit)
+    for frames, place in zip(each, places(bare), strict=True):
+        assert film.place(frames[0]) == place
+        shares = [film.frames[at].motion_share for at in frames]
+        is_moving = film.has_motion and place.stage != "input"
+        assert shares == [*(MOTION_SHARES if is_moving else ()), None]
+        assert all(durations[at] * unit == MOTION_FRAME_MS for at in frames[:-1])
+
+
+def test_the_shares_of_a_motion_grow_between_its_start_and_its_end() -> None:
+    assert [0, *MOTION_SHARES, 1] == sorted({0, *MOTION_SHARES, 1})
+    assert len(MOTION_SHARES) * MOTION_FRAME_MS == MOTION_MS
+
+
+def test_a_film_becomes_no_longer_than_can_be_written_by_its_motion() -> None:
+    most = len(film_plan_of(TRACE, FilmSettings()))
+    assert len(film_plan_of(TRACE, FilmSettings(most_frames=most))) == most
+    assert not film_plan_of(TRACE, FilmSettings(most_frames=most - 1)).has_motion
 
 
 @pytest.mark.parametrize(

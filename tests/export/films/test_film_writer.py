@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from PIL import Image
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper, FigureSettings
-from visualizer.export.film_plan import HELD_MS
+from visualizer.export.film_plan import HELD_MS, MOTION_FRAME_MS, MOTION_FRAMES
 from visualizer.export.film_settings import FilmPanels, FilmSettings
 from visualizer.export.films.film_layout import USUAL_SHAPE, lay_out_film
 from visualizer.export.films.film_writer import estimate
@@ -23,6 +24,7 @@ from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.writers import export
 from visualizer.heatmap import value_to_colour_mapping
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.heatmap.step_motion_paths import MOTION_MS
 from visualizer.progress_callback import CancelledError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.heatmap.board_layout import PanelSlot
 
-WEIGHTS = FilmSettings((Place("masked", 4), "weights"), speed=4, width=640)
+WEIGHTS = FilmSettings((Place("masked", 4), "weights"), speed=4, width=640, has_motion=False)
 LOOK = FigureSettings(film=WEIGHTS)
 IMAGES = [".gif", ".apng", ".webp"]
 SUFFIXES = [each.suffix for each in FORMATS if each.kind is FormatKind.FILM]
@@ -267,13 +269,68 @@ def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
 
 
 def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:
-    film = FilmSettings((Place("weights"), "weights"), Grain.STAGE, width=640)
+    film = FilmSettings((Place("weights"), "weights"), Grain.STAGE, width=640, has_motion=False)
     figure_settings = FigureSettings(film=film)
     for suffix in IMAGES:
         pictures, durations = frames(export(tmp_path / f"a{suffix}", shot("one"), figure_settings))
         assert len(pictures) == 1
         assert durations in ([4000 + HELD_MS], [0])  # one picture is none to be timed
         assert estimate(shot("one"), figure_settings, suffix).bytes > 0
+
+
+# ------------------------------------------------------------------------------ what moves in it
+
+MOVING = replace(WEIGHTS, span=(Place("scores", 4), "scaled"), has_motion=True)
+
+
+@pytest.mark.parametrize("panels", FilmPanels)
+@pytest.mark.parametrize("paper", [FigurePaper.LIGHT, FigurePaper.DARK])
+def test_what_is_read_moves_between_the_steps_of_a_film(
+    panels: FilmPanels, paper: FigurePaper
+) -> None:
+    film = replace(MOVING, panels=panels)
+    moving = lay_out_film(shot(), FigureSettings(film=film, paper=paper))
+    bare = lay_out_film(shot(), FigureSettings(film=replace(film, has_motion=False), paper=paper))
+    assert len(moving) == len(bare) * (MOTION_FRAMES + 1)
+    for step in range(len(bare)):
+        frames = [step * (MOTION_FRAMES + 1) + at for at in range(MOTION_FRAMES + 1)]
+        *pictures, still = [moving.pixels(frame) for frame in frames]
+        np.testing.assert_array_equal(still, bare.pixels(step))
+        for one, other in itertools.pairwise([*pictures, still]):
+            assert (one != other).any()
+        top = int(moving.around.words.top() * moving.ratio)
+        for picture in pictures:  # what is said of the step is there at once
+            np.testing.assert_array_equal(picture[top:], still[top:])
+
+
+def test_frames_may_be_painted_in_any_order() -> None:
+    moving = lay_out_film(shot(), FigureSettings(film=MOVING))
+    forward = [moving.pixels(frame) for frame in range(12)]
+    for frame in reversed(range(12)):
+        np.testing.assert_array_equal(moving.pixels(frame), forward[frame])
+
+
+@pytest.mark.parametrize("suffix", IMAGES)
+def test_a_film_with_motion_lasts_as_long_as_one_without(suffix: str, tmp_path: Path) -> None:
+    film = replace(MOVING, span=(Place("scaled", 4), "scaled"))
+    figure_settings = FigureSettings(film=film)
+    path = export(tmp_path / f"a{suffix}", shot(), figure_settings)
+    pictures, durations = frames(path)
+    assert len(pictures) == 2 * (MOTION_FRAMES + 1)
+    step = MOTION_FRAMES * [MOTION_FRAME_MS] + [500 - MOTION_MS]
+    assert durations == [*step, *step[:-1], step[-1] + HELD_MS]
+    animation = lay_out_film(shot(), figure_settings)
+    for number, picture in enumerate(pictures):
+        away = np.abs(picture - channels(animation.pixels(number)))
+        assert np.quantile(away, 0.99) <= (NEAR if suffix == ".gif" else 0)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_size_of_a_film_with_motion_is_told_beforehand(suffix: str, tmp_path: Path) -> None:
+    needs(suffix)
+    made, figure_settings = shot(), FigureSettings(film=MOVING)
+    size = export(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size
+    assert size / 2 < estimate(made, figure_settings, suffix) < size * 2
 
 
 # ----------------------------------------------------------------------------- on their way

@@ -41,6 +41,7 @@ class FilmRange(StrEnum):
 
 
 SHRINKS = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+MOTION_TIP = "What a step reads moves to where it is used, in steps that last 0.4 seconds or longer"
 PANELS = {FilmPanels.STEP: "those of each step", FilmPanels.SPAN: "all stages, small"}
 
 
@@ -67,6 +68,9 @@ class FilmOptionsWidget(QWidget):
         self.width_ = combo_box("Pixels", [(width, f"{width:,} pixels wide") for width in WIDTHS])
         self.loops = QCheckBox("&Begins anew at its end")
         self.loops.setAccessibleName("Begins anew at its end")
+        self.motion = QCheckBox("Motion of what is rea&d")
+        self.motion.setAccessibleName("Motion of what is read")
+        self.motion.setToolTip(MOTION_TIP)
         self.told = PlainLabel(parent=self)
         self.told.setWordWrap(True)
         self.told.setAccessibleName("Size of the film")
@@ -74,7 +78,8 @@ class FilmOptionsWidget(QWidget):
         self._show_settings(FilmSettings())
         for box in self._boxes:
             box.activated.connect(self._change)
-        self.loops.clicked.connect(self._change)
+        for check in (self.motion, self.loops):
+            check.clicked.connect(self._change)
         self._worker = Worker(self)
         self._worker.answered.connect(self._show_size)
         self._worker.failed.connect(self._show_problem)
@@ -99,6 +104,7 @@ class FilmOptionsWidget(QWidget):
         ):
             box.setSizeAdjustPolicy(SHRINKS)
             form.addRow(words, box)
+        form.addRow(self.motion)
         form.addRow(self.loops)
 
     def stop(self) -> None:
@@ -147,6 +153,7 @@ class FilmOptionsWidget(QWidget):
             found = self.last.findData(film_settings.span[1])
             self.last.setCurrentIndex(self.last.count() - 1 if found < 0 else found)
         self.loops.setChecked(film_settings.loops)
+        self.motion.setChecked(film_settings.has_motion)
         self._show_stages()
 
     def _part_of(self, film_settings: FilmSettings) -> FilmRange:
@@ -176,6 +183,7 @@ class FilmOptionsWidget(QWidget):
             self.loops.isChecked(),
             FilmPanels(self.panels.currentData()),
             self.width_.currentData(),
+            has_motion=self.motion.isChecked(),
         )
 
     def _span_of(self, part: FilmRange) -> tuple[Place, str] | None:

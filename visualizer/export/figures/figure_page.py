@@ -22,6 +22,7 @@ from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.board_presenter import present_board_contents
 from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
 from visualizer.heatmap.step_highlight_paint import paint_highlights
+from visualizer.heatmap.step_motion_paint import eased, moving_cells, paint_moving_cells
 from visualizer.progress_callback import Progress, no_progress
 from visualizer.session.computation_caption import caption
 from visualizer.session.resolved_view import Resolved, resolve
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.heatmap.panel_and_board_types import Board
     from visualizer.heatmap.step_cell_and_prediction_highlights import Highlights
+    from visualizer.heatmap.step_motion_paint import MovingCells
     from visualizer.session.exportable_snapshot import Snapshot
 
 create_painter_enums()  # figures are painted on threads
@@ -245,6 +247,25 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
             paint_highlights(painter, slot, figure.highlights, theme)
             paint_cursor(painter, slot, figure.cursor, theme)
     panel_margins_paint.paint_column_heads(painter, page.layout.column_heads, theme)
+    painter.restore()
+
+
+def cells_in_motion(page: FigurePage) -> tuple[MovingCells, ...]:
+    """Return the cells that move between the panels of a page in its playback step."""
+    figure = page.figure
+    slots = [slot for slot in page.layout.slots if figure.board.is_current(slot.heatmap)]
+    step = figure.highlights.step
+    return moving_cells(slots, step, page.theme) if step else ()
+
+
+def paint_motion(
+    painter: QPainter, page: FigurePage, cells: tuple[MovingCells, ...], share: float
+) -> None:
+    """Paint the cells that move on a page, after a share of their time."""
+    painter.save()
+    painter.scale(page.scale, page.scale)
+    painter.translate(page.at + page.panels.topLeft())
+    paint_moving_cells(painter, cells, eased(share), page.theme)
     painter.restore()
 
 

@@ -1,17 +1,22 @@
-"""The frames of a film, each a figure of one playback step with its margins.
+"""The frames of a film, each a figure of one playback step with its margins and what moves.
 
 The margin under the panels holds the sentence of the step, its calculation and the playback track.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QTextDocument
 
-from visualizer.export.figures.figure_page import paint_page, paint_text
+from visualizer.export.figures.figure_page import (
+    cells_in_motion,
+    paint_motion,
+    paint_page,
+    paint_text,
+)
 from visualizer.export.figures.rasterization import blank, words_of
 from visualizer.features.playback.presenter import PlaybackBarState, present_playback
 from visualizer.features.playback.step_count_and_equation_text import count_of, written
@@ -30,7 +35,9 @@ if TYPE_CHECKING:
 
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.export.film_plan import FilmPlan
+    from visualizer.heatmap.step_motion_paint import MovingCells
     from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.timeline import Place
     from visualizer.session.view import View
     from visualizer.widgets.theme import Theme
 
@@ -62,6 +69,14 @@ class FrameMargins:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PaintedStep:
+    """A step without what moves, and what moves over it."""
+
+    still: QImage
+    cells: tuple[MovingCells, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class AnimationFrames:
     """A film with its layout, whose frames can be painted in any order.
 
@@ -73,6 +88,8 @@ class AnimationFrames:
         The parts over and under the panels.
     size : tuple of int
         Width and height of every frame in pixels; even, as video encoders need.
+    latest : dict
+        The step that was painted last, by its place.
     """
 
     snapshot: Snapshot
@@ -81,9 +98,10 @@ class AnimationFrames:
     around: FrameMargins
     size: tuple[int, int]
     ratio: float
+    latest: dict[Place, PaintedStep] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.film.steps)
+        return len(self.film)
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
         """Return how many time units each frame is shown."""
@@ -109,6 +127,22 @@ class AnimationFrames:
         )
 
     def picture(self, frame: int) -> QImage:
+        """Paint a frame; of a step, what does not move is painted once for all of its frames."""
+        place, share = self.film.place(frame), self.film.frames[frame].motion_share
+        step = self.latest.get(place)
+        if step is None:
+            step = self._painted_step(frame)
+            self.latest.clear()
+            self.latest[place] = step
+        image = step.still.copy()
+        if share is not None:
+            painter = QPainter(image)
+            painter.scale(self.ratio, self.ratio)
+            paint_motion(painter, self.pages[place.stage], step.cells, share)
+            painter.end()
+        return image
+
+    def _painted_step(self, frame: int) -> PaintedStep:
         page, bar = self.page(frame)
         image = blank(*self.size)
         image.fill(page.theme.paper)
@@ -117,7 +151,7 @@ class AnimationFrames:
         paint_page(painter, page)
         self.around.paint(painter, bar, page.theme)
         painter.end()
-        return image
+        return PaintedStep(image, cells_in_motion(page) if self.film.has_motion else ())
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""

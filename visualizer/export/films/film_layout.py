@@ -71,7 +71,7 @@ def lay_out_film(
     snapshot = replace(snapshot, view=_played(snapshot, figure_settings))
 
     def go_on(done: int, of: int) -> None:
-        progress(0, len(film.steps))
+        progress(0, len(film))
 
     figures = _figures(snapshot, film, figure_settings, go_on)
     return _placed(

@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.timeline import Place
 
 SAMPLES = 3
 """Steps of a kind that are sampled to estimate the size of a film."""
+
+TIMED = 8
+"""Steps whose frames are made to estimate the time that a film takes."""
 
 
 class FilmEncoder(Protocol):
@@ -170,19 +174,37 @@ def estimate(
     animation = lay_out_film(snapshot, figure_settings, progress)
     coder = _opened(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
     coder.add(animation.pixels(0), 1)  # which takes more time and bytes than those after it
-    started, whole, made = time.perf_counter(), float(coder.written), 0
-    stages = [animation.film.place(at).stage for at in range(len(animation))]
-    turns = [at for at, (one, other) in enumerate(pairwise(stages), 1) if one != other]
-    others = sorted({*range(1, len(animation))}.difference(turns))
-    for frames in (turns, others):
+    started, whole = time.perf_counter(), float(coder.written)
+    film = animation.film
+    stages = [film.place(at).stage for at in range(len(animation))]
+    kinds: dict[tuple[bool, float | None], list[int]] = {}
+    for at, (one, other) in enumerate(pairwise(stages), 1):
+        kinds.setdefault((one != other, film.frames[at].motion_share), []).append(at)
+    for frames in kinds.values():
         count = min(SAMPLES, len(frames))
         for part in range(count):
             progress(0, len(animation))
             frame = frames[len(frames) * (2 * part + 1) // (2 * count)]
             whole += len(frames) / count * _bytes_of(frame, animation, coder)
-            made += 2
-    each = (time.perf_counter() - started) / max(1, made)
-    return FilmEstimate(round(whole), started - began + each * (len(animation) - 1))
+    return FilmEstimate(
+        round(whole),
+        started - began + _seconds_a_frame(animation, coder, progress) * len(animation),
+    )
+
+
+def _seconds_a_frame(animation: AnimationFrames, coder: FilmEncoder, progress: Progress) -> float:
+    """Make the frames of a few steps: what does not move in a step is painted once."""
+    steps: dict[Place, list[int]] = {}
+    for at, frame in enumerate(animation.film.frames):
+        steps.setdefault(frame.place, []).append(at)
+    each = [*steps.values()]
+    count = min(TIMED, len(each))
+    frames = [at for part in range(count) for at in each[len(each) * part // count]]
+    began = time.perf_counter()
+    for at in frames:
+        progress(0, len(animation))
+        coder.add(animation.pixels(at), 1)
+    return (time.perf_counter() - began) / len(frames)
 
 
 def _bytes_of(frame: int, animation: AnimationFrames, coder: FilmEncoder) -> int:
