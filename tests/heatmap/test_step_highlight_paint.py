@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from tests.support.hand_made_panels import a_heatmap
 from tests.support.image_pixels import rgb_of
 from visualizer.heatmap import panel_paint
-from visualizer.heatmap.board_layout import lay_out
+from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.step_cell_and_prediction_highlights import HighlightBlock, Highlights
 from visualizer.heatmap.step_highlight_paint import SMALLEST_GAP, paint_highlights

@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from tests.support.image_pixels import rgb_of
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run
-from visualizer.heatmap.board_layout import lay_out
+from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.step_cell_and_prediction_highlights import present_highlights
