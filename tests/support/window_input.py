@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QInputMethodEvent, QMouseEvent, QTextDocumentFragment
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, QTimer
+from PySide6.QtGui import QAction, QInputMethodEvent, QMouseEvent, QTextDocumentFragment
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
     QLabel,
+    QMenu,
     QMessageBox,
     QSlider,
     QStyle,
     QStyleOptionSlider,
+    QToolButton,
     QWidget,
 )
 
@@ -44,6 +46,62 @@ class Hand:
         self.window = window
         self.board = window.board
         self.sentence = window.setup_pane.sentence
+        self.activate()
+
+    # ------------------------------------------------------------------ menus
+
+    def read_menu(
+        self, button: QToolButton, meanwhile: Callable[[], object] = lambda: None
+    ) -> dict[str, bool]:
+        """Open a button's menu by the mouse; return the texts in it, and which are checked."""
+        read: dict[str, bool] = {}
+
+        def look() -> None:
+            read.update({_text(one): one.isChecked() for one in button.menu().actions()})
+            meanwhile()
+
+        self._in_menu(button, look)
+        return read
+
+    def choose_in_menu(self, button: QToolButton, *texts: str) -> None:
+        """Open a button's menu and choose by the mouse, through its submenus."""
+        self._in_menu(button, lambda: _click_in_menu(button.menu(), texts))
+        self.settle()
+
+    def choose_last_by_keys(self, button: QToolButton) -> None:
+        """Open the menu of the focused button and choose its last entry by keys."""
+
+        def choose() -> None:
+            QTest.keyClick(button.menu(), Qt.Key.Key_Up)
+            QTest.keyClick(button.menu(), Qt.Key.Key_Return)
+
+        self._in_menu(button, choose, lambda: QTest.keyClick(button, Qt.Key.Key_Space))
+        self.settle()
+
+    def _in_menu(
+        self,
+        button: QToolButton,
+        act: Callable[[], object],
+        open_menu: Callable[[], object] | None = None,
+    ) -> None:
+        """Act while a button's menu is open: what opens it returns once it is closed."""
+        menu = button.menu()
+
+        def begin() -> None:
+            try:
+                act()
+            finally:
+                menu.close()
+
+        def begin_soon() -> None:
+            QTimer.singleShot(0, menu, begin)
+
+        menu.aboutToShow.connect(begin_soon)
+        if open_menu:
+            open_menu()
+        else:
+            self.click(button)
+        menu.aboutToShow.disconnect(begin_soon)
         self.activate()
 
     # ------------------------------------------------------------------ waiting
@@ -248,3 +306,18 @@ def _move(widget: QWidget, at: QPoint, button: Qt.MouseButton = Qt.MouseButton.N
         Qt.KeyboardModifier.NoModifier,
     )
     QApplication.sendEvent(widget, event)
+
+
+def _text(action: QAction) -> str:
+    return action.text().replace("&", "")
+
+
+def _click_in_menu(menu: QMenu, texts: tuple[str, ...]) -> None:
+    for text in texts:
+        action = next(one for one in menu.actions() if _text(one) == text)
+        at = menu.actionGeometry(action).center()
+        QTest.mouseMove(menu, at)
+        QTest.mouseClick(menu, LEFT, pos=at)
+        if text != texts[-1]:
+            menu = QMenu.menuInAction(action)
+            assert menu.isVisible()

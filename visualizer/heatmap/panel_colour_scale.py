@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # In a longer text nearly all weights are so small that on a scale to 1 all look alike.
 SHORT = 24
+ROUNDING_OF_SHARES = 1e-3
+"""How far above 1 rounding to 16 bits may lift a share of 1, relative to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class ColourScale:
     Parameters
     ----------
     limits : ColourLimits
-        The resolved limits; never automatic.
+        The resolved limits; never automatic, and shared where they are from 0 to 1.
     low, high : float
         The numbers at the two ends; for a scale by row, bounds of all rows.
     """
@@ -82,12 +84,20 @@ def colour_of(
         return ColourScale(map_, chosen.curve, limits, -(end or 1.0), end or 1.0)
     if typed:
         return ColourScale(map_, chosen.curve, limits, *typed)
-    if chosen.limits is ColourLimits.AUTO and lens is not WeightTransform.TIMES_VALUE:
-        # Weights and what dropout leaves of them share a scale, whichever cells are dropped.
-        before = trace.dropout_stage and trace.before_dropout(trace.dropout_stage)
-        kept = trace.limits(before)[1] / (1 - trace.spec.dropout) if before else 0
-        farthest = max(1.0, farthest, kept)
+    is_to_one = chosen.limits in {ColourLimits.AUTO, ColourLimits.UNIT}
+    if is_to_one and lens is not WeightTransform.TIMES_VALUE:
+        farthest = _largest_possible(trace, (held, *beside), farthest)
     return ColourScale(map_, chosen.curve, limits, 0.0, farthest or 1.0)
+
+
+def _largest_possible(trace: Trace, shown: tuple[CachedTensor, ...], farthest: float) -> float:
+    """Return the largest weight that there can be: 1, or what dropout makes of 1.
+
+    Numbers that were read from a file may be larger.
+    """
+    dropped = trace.holding(trace.dropout_stage) if trace.dropout_stage else None
+    end = 1 / (1 - trace.spec.dropout) if any(one is dropped for one in shown) else 1.0
+    return end if farthest <= end * (1 + ROUNDING_OF_SHARES) else farthest
 
 
 def _typed(chosen: ColourOptions, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
@@ -130,6 +140,8 @@ def change_colour(
 
 
 def _limits(trace: Trace, stage: Stage, chosen: ColourOptions, is_signed: bool) -> ColourLimits:
+    if chosen.limits is ColourLimits.UNIT:
+        return ColourLimits.SHARED
     if chosen.limits is not ColourLimits.AUTO:
         return chosen.limits
     is_short = max(trace.sides) <= SHORT or chosen.curve is not ColourCurve.LINEAR

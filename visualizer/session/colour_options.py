@@ -20,10 +20,11 @@ class ColourLimits(StrEnum):
     """Which numbers get the colours at the ends of the map.
 
     Automatic is 0 and 1 for the weights of a short text and each row's maximum for those of a long
-    one; for other stages, the maximum over all heads.
+    one; for other stages, the maximum over all heads. From 0 to 1, likewise, is for weights alone.
     """
 
     AUTO = "automatic"
+    UNIT = "unit"
     ROW = "row"
     PANEL = "panel"
     SHARED = "shared"

@@ -93,6 +93,7 @@ class Controllers:
     reset_layout: Callable[[], object]
     set_scheme: Callable[[Scheme], object]
     open_lab: Callable[[], object]
+    type_limits: Callable[[], object]
 
     @property
     def shapes(self) -> ShapesPane:
@@ -443,6 +444,9 @@ COMMANDS: tuple[Row, ...] = (
     Row("gaze.set_limits automatic", COLOURS, "Range: &automatic",
         lambda c: c.view_controller.set_limits(ColourLimits.AUTO), ("Ctrl+7",), group="limits",
         divides=True, is_checked=lambda now: now.view.colouring.limits is ColourLimits.AUTO),
+    Row("gaze.set_limits unit", COLOURS, "Range: &0 to 1 (weights)",
+        lambda c: c.view_controller.set_limits(ColourLimits.UNIT), ("Ctrl+Alt+.",), group="limits",
+        is_checked=lambda now: now.view.colouring.limits is ColourLimits.UNIT),
     Row("gaze.set_limits row", COLOURS, "Range: each ro&w’s",
         lambda c: c.view_controller.set_limits(ColourLimits.ROW), ("Ctrl+8",), group="limits",
         is_checked=lambda now: now.view.colouring.limits is ColourLimits.ROW),
@@ -452,8 +456,7 @@ COMMANDS: tuple[Row, ...] = (
     Row("gaze.set_limits shared", COLOURS, "Range: shared b&y all heads",
         lambda c: c.view_controller.set_limits(ColourLimits.SHARED), ("Ctrl+Alt+9",),
         group="limits", is_checked=lambda now: now.view.colouring.limits is ColourLimits.SHARED),
-    Row("gaze.set_limits typed", COLOURS, "Range: &typed",
-        lambda c: c.view_controller.set_limits(ColourLimits.TYPED),
+    Row("gaze.set_limits typed", COLOURS, "Range: &typed…", lambda c: c.type_limits(),
         ("Ctrl+Alt+8",), group="limits",
         is_checked=lambda now: now.view.colouring.limits is ColourLimits.TYPED),
     Row("set_dialect book", VIEW, "Code in the b&ook’s words",

@@ -156,6 +156,11 @@ class PaneDocks(QObject):
         """List the widgets of the visible panes, in the order of `PANES`."""
         return [self.panes[pane.id] for pane in PANES if pane.id in self._seen]
 
+    def open(self, id_: str) -> None:
+        """Open a pane, in front of those that it is tabbed with."""
+        self.by_id[id_].show()
+        self.by_id[id_].raise_()
+
     def _keep_widths(self) -> None:
         """Let the heatmaps, not the remaining panes, take the room of a pane that closes."""
         staying = [dock for dock in self.by_id.values() if dock.isVisible()]

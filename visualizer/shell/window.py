@@ -34,6 +34,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_selection_controller import CellSelectionController
 from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.heatmap.widget import BoardView
+from visualizer.session.colour_options import ColourLimits
 from visualizer.shell import screen_reader_announcer
 from visualizer.shell.commands import (
     COMMANDS,
@@ -245,6 +246,7 @@ class MainWindow(QMainWindow):
             reset_layout=self.reset_layout,
             set_scheme=self.set_scheme,
             open_lab=self.labWanted.emit,
+            type_limits=self.type_limits,
         )
 
     def _pane_controllers(self) -> PaneControllers:
@@ -280,6 +282,11 @@ class MainWindow(QMainWindow):
             screen = self.screen().availableGeometry().size()
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # minus the window frame
         self.docks.by_id["Lesson"].hide()
+
+    def type_limits(self) -> None:
+        """Have colours end at typed numbers, and open the pane where they are typed."""
+        self.view_controller.set_limits(ColourLimits.TYPED)
+        self.docks.open("Colours")
 
     def begin(self) -> None:
         """Start what can wait until the window is visible."""

@@ -148,6 +148,11 @@ class ElidedLabel(PlainLabel):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.setIndent(4)
 
+    def sizeHint(self) -> QSize:
+        """Return the size of the whole text."""
+        width = self.fontMetrics().horizontalAdvance(self._told) + 2 * self.indent() + 2
+        return QSize(width if self._told else 0, super().sizeHint().height())
+
     def tell(self, told: str, in_words: str = "") -> None:
         """Set a text, with an optional longer form for the tool tip and screen readers."""
         self._told, self._in_words = told, in_words or told

@@ -129,7 +129,6 @@ def palette(theme: Theme) -> QPalette:
 def style_sheet(theme: Theme) -> str:
     """Return the style sheet for what a palette cannot express."""
     small = round(12 * text_scale())
-    bar = '[role="strip"] QScrollBar'
     return f"""
         * {{ font-size: {small}px; }}
         QMainWindow::separator {{ background: {theme.hairline}; width: 1px; height: 1px; }}
@@ -143,11 +142,7 @@ def style_sheet(theme: Theme) -> str:
         QLabel[role="quiet"] {{ color: {theme.quiet}; }}
         QLabel[role="notice"] {{ color: {theme.warning}; padding: 6px 16px; }}
         QLabel[role="warning"] {{ color: {theme.warning}; }}
-        {bar}:horizontal {{ height: 6px; border: none; background: transparent; }}
-        {bar}::handle:horizontal {{ background: {theme.border}; border-radius: 2px; }}
-        {bar}::add-line:horizontal, {bar}::sub-line:horizontal,
-        {bar}::add-page:horizontal, {bar}::sub-page:horizontal {{
-            width: 0; background: transparent; }}
+        QToolButton[role="menu"]::menu-indicator {{ image: none; width: 0; }}
         QScrollArea, [role="plot"] {{ border: none; }}
         QPlainTextEdit {{
             background: {theme.field}; color: {theme.ink}; border: 1px solid {theme.border};

@@ -346,3 +346,20 @@ def test_the_window_does_not_grow_for_the_bar(hand: Hand) -> None:
     press(hand, Qt.Key.Key_H)
     hand.until(lambda: bar(hand).isVisible())
     assert hand.window.width() == 1280
+
+
+# ------------------------------------------------------------------------------ little room
+
+
+def test_what_has_no_room_in_the_bar_is_in_a_menu(kept: Hand) -> None:
+    kept.window.resize(800, 600)
+    row = bar(kept).controls
+    kept.until(row.more.isVisible)
+    assert row.more.accessibleName() == "More of the comparison"
+    assert kept.window.width() == 800
+    assert bar(kept).said.width() >= 100
+    before = mask(kept)
+    kept.choose_in_menu(row.more, "Swap A and B")
+    assert mask(kept) is not before
+    kept.choose_in_menu(row.more, "Stop comparing")
+    assert not bar(kept).isVisible()

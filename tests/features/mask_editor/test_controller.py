@@ -633,3 +633,16 @@ def test_all_of_the_bar_has_a_name(painter: Painter) -> None:
         reached.append(widget.accessibleName())
         painter.hand.key(Qt.Key.Key_Tab)
     assert sorted(reached) == sorted(names)
+
+
+def test_masks_without_room_are_in_a_menu_and_the_chosen_one_is_not(painter: Painter) -> None:
+    painter.window.resize(800, 600)
+    bar = painter.bar
+    painter.hand.until(bar.more.isVisible)
+    assert bar.done.visibleRegion().boundingRect() == bar.done.rect()
+    assert "Window mask" in painter.hand.read_menu(bar.more)
+    painter.hand.choose_in_menu(bar.more, "Window mask")
+    painter.settle()
+    assert bar.boxes[MaskBrush.WINDOW].isVisible()
+    assert bar.buttons[MaskBrush.WINDOW].isChecked()
+    assert "Window mask" not in painter.hand.read_menu(bar.more)

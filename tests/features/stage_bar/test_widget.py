@@ -1,18 +1,23 @@
-"""The stage bar shows every stage, and scrolls where they do not fit."""
+"""The stage bar shows every stage; those that do not fit are in a menu at its end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QWheelEvent
+import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from visualizer.features.stage_bar.presenter import STAGE_BAR
 from visualizer.session.cell_address import Cell
+from visualizer.widgets.fonts import larger_font
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.window_input import Hand
+    from visualizer.features.stage_bar.widget import StageBar
 
 
 def everything(hand: Hand) -> None:
@@ -22,43 +27,75 @@ def everything(hand: Hand) -> None:
     hand.settle()
 
 
-def turn_wheel(hand: Hand, by: int) -> None:
-    rail = hand.window.stage_bar
-    centre = QPointF(rail.viewport().rect().center())
-    none = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase
-    where = rail.viewport().mapToGlobal(centre)
-    event = QWheelEvent(centre, where, QPoint(), QPoint(0, by), *none, False)
-    QApplication.sendEvent(rail.viewport(), event)
+@pytest.fixture
+def usual_font(hand: Hand) -> Iterator[None]:
+    """Give the program its font back."""
+    font = QApplication.font()
+    yield
+    QApplication.setFont(font)
+    hand.window.set_scheme("light")
 
 
-def test_in_a_narrow_window_the_rail_scrolls(hand: Hand) -> None:
+def shown(rail: StageBar) -> list[str]:
+    """The stages with a button in the bar, all of which is seen."""
+    buttons = [button for button in rail._buttons.values() if button.isVisible()]
+    assert all(button.visibleRegion().boundingRect() == button.rect() for button in buttons)
+    assert all(button.sizeHint().width() <= button.width() for button in buttons)
+    return [button.accessibleName() for button in buttons]
+
+
+@pytest.mark.parametrize(("size", "scale"), [((1000, 700), 1), ((800, 600), 1), ((1000, 700), 1.5)])
+def test_stages_without_room_are_in_a_menu(
+    hand: Hand, size: tuple[int, int], scale: float, usual_font: None
+) -> None:
     everything(hand)
-    hand.window.resize(1000, 700)
+    if scale > 1:
+        QApplication.setFont(larger_font(scale))
+        hand.window.set_scheme("light")
+    hand.window.resize(*size)
     rail = hand.window.stage_bar
-    bar = rail.horizontalScrollBar()
-    hand.until(lambda: bar.isVisible() and bar.maximum() > 0)
-    last = rail.button("output")
-    assert last.visibleRegion().boundingRect().width() < last.width()
-    for _ in range(20):
-        turn_wheel(hand, -120)
-    assert bar.value() == bar.maximum()
-    assert last.visibleRegion().boundingRect() == last.rect()
-    turn_wheel(hand, 120)
-    assert bar.value() < bar.maximum()
+    hand.until(rail.more.isVisible)
+    QApplication.processEvents()
+    assert rail.more.accessibleName() == "More stages"
+    assert rail.more.geometry().right() <= rail.width()
+    every = [item.title for item in hand.window.workspace.screen.panel(STAGE_BAR)]
+    places = [hand.board.geometry()]
+    in_menu = hand.read_menu(rail.more, lambda: places.append(hand.board.geometry()))
+    assert [*shown(rail), *in_menu] == every
+    assert places == [hand.board.geometry()] * 2
+    assert (in_menu["Context"], in_menu["Output"]) == (True, False)
+    hand.choose_in_menu(rail.more, "Output")
+    assert hand.stages[-1] == "output"
+    hand.choose_in_menu(rail.more, "Context")
+    assert "context" not in hand.stages
+
+
+def test_the_menu_of_stages_is_reached_by_keys(hand: Hand) -> None:
+    everything(hand)
+    hand.window.resize(800, 600)
+    rail = hand.window.stage_bar
+    hand.until(rail.more.isVisible)
+    last = [button for button in rail._buttons.values() if button.isVisible()][-1]
+    last.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(last, Qt.Key.Key_Tab)
+    assert rail.more.hasFocus()
+    hand.choose_last_by_keys(rail.more)
+    assert hand.stages[-1] == "output"
 
 
 def test_in_a_wide_window_all_of_it_is_seen(hand: Hand) -> None:
     hand.window.resize(2200, 800)
     everything(hand)
     rail = hand.window.stage_bar
-    hand.until(lambda: rail.horizontalScrollBar().maximum() == 0)
-    narrow = rail.height()
-    shown = [button for button in rail._buttons.values() if not button.isHidden()]
-    assert len(shown) > 10
-    assert all(button.visibleRegion().boundingRect() == button.rect() for button in shown)
+    hand.until(lambda: not rail.more.isVisible())
+    assert len(shown(rail)) > 10
+    height = rail.height()
     hand.window.resize(1000, 700)
-    hand.until(lambda: rail.height() > narrow)  # the bar has height of its own
-    assert not rail.horizontalScrollBar().isHidden()
+    hand.until(rail.more.isVisible)
+    assert rail.height() == height
+    hand.window.resize(2200, 800)
+    hand.until(lambda: not rail.more.isVisible())
+    assert len(shown(rail)) > 10
 
 
 def test_a_double_click_shows_a_stage_alone(hand: Hand) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox
 
 from tests.support.window_input import CONTROL, LEFT, SHIFT
-from tests.support.zoom_gestures import press, roll, seen, turn
+from tests.support.zoom_gestures import press, seen, turn
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS
 from visualizer.features.view_bar.widget import FOLDS, LAYOUTS, MOST_CHIPS, ViewBar
 from visualizer.session.cell_address import Cell
+from visualizer.session.colour_options import ColourLimits
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -236,7 +237,7 @@ def test_many_heads_are_in_a_menu(hand: Hand) -> None:
     assert shown.heads == []
     assert not shown.chips.isVisible()
     assert shown.many.isVisible()
-    assert shown.many.text() == f"Heads: {MOST_CHIPS + 1} of {MOST_CHIPS + 1}"
+    assert shown.many.accessibleName() == f"Heads: {MOST_CHIPS + 1} of {MOST_CHIPS + 1}"
     actions = shown.menu.actions()
     assert [action.text() for action in actions] == [
         f"Head {head + 1}" for head in range(MOST_CHIPS + 1)
@@ -244,7 +245,7 @@ def test_many_heads_are_in_a_menu(hand: Hand) -> None:
     actions[3].trigger()
     hand.settle()
     assert 3 not in heads(hand)
-    assert shown.many.text() == f"Heads: {MOST_CHIPS} of {MOST_CHIPS + 1}"
+    assert shown.many.accessibleName() == f"Heads: {MOST_CHIPS} of {MOST_CHIPS + 1}"
     assert [action.isChecked() for action in actions].index(False) == 3
     give_heads(hand, 2)
     assert len(shown.heads) == 2
@@ -315,7 +316,7 @@ def test_buttons_look_closer_further_and_at_all(hand: Hand) -> None:
     hand.click(closer)
     hand.settle()
     assert shown.part.toolTip() == "Queries 6–25, keys 6–25 of 30 are seen"
-    assert shown.part.text().startswith("6–25 × 6")
+    assert shown.part.text() == "6–25 × 6–25 of 30"
     assert further.isEnabled()
     hand.click(further)
     hand.settle()
@@ -343,17 +344,93 @@ def test_the_button_opens_the_colours(hand: Hand) -> None:
     assert hand.window.panes["Colours"].isVisible()
 
 
-def test_in_a_narrow_window_the_bar_is_scrolled(hand: Hand) -> None:
+# ------------------------------------------------------------------------------ little room
+
+
+def test_controls_without_room_are_in_a_menu(hand: Hand) -> None:
     give_heads(hand, 8)
-    hand.window.resize(700, 600)
-    QApplication.processEvents()
-    across = bar(hand).horizontalScrollBar()
-    assert across.maximum() > 0
-    assert bar(hand).height() >= across.height() + 20
-    for right, down in ((-120, 0), (0, -120)):  # over it, either way of the wheel goes along it
-        across.setValue(0)
-        roll(bar(hand), QPoint(right, down))
-        assert across.value() == min(120, across.maximum())
-    last = bar(hand).buttons["gaze.closer"]
-    bar(hand).ensureWidgetVisible(last)
-    assert not last.visibleRegion().isEmpty()
+    hand.window.resize(800, 600)
+    shown = bar(hand)
+    hand.until(shown.more.isVisible)
+    assert shown.more.accessibleName() == "More of the view"
+    seen = [widget for widget in (shown.range, shown.more) if widget.isVisible()]
+    assert len(seen) == 2
+    assert all(one.visibleRegion().boundingRect() == one.rect() for one in seen)
+    assert [*hand.read_menu(shown.more)] == [
+        "How the panels are arranged", "Heads shown", "Mean of heads", "Largest of heads",
+        "Look from further away", "Look at all of every panel", "Look closer", "Lines",
+        "Heads", "Colours",
+    ]  # fmt: skip
+
+
+def test_the_menu_of_the_bar_does_what_its_controls_do(hand: Hand) -> None:
+    give_heads(hand, 8)
+    hand.window.resize(800, 600)
+    shown = bar(hand)
+    hand.until(shown.more.isVisible)
+    hand.choose_in_menu(shown.more, "Heads shown", "Head 2")
+    assert heads(hand) == [0, 2, 3, 4, 5, 6, 7]
+    hand.choose_in_menu(shown.more, "How the panels are arranged", "One head, large")
+    assert bar(hand).box.currentText() == "One head, large"
+    hand.choose_in_menu(shown.more, "Colours")
+    hand.until(hand.window.panes["Colours"].isVisible)
+    assert hand.read_menu(shown.more)["Colours"]
+
+
+# ---------------------------------------------------------------------------------------- range
+
+
+def test_what_is_chosen_as_range_is_said_and_what_it_comes_to(hand: Hand) -> None:
+    said = bar(hand).range.accessibleName
+    assert said() == "Range: automatic, 0 to 1"
+    for text, words in (
+        ("Range: each row’s", "Range: each row"),
+        ("Range: each panel’s", "Range: each panel"),
+        ("Range: 0 to 1 (weights)", "Range: 0 to 1"),
+        ("Range: automatic", "Range: automatic, 0 to 1"),
+    ):
+        hand.choose_in_menu(bar(hand).range, text)
+        assert said() == words
+        assert bar(hand).range.text() == f"{words} ▾"
+        assert hand.read_menu(bar(hand).range)[text]
+    assert "Now: Scores ±" in bar(hand).range.accessibleDescription()
+
+
+def test_an_automatic_range_says_that_a_longer_text_has_another(hand: Hand) -> None:
+    hand.paste_sentence(" ".join(f"w{number}" for number in range(30)))
+    hand.settle()
+    assert bar(hand).range.accessibleName() == "Range: automatic, each row"
+    hand.choose_in_menu(bar(hand).range, "Range: 0 to 1 (weights)")
+    colour = hand.panel("weights").colour
+    assert (colour.low, colour.high, colour.limits) == (0, 1, ColourLimits.SHARED)
+    assert bar(hand).range.accessibleName() == "Range: 0 to 1"
+
+
+def test_the_range_of_dropped_weights_ends_at_what_dropout_makes_of_1(hand: Hand) -> None:
+    hand.type_number("dropout", "0.2")
+    hand.settle()
+    for text in ("Range: automatic", "Range: 0 to 1 (weights)"):
+        hand.choose_in_menu(bar(hand).range, text)
+        assert hand.panel("weights").colour.high == 1
+        assert hand.panel("dropped").colour.high == 1.25
+    assert "Weights 0 to 1, Dropped 0 to 1.25" in bar(hand).range.accessibleDescription()
+
+
+def test_typed_limits_open_the_pane_where_they_are(hand: Hand) -> None:
+    hand.choose_in_menu(bar(hand).range, "Range: typed…")
+    pane = hand.window.panes["Colours"]
+    hand.until(pane.isVisible)
+    box = pane.boxes["weights", "high"]
+    pane.ensureWidgetVisible(box)
+    QTest.keyClick(box, Qt.Key.Key_A, CONTROL)
+    QTest.keyClicks(box, "0.5")
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    hand.settle()
+    assert bar(hand).range.accessibleName() == "Range: typed, 0 to 0.5"
+
+
+def test_without_weights_the_range_is_that_of_the_first_stage(hand: Hand) -> None:
+    hand.window.view_controller.stage_alone("scores")
+    hand.settle()
+    high = hand.panel("scores").colour.high
+    assert bar(hand).range.accessibleName() == f"Range: automatic, ±{high:.3g}"

@@ -19,6 +19,7 @@ from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry, list_entry
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
     from visualizer.features.comparison_bar.presenter import ComparePanel
 
+HEIGHT = 28
+WORDS = 120
+"""The least width of what is said, at the usual text size."""
 BUTTONS = {
     "comparer.scale_samples -1": ("Half", ComparisonKind.SAMPLES),
     "comparer.add_sample": ("+1", ComparisonKind.SAMPLES),
@@ -54,6 +58,7 @@ class CompareBar(QWidget):
         for label in (self.lead, self.said):
             label.setWordWrap(True)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+            label.setMinimumWidth(round(WORDS * text_scale()))
             words.addWidget(label)
         self.lead.setProperty("role", "quiet")
         self.one, self.other = _heads("The one head"), _heads("The other head")
@@ -67,16 +72,17 @@ class CompareBar(QWidget):
         for box in (self.one, self.other):
             box.activated.connect(self._choose_heads)
         self.count.valueChanged.connect(self._choose_count)
-        self._row = row_layout(self, (16, 4, 12, 4), spacing=6)
-        self._row.addLayout(words, 1)
-        for widget in (self.one, self.other, self.count):
-            self._row.addWidget(widget)
-        self._add_buttons(actions)
-        # In a narrow window the bar is cut off and does not widen the window past the screen.
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.controls = OverflowRow(HEIGHT, "More of the comparison", (0, 0, 0, 0), spacing=6)
+        self.controls.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self._add_controls(actions)
+        row = row_layout(self, (16, 4, 12, 4), spacing=6)
+        row.addLayout(words, 1)
+        row.addWidget(self.controls)
         self.hide()
 
-    def _add_buttons(self, actions: Mapping[str, QAction]) -> None:
+    def _add_controls(self, actions: Mapping[str, QAction]) -> None:
+        items = [RowItem(box, list_entry(box)) for box in (self.one, self.other)]
+        items.append(RowItem(self.count))
         for key, (name, _) in BUTTONS.items():
             action = actions[key]
             button = QToolButton()
@@ -85,8 +91,9 @@ class CompareBar(QWidget):
             button.setToolTip(plain_tooltip(action.toolTip()))
             button.clicked.connect(action.trigger)
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # each has a shortcut
-            self._row.addWidget(button)
+            items.append(RowItem(button, button_entry(button), rank=1))
             self._buttons[key] = button
+        self.controls.set_row(items)
 
     # ------------------------------------------------------------------ showing
 
@@ -104,10 +111,10 @@ class CompareBar(QWidget):
         self._show_buttons(panel)
         is_head = panel.against is ComparisonKind.HEAD and panel.head_count > 1
         for box, head in zip((self.one, self.other), panel.heads, strict=True):
-            box.setVisible(is_head)
+            self.controls.set_wanted(box, is_head)
             _fill(box, panel.head_count)
             box.setCurrentIndex(head)
-        self.count.setVisible(panel.most > 1)
+        self.controls.set_wanted(self.count, panel.most > 1)
         self.count.blockSignals(True)
         self.count.setMaximum(panel.most)
         self.count.setValue(panel.count)
@@ -122,7 +129,8 @@ class CompareBar(QWidget):
         }
         for key, (_, against) in BUTTONS.items():
             is_of_samples = against is ComparisonKind.SAMPLES and panel.most == 1
-            self._buttons[key].setVisible(against in {None, panel.against} and not is_of_samples)
+            is_wanted = against in {None, panel.against} and not is_of_samples
+            self.controls.set_wanted(self._buttons[key], is_wanted)
             self._buttons[key].setEnabled(enabled.get(key, True))
 
     # ------------------------------------------------------------------ user input

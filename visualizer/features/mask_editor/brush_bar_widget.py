@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible, QKeyEvent
-from PySide6.QtWidgets import QPushButton, QSpinBox, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QPushButton, QSpinBox, QToolButton, QWidget
 
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import ElidedLabel, PlainLabel
 from visualizer.widgets.layouts import row_layout
+from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.scroll_strip import ScrollStrip
 from visualizer.widgets.setting_controls import show_number
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ NUMBERS = {
 }
 
 
-class MaskEditBar(ScrollStrip):
+class MaskEditBar(OverflowRow):
     """The row of brushes over the heatmaps while the mask is edited."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
@@ -44,28 +44,34 @@ class MaskEditBar(ScrollStrip):
     left = Signal()
 
     def __init__(self) -> None:
-        super().__init__(HEIGHT)
+        super().__init__(HEIGHT, "More masks", (12, 0, 12, 0), spacing=4)
         self.setAccessibleName("Painting the mask")
         self.buttons: dict[MaskBrush, QToolButton] = {}
         self.boxes: dict[MaskBrush, QSpinBox] = {}
-        inner = QWidget()
-        row = row_layout(inner, (12, 0, 12, 0), spacing=4)
         caption = PlainLabel("Mask")
         caption.setProperty("role", "quiet")
-        row.addWidget(caption)
-        for brush in MaskBrush:
-            row.addWidget(self._button(brush))
-            if brush in NUMBERS:
-                row.addWidget(self._box(brush))
-                row.addSpacing(4)
+        self._places = {brush: self._place_of(brush) for brush in MaskBrush}
         self.notes = ElidedLabel()
-        row.addWidget(self.notes, 1)
         self.done = QPushButton("Done")
         self.done.setToolTip("Paint no more (Esc)")
         self.done.clicked.connect(self.left)
-        row.addWidget(self.done)
-        self.setWidget(inner)
+        brushes = [
+            RowItem(place, button_entry(self.buttons[brush]), rank=1)
+            for brush, place in self._places.items()
+        ]
+        notes = RowItem(self.notes, is_stretched=True)
+        self.set_row([RowItem(caption, _add_caption), *brushes, notes, RowItem(self.done)])
         self.hide()
+
+    def _place_of(self, brush: MaskBrush) -> QWidget:
+        """Make the button of a brush and the box of its number, which stay together."""
+        place = QWidget()
+        row = row_layout(place, (0, 0, 0, 0), spacing=4)
+        row.addWidget(self._button(brush))
+        if brush in NUMBERS:
+            row.addWidget(self._box(brush))
+            row.addSpacing(4)
+        return place
 
     def _button(self, brush: MaskBrush) -> QToolButton:
         words, tip = BRUSHES[brush]
@@ -101,6 +107,8 @@ class MaskEditBar(ScrollStrip):
         self.notes.tell("  ·  ".join(panel.notes))
         for brush, button in self.buttons.items():
             button.setChecked(brush is panel.brush)
+            is_current = brush is panel.brush  # its number stays at hand
+            self.set_rank(self._places[brush], -1 if is_current else 1)
         for brush, box in self.boxes.items():
             number = panel.state.number(brush)
             box.blockSignals(True)  # a new limit is no user input
@@ -122,3 +130,7 @@ class MaskEditBar(ScrollStrip):
 
     def _type(self, number: int) -> None:
         self.numberChosen.emit(self.sender().objectName(), number)
+
+
+def _add_caption(menu: QMenu) -> None:
+    menu.addSection("Mask")

@@ -12,8 +12,8 @@ from visualizer.attention.stages import TABLE
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import row_layout
+from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.scroll_strip import ScrollStrip
 from visualizer.widgets.solo_toggle_button import SoloToggleButton
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ HEIGHT = 36
 BESIDE = {"position", "keys", "values"}
 
 
-class StageBar(ScrollStrip):
+class StageBar(OverflowRow):
     """A row of buttons, one per stage, checked where the stage has panels."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
@@ -34,14 +34,14 @@ class StageBar(ScrollStrip):
     stageAlone = Signal(object)
 
     def __init__(self) -> None:
-        super().__init__(HEIGHT)
+        super().__init__(HEIGHT, "More stages", (12, 4, 12, 2), spacing=1)
         self.setAccessibleName("Stages")
         self._items: tuple[StageBarItem, ...] = ()
         self._buttons: dict[str, QToolButton] = {}
         self._arrows: dict[str, PlainLabel] = {}
         self._theme: Theme | None = None
-        self._inner = self._build()
-        self.setWidget(self._inner)
+        self._places: dict[str, QWidget] = {}
+        self._build()
 
     def show_items(self, items: tuple[StageBarItem, ...], theme: Theme) -> None:
         """Show the given stages; the buttons of all others are hidden."""
@@ -50,17 +50,16 @@ class StageBar(ScrollStrip):
         self._items = items
         if theme is not self._theme:
             self._theme = theme
-            self._inner.setStyleSheet(_style(theme))
+            self.setStyleSheet(_style(theme))
         shown = {item.stage for item in items}
         first = items[0].stage if items else ""
-        for stage, button in self._buttons.items():
-            button.setVisible(stage in shown)
+        for stage, place in self._places.items():
             if stage in self._arrows:
-                self._arrows[stage].setVisible(stage in shown and stage != first)
+                self._arrows[stage].setVisible(stage != first)
+            self.set_wanted(place, stage in shown)
         for item in items:
             self._show_item(self._buttons[item.stage], item)
         set_accessible_value(self, ", ".join(item.title for item in items if item.is_shown))
-        self.updateGeometry()
 
     def button(self, stage: str) -> QToolButton:
         return self._buttons[stage]
@@ -75,25 +74,25 @@ class StageBar(ScrollStrip):
         button.setAccessibleName(item.title)
         button.setAccessibleDescription(f"{item.says}, size {item.size}")
 
-    def _build(self) -> QWidget:
+    def _build(self) -> None:
         """Create a button for every possible stage, as showing and hiding is cheap."""
-        inner = QWidget()
-        row = row_layout(inner, (12, 4, 12, 2), spacing=1)
+        items = []
         for stage in dict.fromkeys(row.name for row in TABLE):
+            self._places[stage] = place = QWidget()
+            row = row_layout(place, (0, 0, 0, 0), spacing=1)
             if self._buttons and stage not in BESIDE:
                 self._arrows[stage] = PlainLabel("▸")
                 self._arrows[stage].setProperty("role", "quiet")
-                self._arrows[stage].hide()
                 row.addWidget(self._arrows[stage])
-            row.addWidget(self._button(stage))
-        row.addStretch(1)
-        return inner
+            button = self._button(stage)
+            row.addWidget(button)
+            items.append(RowItem(place, button_entry(button), is_wanted=False))
+        self.set_row(items)
 
     def _button(self, stage: str) -> QToolButton:
         button = SoloToggleButton(stage)
         button.doubled.connect(self.stageAlone)
         button.setObjectName(f"stage {stage}")
-        button.hide()
         button.clicked.connect(self._toggle)
         self._buttons[stage] = button
         return button

@@ -41,6 +41,7 @@ CURVES = {
 }
 LIMITS = {
     ColourLimits.AUTO: "Automatic",
+    ColourLimits.UNIT: "0 to 1 (weights)",
     ColourLimits.ROW: "Each row’s",
     ColourLimits.PANEL: "Each panel’s",
     ColourLimits.SHARED: "Shared by all heads",

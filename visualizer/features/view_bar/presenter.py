@@ -7,12 +7,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.session.colour_options import ColourOptions
+from visualizer.heatmap.panel_colour_scale import SHORT
+from visualizer.session.colour_options import ColourLimits, ColourOptions
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.head_aggregates import HeadAggregate
-    from visualizer.heatmap.panel_and_board_types import Board
+    from visualizer.heatmap.panel_and_board_types import Board, Heatmap
+    from visualizer.heatmap.panel_colour_scale import ColourScale
     from visualizer.session.resolved_view import Resolved
 
 
@@ -45,6 +47,11 @@ class ViewControlsPanel:
         Which heads have a row of panels.
     folds : frozenset of HeadAggregate
         Which aggregates of the heads have one.
+    range : str
+        The range of the colours: what is chosen, and what it comes to for the weights; without
+        weights, for the first stage.
+    range_in_words : str
+        What a range is, and what it comes to for each stage.
     part, part_in_words : str
         The visible part of the text; empty where all of it is visible.
     """
@@ -55,6 +62,8 @@ class ViewControlsPanel:
     lens: WeightTransform = WeightTransform.PLAIN
     colouring: ColourOptions = field(default_factory=ColourOptions)
     ends: tuple[ColourEnds, ...] = ()
+    range: str = ""
+    range_in_words: str = ""
     part: str = ""
     part_in_words: str = ""
 
@@ -72,6 +81,7 @@ def present_view_controls(resolved: Resolved, board: Board) -> ViewControlsPanel
         resolved.view.lens,
         resolved.view.colouring,
         tuple(_ends(board)),
+        *_range(board, resolved.view.colouring.limits),
         *_part(resolved),
     )
 
@@ -84,12 +94,52 @@ def _layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
 
 
 def _ends(board: Board) -> list[ColourEnds]:
-    # In a comparison, the limits of A and B, which stand before the difference.
-    firsts = {column[0].stage: column[0] for column in reversed(board.columns)}
     return [
-        ColourEnds(stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed)
-        for stage, first in reversed(firsts.items())
+        ColourEnds(
+            first.stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed
+        )
+        for first in _firsts(board)
     ]
+
+
+def _firsts(board: Board) -> list[Heatmap]:
+    """The first panel of each stage: in a comparison A's, which stands before the difference."""
+    firsts = {column[0].stage: column[0] for column in reversed(board.columns)}
+    return [*reversed(firsts.values())]
+
+
+CHOICES = {
+    ColourLimits.AUTO: "automatic, {}",
+    ColourLimits.UNIT: "{}",
+    ColourLimits.ROW: "each row",
+    ColourLimits.PANEL: "each panel",
+    ColourLimits.SHARED: "shared, {}",
+    ColourLimits.TYPED: "typed, {}",
+}
+WHAT_IT_IS = (
+    "The numbers with the colours at the ends of the scale.  Automatic: 0 to 1 for weights of up "
+    f"to {SHORT} tokens, each row’s largest for those of longer texts"
+)
+
+
+def _range(board: Board, chosen: ColourLimits) -> tuple[str, str]:
+    """The range of the colours, in short form and in words."""
+    firsts = _firsts(board)
+    if not firsts:
+        return "", ""
+    told = next((first for first in firsts if not first.colour.is_signed), firsts[0])
+    each = ", ".join(f"{first.title} {_span(first.colour)}" for first in firsts)
+    return CHOICES[chosen].format(_span(told.colour)), f"{WHAT_IT_IS}.  Now: {each}"
+
+
+def _span(colour: ColourScale) -> str:
+    if colour.limits is ColourLimits.ROW:
+        return "each row"
+    if colour.limits is ColourLimits.PANEL:
+        return "each panel"
+    if colour.is_signed:
+        return f"±{colour.high:.3g}"
+    return f"{colour.low:.3g} to {colour.high:.3g}"
 
 
 def _part(resolved: Resolved) -> tuple[str, str]:

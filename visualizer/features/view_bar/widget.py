@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
+from PySide6.QtGui import QAccessible, QAction, QIcon
 from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
 from visualizer.attention.head_aggregates import HeadAggregate
@@ -14,16 +14,24 @@ from visualizer.features.view_bar.presenter import (
     BoardArrangement,
     ViewControlsPanel,
 )
+from visualizer.session.colour_options import ColourLimits
+from visualizer.widgets.fixed_width_buttons import FixedWidthToolButton
 from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.head_mark import head_icon
 from visualizer.widgets.labels import ElidedLabel
 from visualizer.widgets.layouts import row_layout
+from visualizer.widgets.overflow_row import (
+    OverflowRow,
+    RowItem,
+    button_entry,
+    list_entry,
+)
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
-from visualizer.widgets.scroll_strip import ScrollStrip
 from visualizer.widgets.solo_toggle_button import SoloToggleButton
-from visualizer.widgets.theme import LIGHT, Theme, head_colour
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from visualizer.session.screen import Screen
 
@@ -40,7 +48,28 @@ LAYOUTS = {
 FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
 
 
-class ViewBar(ScrollStrip):
+RANGES = ("Range: automatic, 0 to 1.11", "Range: automatic, each row")
+"""The widest that are usual: nothing beside the button moves while its text changes."""
+ZOOM = {"gaze.further": "−", "gaze.whole": "1:1", "gaze.closer": "+"}
+
+
+class MenuButton(FixedWidthToolButton):
+    """A button that opens its menu, with an arrow behind its text."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        super().__init__(f"{each} ▾" for each in words)
+        self.own_menu = QMenu(self)
+        self.setMenu(self.own_menu)
+        self.setProperty("role", "menu")
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+    def show_choice(self, words: str) -> None:
+        self.setText(f"{words} ▾")
+        self.setAccessibleName(words)
+
+
+class ViewBar(OverflowRow):
     """A row of controls, all of which are in the View menu, too."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
@@ -49,12 +78,10 @@ class ViewBar(ScrollStrip):
     headAlone = Signal(object)
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
-        super().__init__(HEIGHT)
+        super().__init__(HEIGHT, "More of the view", (12, 0, 12, 0), spacing=4)
         self.setAccessibleName("How the panels are looked at")
         self._panel, self._theme = ViewControlsPanel(), LIGHT
         self.buttons: dict[str, QToolButton] = {}
-        inner = QWidget()
-        self.row = row_layout(inner, (12, 0, 12, 0), spacing=4)
         self.box = QComboBox()
         self.box.setAccessibleName("How the panels are arranged")
         # Screen readers take a combo box's text as its name.
@@ -65,25 +92,31 @@ class ViewBar(ScrollStrip):
         self.chips = QWidget()
         self._chips = row_layout(self.chips, (8, 0, 0, 0), spacing=1)
         self.heads: list[SoloToggleButton] = []
-        self.many = QToolButton()
-        self.menu = QMenu(self.many)
-        self.many.setMenu(self.menu)
-        self.many.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.part = ElidedLabel(Qt.AlignmentFlag.AlignRight)
-        for widget in (self.box, self.chips, self.many):
-            self.row.addWidget(widget)
-        for by in HeadAggregate:
-            id_ = f"gaze.toggle_fold {by}"
-            self.row.addWidget(self._button(id_, actions[id_], FOLDS[by]))
-        self.row.addWidget(self.part, 1)
-        for key, words in (("gaze.further", "−"), ("gaze.whole", "1:1"), ("gaze.closer", "+")):
-            self.row.addWidget(self._button(key, actions[key], words))
-        for pane in PANES:
-            self.row.addWidget(self._button(pane, actions[pane], actions[pane].text()))
-        self.setWidget(inner)
+        self.many = MenuButton(("Heads: 88 of 88",))
+        self.menu = self.many.own_menu
+        self.range = MenuButton(RANGES)
+        self.range.own_menu.addActions(
+            [actions[f"gaze.set_limits {each}"] for each in ColourLimits]
+        )
+        self.part = ElidedLabel()
+        folds = [self._button(f"gaze.toggle_fold {by}", actions, FOLDS[by]) for by in HeadAggregate]
+        zoom = [self._button(key, actions, words) for key, words in ZOOM.items()]
+        panes = [self._button(pane, actions, actions[pane].text()) for pane in PANES]
+        self.set_row(
+            (
+                RowItem(self.box, list_entry(self.box), rank=2),
+                RowItem(self.chips, self._add_heads, rank=1),
+                RowItem(self.many, self._add_heads, rank=1),
+                *folds,
+                RowItem(self.range, self._add_range),
+                *zoom,  # beside what stays as it is, so that they stay under the pointer
+                RowItem(self.part, rank=3, is_stretched=True),
+                *panes,
+            )
+        )
 
-    def _button(self, id_: str, action: QAction, words: str) -> QToolButton:
-        button = QToolButton()
+    def _button(self, id_: str, actions: Mapping[str, QAction], words: str) -> RowItem:
+        action, button = actions[id_], QToolButton()
         button.setText(words)
         button.setAutoRaise(True)
         button.setCheckable(action.isCheckable())
@@ -93,7 +126,7 @@ class ViewBar(ScrollStrip):
         action.toggled.connect(button.setChecked)
         button.clicked.connect(action.trigger)
         self.buttons[id_] = button
-        return button
+        return RowItem(button, button_entry(button), rank=4 if id_ in ZOOM else 5)
 
     # ------------------------------------------------------------------ showing
 
@@ -114,12 +147,17 @@ class ViewBar(ScrollStrip):
         for by in HeadAggregate:
             button = self.buttons[f"gaze.toggle_fold {by}"]
             button.setChecked(by in panel.folds)
-            button.setVisible(count > 1)
-        self.box.setVisible(count > 1)
+            self.set_wanted(button, count > 1)
+        self.set_wanted(self.box, count > 1)
         for key in ("gaze.whole", "gaze.further"):
             self.buttons[key].setEnabled(bool(panel.part))
-        self.many.setText(f"Heads: {sum(panel.heads)} of {count}")
+        self.many.show_choice(f"Heads: {sum(panel.heads)} of {count}")
+        self.range.show_choice(f"Range: {panel.range}")
+        self.range.setToolTip(plain_tooltip(panel.range_in_words))
+        self.range.setAccessibleDescription(panel.range_in_words)
+        self.set_wanted(self.range, bool(panel.range))
         self.part.tell(panel.part, panel.part_in_words)
+        self.fit()  # at once, as the part seen may change with every frame
 
     def _make_heads(self) -> None:
         for chip in self.heads:
@@ -132,15 +170,28 @@ class ViewBar(ScrollStrip):
         before: QWidget = self.box
         for chip in self.heads:
             self._chips.addWidget(chip)
+            chip.show()  # so that the row has their size at once
             self.setTabOrder(before, chip)  # otherwise the tab order is that of creation
             before = chip
-        for head in range(count if are_many else 0):
-            action = self.menu.addAction(self._dot(head), f"Head {head + 1}")
+        if are_many:
+            self._fill_heads(self.menu)
+        self.chips.updateGeometry()
+        self.set_wanted(self.chips, bool(self.heads))
+        self.set_wanted(self.many, are_many)
+
+    def _fill_heads(self, menu: QMenu) -> None:
+        for head, is_shown in enumerate(self._panel.heads):
+            action = menu.addAction(self._dot(head), f"Head {head + 1}")
             action.setCheckable(True)
+            action.setChecked(is_shown)
             action.setData(head)
             action.triggered.connect(self._toggle)
-        self.chips.setVisible(bool(self.heads))
-        self.many.setVisible(are_many)
+
+    def _add_heads(self, menu: QMenu) -> None:
+        self._fill_heads(menu.addMenu("Heads shown"))
+
+    def _add_range(self, menu: QMenu) -> None:
+        menu.addMenu(self.range.accessibleName()).addActions(self.range.own_menu.actions())
 
     def _chip(self, head: int) -> SoloToggleButton:
         button = SoloToggleButton(head)
@@ -155,18 +206,7 @@ class ViewBar(ScrollStrip):
         return button
 
     def _dot(self, head: int) -> QIcon:
-        ratio = self.devicePixelRatioF()
-        side = DOT * text_scale()
-        picture = QPixmap(round(side * ratio), round(side * ratio))
-        picture.setDevicePixelRatio(ratio)
-        picture.fill(Qt.GlobalColor.transparent)
-        painter = QPainter(picture)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(head_colour(head, self._theme)))
-        painter.drawEllipse(0, 0, int(side), int(side))
-        painter.end()
-        return QIcon(picture)
+        return head_icon(head, round(DOT * text_scale()), self.devicePixelRatioF(), self._theme)
 
     # ------------------------------------------------------------------ user input
 

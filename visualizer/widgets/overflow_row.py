@@ -1,0 +1,241 @@
+"""A row of controls that ends in a menu of those for which there is no room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
+from PySide6.QtGui import QActionGroup
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QComboBox,
+    QMenu,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
+
+from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from PySide6.QtGui import QResizeEvent, QShowEvent
+
+    from visualizer.widgets.layouts import Margins
+
+MORE = "»"
+
+
+@dataclass(slots=True, eq=False)
+class RowItem:
+    """A control of a row.
+
+    Parameters
+    ----------
+    fill : callable, optional
+        Adds what the control does to the menu; without one the control always has room.
+    rank : int
+        Where room is short, the highest rank goes first and, of one rank, the last in the row.
+    is_stretched : bool
+        Whether it takes the room that the others leave. It stays where room is short, but without
+        any of its own.
+    is_wanted : bool
+        Whether there is anything to control.
+    """
+
+    widget: QWidget
+    fill: Callable[[QMenu], object] | None = None
+    rank: int = 0
+    is_stretched: bool = False
+    is_wanted: bool = True
+
+    @property
+    def width(self) -> int:
+        hint = self.widget.sizeHint().expandedTo(self.widget.minimumSize())
+        return hint.boundedTo(self.widget.maximumSize()).width()
+
+
+class OverflowRow(QWidget):
+    """A row with a fixed height at the usual text size; a button at its end opens the menu.
+
+    Parameters
+    ----------
+    more : str
+        The name of that button.
+    """
+
+    def __init__(self, height: int, more: str, margins: Margins, spacing: int) -> None:
+        super().__init__()
+        self._height, self._margins, self._spacing = height, margins, spacing
+        self._row_items: list[RowItem] = []
+        self._more_name = more
+        self.more = QToolButton()
+        self.overflow_menu = QMenu()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def set_row(self, items: Iterable[RowItem]) -> None:
+        """Set the controls, from left to right."""
+        self._row_items = list(items)
+        for item in self._row_items:
+            item.widget.setParent(self)
+            item.widget.setVisible(item.is_wanted)
+        self.more.setParent(self)  # last in the tab order, too
+        self.more.setText(MORE)
+        self.more.setAutoRaise(True)
+        self.more.setProperty("role", "menu")
+        self.more.setAccessibleName(self._more_name)
+        self.more.setToolTip(plain_tooltip(self._more_name))
+        self.more.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.overflow_menu = QMenu(self.more)
+        self.overflow_menu.setAccessibleName(self._more_name)
+        self.overflow_menu.aboutToShow.connect(self._fill_menu)
+        self.more.setMenu(self.overflow_menu)
+        self.more.hide()
+
+    def set_wanted(self, widget: QWidget, is_wanted: bool) -> None:
+        """Have a control in the row or its menu, or in neither."""
+        item = self._item(widget)
+        if item.is_wanted != is_wanted:
+            item.is_wanted = is_wanted
+            self.fit()
+            self.updateGeometry()
+
+    def set_rank(self, widget: QWidget, rank: int) -> None:
+        """Change how soon a control goes into the menu."""
+        item = self._item(widget)
+        if item.rank != rank:
+            item.rank = rank
+            self.fit()
+
+    def overflowed(self) -> list[QWidget]:
+        """List the controls that are in the menu."""
+        return [item.widget for item in self._overflowed()]
+
+    def _overflowed(self) -> list[RowItem]:
+        return [item for item in self._row_items if item.is_wanted and item.widget.isHidden()]
+
+    def _item(self, widget: QWidget) -> RowItem:
+        return next(item for item in self._row_items if item.widget is widget)
+
+    # ------------------------------------------------------------------ the size
+
+    def sizeHint(self) -> QSize:
+        wanted = [item for item in self._row_items if item.is_wanted]
+        return QSize(self._needed(wanted), round(self._height * text_scale()))
+
+    def minimumSizeHint(self) -> QSize:
+        always = [item for item in self._row_items if item.is_wanted and not item.fill]
+        always = [item for item in always if not item.is_stretched]
+        more = self.more.sizeHint().width() + self._spacing
+        return QSize(self._needed(always) + more, self.sizeHint().height())
+
+    def _needed(self, items: Iterable[RowItem], *without_room: RowItem) -> int:
+        widths = [0 if item in without_room else item.width for item in items]
+        spaces = self._spacing * max(0, len(widths) - 1)
+        return self._margins[0] + self._margins[2] + spaces + sum(widths)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() is QEvent.Type.LayoutRequest:  # a control has another size
+            self.fit()
+            self.updateGeometry()
+        return super().event(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.fit()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.fit()
+
+    def fit(self) -> None:
+        """Place what fits, and hide the rest; of itself where a control has another size."""
+        fitting = self._fitting()
+        for item in self._row_items:
+            item.widget.setVisible(item in fitting)
+        is_cut = any(item.is_wanted and item not in fitting for item in self._row_items)
+        self.more.setVisible(is_cut)
+        more = self.more.sizeHint().width() + self._spacing if is_cut else 0
+        stretched = [item for item in fitting if item.is_stretched]
+        spare = max(0, self.width() - more - self._needed(fitting, *stretched))
+        left = self._margins[0]
+        for item in fitting:
+            width = spare if item.is_stretched else item.width
+            self._put(item.widget, left, width)
+            left += width + self._spacing
+        if is_cut:
+            self._put(self.more, left, self.more.sizeHint().width())
+
+    def _fitting(self) -> list[RowItem]:
+        fitting = [item for item in self._row_items if item.is_wanted]
+        if self._needed(fitting) <= self.width():
+            return fitting
+        room = self.width() - self.more.sizeHint().width() - self._spacing
+        last_first = [item for item in reversed(fitting) if item.fill or item.is_stretched]
+        stretched: list[RowItem] = []
+        for item in sorted(last_first, key=lambda item: -item.rank):
+            if self._needed(fitting, *stretched) <= room:
+                break
+            if item.is_stretched:
+                stretched.append(item)
+            else:
+                fitting.remove(item)
+        return fitting
+
+    def _put(self, widget: QWidget, left: int, width: int) -> None:
+        room = self.height() - self._margins[1] - self._margins[3]
+        height = min(room, widget.sizeHint().height())
+        place = QRect(left, self._margins[1] + (room - height) // 2, width, height)
+        if self.layoutDirection() is Qt.LayoutDirection.RightToLeft:
+            place.moveRight(self.width() - 1 - left)
+        widget.setGeometry(place)
+
+    # ------------------------------------------------------------------ the menu
+
+    def _fill_menu(self) -> None:
+        menu = self.overflow_menu
+        menu.clear()
+        for submenu in menu.findChildren(QMenu):
+            submenu.deleteLater()  # `clear` leaves them behind
+        for item in self._overflowed():
+            if item.fill:
+                item.fill(menu)
+
+
+def button_entry(button: QAbstractButton) -> Callable[[QMenu], object]:
+    """Make an entry that clicks a button, by the button's accessible name."""
+    return partial(_add_button, button)
+
+
+def list_entry(box: QComboBox) -> Callable[[QMenu], object]:
+    """Make a submenu of the items of a list, by the list's accessible name."""
+    return partial(_add_list, box)
+
+
+def _add_button(button: QAbstractButton, menu: QMenu) -> None:
+    entry = menu.addAction(button.icon(), button.accessibleName())
+    entry.setCheckable(button.isCheckable())
+    entry.setChecked(button.isChecked())
+    entry.setEnabled(button.isEnabled())
+    entry.triggered.connect(button.click)
+
+
+def _add_list(box: QComboBox, menu: QMenu) -> None:
+    submenu = menu.addMenu(box.accessibleName())
+    group = QActionGroup(submenu)
+    for at in range(box.count()):
+        entry = submenu.addAction(box.itemIcon(at), box.itemText(at))
+        entry.setCheckable(True)
+        entry.setChecked(at == box.currentIndex())
+        group.addAction(entry)
+        entry.triggered.connect(partial(_choose, box, at))
+
+
+def _choose(box: QComboBox, at: int) -> None:
+    box.setCurrentIndex(at)
+    box.activated.emit(at)
