@@ -31,7 +31,7 @@ from visualizer.heatmap.panel_margins import (
 )
 from visualizer.session.colour_options import ColourLimits
 from visualizer.widgets.fonts import font, metrics, system_font, text_scale
-from visualizer.widgets.theme import head_colour
+from visualizer.widgets.head_mark import paint_head_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,13 +152,10 @@ def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
-    """Draw the dot of a head's colour at the start of a line; return the rest of the line."""
+    """Draw a head's mark at the start of a line; return where the rest of the line begins."""
     dot = 8 * text_scale()
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(QColor(head_colour(head, theme)))
-    painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    place = QRectF(box.left(), box.center().y() - dot / 2, dot, dot)
+    paint_head_mark(painter, place, head, theme)
     return box.left() + dot + 5
 
 

@@ -27,9 +27,10 @@ from visualizer.features.head_table.item_model import DOT, KEYS, ROWS, HeadTable
 from visualizer.features.head_table.presenter import HEADS, as_tsv
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.theme import LIGHT, Theme, head_colour
+from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent
@@ -128,14 +129,11 @@ class HeadDelegate(QStyledItemDelegate):
     def _paint_dot(self, painter: QPainter, option: QStyleOptionViewItem, head: int) -> None:
         side, is_lit = DOT * text_scale(), bool(option.state & QStyle.StateFlag.State_Selected)
         left, middle = option.rect.left() + 3, QRectF(option.rect).center().y() + 1
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         # An outline in selected rows, where some colours hardly show on the accent.
-        lit_edge = QPen(QColor(self.theme.on_accent), 1)
-        painter.setPen(lit_edge if is_lit else QPen(Qt.PenStyle.NoPen))
-        painter.setBrush(QColor(head_colour(head, self.theme)))
-        painter.drawEllipse(QRectF(left, middle - side / 2, side, side))
-        painter.restore()
+        edge = self.theme.on_accent if is_lit else ""
+        paint_head_mark(
+            painter, QRectF(left, middle - side / 2, side, side), head, self.theme, edge
+        )
 
 
 class HeadTableView(QTableView):

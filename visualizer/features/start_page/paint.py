@@ -13,6 +13,7 @@ from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, LARGEST, image
 from visualizer.number_format import format_number
 from visualizer.session.colour_maps import USUAL
 from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
@@ -215,9 +216,7 @@ def _write_in_cells(painter: QPainter, box: QRectF, weights: np.ndarray, theme: 
 def _write_head(painter: QPainter, box: QRectF, head: int, theme: Theme) -> None:
     """Write the name of a head after a dot in its colour."""
     dot = 8 * text_scale()
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(QColor(head_colour(head, theme)))
-    painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
+    paint_head_mark(painter, QRectF(box.left(), box.center().y() - dot / 2, dot, dot), head, theme)
     beside = box.adjusted(dot + 6, 0, 0, 0)
     _write(painter, beside, f"Head {head + 1}", theme.ink, LEFT, bold=True)
 
