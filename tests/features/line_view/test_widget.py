@@ -10,9 +10,10 @@ from PySide6.QtGui import QColor, QImage, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from tests.support.colour_vision import contrast
 from tests.support.window_input import LEFT, words
 from visualizer.features.line_view.layout import SMALLEST, lay_out
-from visualizer.features.line_view.paint import label_box
+from visualizer.features.line_view.paint import THINNEST, WIDEST, LineBrush, label_box
 from visualizer.features.line_view.presenter import LINES
 from visualizer.session.cell_address import Cell
 from visualizer.session.line_options import FOLLOWS, LineSide, LineToken
@@ -22,6 +23,7 @@ from visualizer.widgets.theme import DARK, LIGHT, head_colour
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.features.line_view.presenter import LinePanel
+    from visualizer.features.line_view.weights_drawn_as_lines import SelectedLines
     from visualizer.features.line_view.widget import LineView
 
 JOURNEY = Cell("weights", (0, 1, 0))
@@ -352,3 +354,61 @@ def test_both_themes_paint_their_paper(lines: Lines) -> None:
         lines.window.set_scheme(theme.name)
         assert lines.picture().pixelColor(2, 2) == QColor(theme.paper)
         assert theme.ink in colours(lines.picture())
+
+
+# ---------------------------------------------------------------------------- width and opacity
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("heads", [2, 8])
+def test_the_largest_weights_stand_out_at_rest(lines: Lines, scheme: str, heads: int) -> None:
+    lines.hand.press(Qt.Key.Key_M)  # without the mask no weight is near 1
+    lines.hand.type_number("d_out", "8")
+    lines.hand.type_number("heads", str(heads))
+    lines.window.set_scheme(scheme)
+    lines.settle()
+    lines.picture()  # begins to paint the lines
+    lines.hand.until(lambda: bool(lines.view._picture and lines.view._picture.is_complete))
+    drawn, picture = lines.panel.lines, lines.picture()
+    assert drawn.weights.max() < 0.9
+    paper = DARK.paper if scheme == "dark" else LIGHT.paper
+    for at in (-1, -2):
+        cell = Cell("weights", (drawn.heads[at], drawn.queries[at], drawn.keys[at]))
+        middle = lines.view.place_of(cell).toPoint()
+        column = [picture.pixelColor(middle + QPoint(0, away)).name() for away in (-1, 0, 1)]
+        assert max(contrast(colour, paper) for colour in column) >= 3
+
+
+def test_a_line_is_as_wide_and_as_opaque_whatever_is_selected(lines: Lines) -> None:
+    rest = pens(lines, lines.panel.lines)
+    assert len({width for width, _ in rest.values()}) > 4
+    lines.click(JOURNEY)
+    lit = lines.panel.lit
+    assert lit is not None
+    assert len(lit) > 2
+    selected = pens(lines, lit)
+    assert selected == {cell: rest[cell] for cell in selected}
+
+
+def test_a_larger_weight_has_a_wider_and_a_more_opaque_line(lines: Lines) -> None:
+    drawn = lines.panel.lines
+    found = list(pens(lines, drawn).values())  # in order of weight
+    assert found == sorted(found)
+    assert found[-1][0] == WIDEST  # the first query reads itself alone
+    lines.hand.press(Qt.Key.Key_M)
+    lines.settle()
+    drawn = lines.panel.lines
+    width, opacity = list(pens(lines, drawn).values())[-1]
+    assert width == pytest.approx(THINNEST + (WIDEST - THINNEST) * drawn.weights[-1])
+    assert opacity == 1
+
+
+def pens(lines: Lines, drawn: SelectedLines) -> dict[tuple[int, int, int], tuple[float, float]]:
+    """The width and the opacity of each line, by head, query and key."""
+    brush = LineBrush.of(lines.panel.lines)
+    found = {}
+    places = zip(drawn.heads.tolist(), drawn.queries.tolist(), drawn.keys.tolist(), strict=True)
+    for place, level in zip(places, brush.levels(drawn.strengths).tolist(), strict=True):
+        pen = brush.pen(place[0], level, True, False, LIGHT)
+        found[place] = (pen.widthF(), pen.color().alphaF())
+    return found

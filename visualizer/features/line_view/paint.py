@@ -19,6 +19,7 @@ from visualizer.heatmap.panel_margins_paint import LEFT, RIGHT
 from visualizer.number_format import format_number
 from visualizer.session.line_options import LineSide
 from visualizer.widgets.fonts import font, metrics, system_font, text_scale
+from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.theme import head_colour
 
 if TYPE_CHECKING:
@@ -29,10 +30,16 @@ if TYPE_CHECKING:
     from visualizer.features.line_view.weights_drawn_as_lines import SelectedLines
     from visualizer.widgets.theme import Theme
 
-LEVELS = 7
+LEVELS = 12
+THINNEST, WIDEST = 1.0, 5.0
+"""The widths of lines of strength 0 and 1, in logical pixels."""
+FAINTEST = 0.08
+"""The opacity of a line of weight 0."""
+MARK = 8
+"""The side of a head's mark, at the usual text size."""
 FEW = 60
-WIDE_OF_MANY, WIDE_COSTS = 4, 8
-"""Of many lines only this many, the strongest, are wide; a wide line costs this many thin ones."""
+THIN, WIDE_COSTS = 1.5, 8
+"""Of many lines those below this width are thin; a wide line costs this many thin ones."""
 PIECE = 15.0
 """The length of a piece of a thin line, in pixels, at most."""
 PATH_ELEMENT = np.dtype([("kind", ">i4"), ("x", ">f8"), ("y", ">f8")])
@@ -58,31 +65,43 @@ class LineStroke:
 
 @dataclass(frozen=True, slots=True)
 class LineBrush:
-    """The pens of lines, from the weakest to the strongest.
+    """The pens of a picture's lines: their width is their strength, whatever else is drawn.
 
-    Among few lines small weights stay visible; among many, large ones stand out.
+    Opacity is strength in relation to the strongest line, which is opaque: it stands out from the
+    background even where all weights are small. Among few lines small weights stay visible; among
+    many, large ones stand out.
+
+    Parameters
+    ----------
+    strongest : float
+        The largest strength in the picture.
+    gamma : float
+        The exponent of opacity.
     """
 
-    faintest: float
     strongest: float
     gamma: float
-    widest: float
 
     @classmethod
-    def of(cls, count: int) -> LineBrush:
-        share = min(1.0, FEW / max(1, count))
-        return cls(
-            faintest=0.03 + 0.06 * share,
-            strongest=0.92 * max(0.4, share**0.25),
-            gamma=0.7 + 1.3 * (1 - share),
-            widest=1 + 2.5 * share**0.5,
-        )
+    def of(cls, lines: SelectedLines) -> LineBrush:
+        """Return the brush of a whole picture, which is that of its parts, too."""
+        share = min(1.0, FEW / max(1, len(lines)))
+        return cls(lines.strongest, 0.6 + 0.6 * (1 - share))
+
+    def levels(self, strengths: np.ndarray) -> np.ndarray:
+        """Round strengths to `LEVELS` of them."""
+        levels: np.ndarray = (strengths / self.strongest * (LEVELS - 1)).round().astype(int)
+        return levels.clip(0, LEVELS - 1)
+
+    def width(self, level: int) -> float:
+        """The width of a line, in logical pixels."""
+        return THINNEST + (WIDEST - THINNEST) * self.strongest * level / (LEVELS - 1)
 
     def pen(self, head: int, level: int, is_wide: bool, is_negative: bool, theme: Theme) -> QPen:
-        """The pen of a head's lines at one of `LEVELS` strengths."""
-        strength, colour = level / (LEVELS - 1), QColor(head_colour(head, theme))
-        colour.setAlphaF(self.faintest + (self.strongest - self.faintest) * strength)
-        pen = QPen(colour, 1 + (self.widest - 1) * strength if is_wide else 1)
+        """The pen of a head's lines at a level; one device pixel where it is not wide."""
+        colour = QColor(head_colour(head, theme))
+        colour.setAlphaF(FAINTEST + (1 - FAINTEST) * (level / (LEVELS - 1)) ** self.gamma)
+        pen = QPen(colour, self.width(level) if is_wide else 1)
         pen.setCosmetic(not is_wide)  # one device pixel at any scale
         if is_negative:
             pen.setDashPattern([6, 3])
@@ -95,24 +114,30 @@ def paint_lines(
     rows: LineLayout,
     seen: tuple[float, float],
     theme: Theme,
+    brush: LineBrush,
 ) -> None:
     """Paint lines in one go."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    for stroke in strokes(lines, rows, seen, theme):
+    for stroke in strokes(lines, rows, seen, theme, brush):
         painter.strokePath(stroke.path, stroke.pen)
 
 
 def strokes(
-    lines: SelectedLines, rows: LineLayout, seen: tuple[float, float], theme: Theme
+    lines: SelectedLines,
+    rows: LineLayout,
+    seen: tuple[float, float],
+    theme: Theme,
+    brush: LineBrush,
 ) -> Iterator[LineStroke]:
     """The strokes of the lines between two y coordinates, the strongest last."""
     begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
-    brush = LineBrush.of(len(lines))
-    levels = (lines.strengths**brush.gamma * (LEVELS - 1)).round().astype(int)
+    levels = brush.levels(lines.strengths)
     are_few = len(lines) <= FEW and rows.count <= FEW
     pieces = _pieces(rows, begins, ends)
-    kinds = np.stack([_strongest(lines.strengths, are_few), levels, lines.heads, lines.weights < 0])
+    widths = np.array([brush.width(level) for level in range(LEVELS)])[levels]
+    are_wide = np.full(len(lines), are_few) | (widths >= THIN)
+    kinds = np.stack([are_wide, levels, lines.heads, lines.weights < 0])
     for at in _alike(kinds, np.nonzero(inside)[0]):
         is_wide, level, head, is_negative = kinds[:, at[0]].tolist()
         pen = brush.pen(head, level, bool(is_wide), bool(is_negative), theme)
@@ -131,14 +156,6 @@ def _alike(kinds: np.ndarray, some: np.ndarray) -> list[np.ndarray]:
     order = some[np.lexsort(kinds[::-1, some])]
     changes = (np.diff(kinds[:, order], axis=1) != 0).any(axis=0)
     return np.split(order, np.nonzero(changes)[0] + 1) if len(order) else []
-
-
-def _strongest(strengths: np.ndarray, are_few: bool) -> np.ndarray:
-    if are_few:
-        return np.ones(len(strengths), dtype=bool)
-    wide = np.zeros(len(strengths), dtype=bool)
-    wide[np.argsort(strengths, kind="stable")[-WIDE_OF_MANY:]] = True
-    return wide
 
 
 def _curves(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
@@ -189,17 +206,24 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
     begin, end = (float(rows.ends(head, at)) for at in (query, key))
     path = _curves(rows, np.array([begin]), np.array([end]))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    for colour, width in ((theme.paper, 6.0), (head_colour(head, theme), 3.0)):
-        painter.strokePath(path, QPen(QColor(colour), width))
+    brush = LineBrush.of(panel.lines)
+    level = int(brush.levels(np.array([panel.strength]))[0])
+    width = brush.width(level)
+    painter.strokePath(path, QPen(QColor(theme.paper), width + 4))
+    painter.strokePath(path, QPen(QColor(head_colour(head, theme)), width))
     painter.setFont(font(12, QFont.Weight.DemiBold))
     text = format_number(panel.weight)
-    box = QRectF(0, 0, metrics(12).horizontalAdvance(text) + 18, metrics(12).height() + 4)
+    mark = MARK * text_scale()
+    advance = metrics(12).horizontalAdvance(text)
+    box = QRectF(0, 0, advance + mark + 24, metrics(12).height() + 4)
     box.moveCenter(QPointF((rows.left + rows.right) / 2, (begin + end) / 2))
     painter.setPen(QPen(QColor(head_colour(head, theme)), 1.5))
     painter.setBrush(QColor(theme.paper))
     painter.drawRoundedRect(box, 4, 4)
+    place = QRectF(box.left() + 9, box.center().y() - mark / 2, mark, mark)
+    paint_head_mark(painter, place, head, theme)
     painter.setPen(QColor(theme.ink))
-    painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+    painter.drawText(box.adjusted(mark + 6, 0, 0, 0), Qt.AlignmentFlag.AlignCenter, text)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
@@ -306,7 +330,9 @@ class IncrementalLinePicture:
         self.pixmap.setDevicePixelRatio(frame.ratio)
         self.pixmap.fill(Qt.GlobalColor.transparent)
         seen = (frame.top, frame.top + frame.height)
-        self._left = strokes(frame.lines, frame.rows, seen, frame.theme)  # made as they are drawn
+        # Made as they are drawn.
+        brush = LineBrush.of(frame.lines)
+        self._left = strokes(frame.lines, frame.rows, seen, frame.theme, brush)
         self._next = next(self._left, None)
 
     @property

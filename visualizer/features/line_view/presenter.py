@@ -16,6 +16,7 @@ from visualizer.features.line_view.weights_drawn_as_lines import (
     pairs,
     reached,
     request_of,
+    strength_of,
     the_largest,
     weight_of,
     why_none,
@@ -63,7 +64,8 @@ class LinePanel:
         The lines of the pinned cell, and those of the hovered or else the pinned cell; None where
         nothing is highlighted.
     cell : Cell or None
-        The highlighted cell, of this stage; `weight` is its number where it has a line.
+        The highlighted cell, of this stage; `weight` is its number where it has a line, `strength`
+        that of the line.
     pinned : Cell or None
         The pinned cell, of any stage.
     query, key : int or None
@@ -86,6 +88,7 @@ class LinePanel:
     lit: SelectedLines | None = None
     cell: Cell | None = None
     weight: float | None = None
+    strength: float = 0.0
     pinned: Cell | None = None
     query: int | None = None
     key: int | None = None
@@ -216,13 +219,18 @@ def _lit(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
         alone = cursor_on(source.resolved, None, cursor.pinned)
         held = _lines_with(source, alone) if cursor.pinned else None
     cell = _cell_of(source, cursor)
+    weight, strength = None, 0.0
+    if cell:
+        weight = weight_of(source.run, source.request, cell.place)
+        strength = strength_of(source.run, source.request, cell.place[1], weight or 0.0)
     return replace(
         dark,
         held=held,
         lit=lit,
         lit_note=f"the {len(lit)} largest are lit" if lit.is_thinned else "",
         cell=cell,
-        weight=weight_of(source.run, source.request, cell.place) if cell else None,
+        weight=weight,
+        strength=strength,
     )
 
 

@@ -52,6 +52,8 @@ class SelectedLines:
         The weight of each line; below 0 where the spec allows it.
     strengths : numpy.ndarray
         The drawn strength of each line, from 0 to 1.
+    strongest : float
+        The largest strength in the whole picture, whichever part of it this is.
     is_thinned : bool
         Whether lines were left out because there are too many.
     """
@@ -62,6 +64,7 @@ class SelectedLines:
     weights: np.ndarray
     strengths: np.ndarray
     is_thinned: bool = False
+    strongest: float = 1.0
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -226,6 +229,12 @@ def weight_of(run: Run, request: LineRequest, place: tuple[int, ...]) -> float |
     return weight if weight and np.isfinite(weight) else None
 
 
+def strength_of(run: Run, request: LineRequest, query: int, weight: float) -> float:
+    """The strength, from 0 to 1, at which a weight of a query is drawn."""
+    full = _full(request, _largest_of_queries(run, request))
+    return min(1.0, abs(weight) / float(full[query]))
+
+
 def _read(run: Run, request: LineRequest, query: int | slice, key: int | slice) -> np.ndarray:
     """Read a row or a column of all drawn heads."""
     numbers = tensor_of_lines(run, request).read((*request.leading, slice(None), query, key))
@@ -271,17 +280,30 @@ def _lines(
     """Build the selection sorted by weight; `place` counts heads among the drawn ones."""
     heads, queries, keys = place
     sizes = np.abs(weights)
-    full = _full(run, request)[queries]
+    largest = _largest_of_queries(run, request)
+    full = _full(request, largest)
+    strongest = float((largest / full).max(initial=0)) or 1.0
     order = np.argsort(sizes, kind="stable")
-    found = (np.array(request.heads)[heads], queries, keys, weights, (sizes / full).clip(0, 1))
+    found = (
+        np.array(request.heads)[heads],
+        queries,
+        keys,
+        weights,
+        (sizes / full[queries]).clip(0, 1),
+    )
     heads, queries, keys, weights, strengths = (array[order] for array in found)
-    return SelectedLines(heads, queries, keys, weights, strengths, is_thinned)
+    return SelectedLines(heads, queries, keys, weights, strengths, is_thinned, strongest)
 
 
-def _full(run: Run, request: LineRequest) -> np.ndarray:
-    """For each query, the weight that is drawn at full strength."""
+def _largest_of_queries(run: Run, request: LineRequest) -> np.ndarray:
+    """For each query, its largest weight over all drawn heads."""
     sizes = np.nan_to_num(np.abs(_largest(run, request)[0][..., 0]), posinf=0)
     largest: np.ndarray = sizes.max(axis=0)  # query
+    return largest
+
+
+def _full(request: LineRequest, largest: np.ndarray) -> np.ndarray:
+    """For each query, the weight that is drawn at full strength."""
     if not request.by_query:
         largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))
     return np.where(largest > 0, largest, 1)
@@ -294,7 +316,7 @@ def _most(lines: SelectedLines) -> SelectedLines:
 def _at(lines: SelectedLines, which: np.ndarray | slice, is_thinned: bool) -> SelectedLines:
     held = (lines.heads, lines.queries, lines.keys, lines.weights, lines.strengths)
     heads, queries, keys, weights, strengths = (array[which] for array in held)
-    return SelectedLines(heads, queries, keys, weights, strengths, is_thinned)
+    return SelectedLines(heads, queries, keys, weights, strengths, is_thinned, lines.strongest)
 
 
 def no_lines() -> SelectedLines:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QComboBox, QSpinBox, QWidget
 from visualizer.features.line_view.layout import HEAD, LineLayout, lay_out
 from visualizer.features.line_view.paint import (
     IncrementalLinePicture,
+    LineBrush,
     LinePictureKey,
     paint_cell,
     paint_head,
@@ -217,7 +218,8 @@ class LineView(CellScrollArea):
         self._paint_picture(painter)
         painter.translate(0, -offset)
         if panel.lit is not None:
-            paint_lines(painter, panel.lit, self._rows, seen, theme)
+            brush = LineBrush.of(panel.lines)
+            paint_lines(painter, panel.lit, self._rows, seen, theme, brush)
             paint_cell(painter, panel, self._rows, theme)
         if panel.labels:
             paint_labels(painter, panel, self._rows, seen, theme)
