@@ -295,11 +295,10 @@ def make_application() -> QApplication:
 
 def take_text_size() -> None:
     """Scale the text as the settings say."""
-    from visualizer.widgets.app_settings import TEXT_SIZES, load_text_size
+    from visualizer.widgets.app_settings import load_text_size
     from visualizer.widgets.fonts import apply_text_size
 
-    if (size := load_text_size()) != TEXT_SIZES[0]:
-        apply_text_size(size)
+    apply_text_size(load_text_size())
 
 
 def import_plainly() -> None:

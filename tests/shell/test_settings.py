@@ -17,10 +17,12 @@ from visualizer.attention.spec import Device
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.document import Document, starting_document
 from visualizer.session.view import View
+from visualizer.shell.pane_docks import USUAL_WIDTHS
+from visualizer.shell.pane_table import LEFT
 from visualizer.shell.settings_controller import kept_folders
 from visualizer.shell.settings_dialog import SettingList
 from visualizer.shell.window_manager import WindowManager, new_document
-from visualizer.widgets import app_settings
+from visualizer.widgets import app_settings, fonts
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.theme import DARK, LIGHT, Scheme
 
@@ -95,12 +97,15 @@ def test_the_theme_is_that_of_the_menu(hand: Hand) -> None:
 
 @pytest.mark.usefixtures("usual_text")
 def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
+    hand.window.resize(1280, 800)
     dialog = settings(hand)
     before = hand.window.setup_pane.sentence.fontMetrics().height()
     choose(dialog.text_size, "150 %")
     assert text_scale() == pytest.approx(1.5, abs=0.05)
     assert hand.window.setup_pane.sentence.fontMetrics().height() > 1.3 * before
     QApplication.processEvents()
+    setup = hand.window.docks.by_id["Setup"]
+    assert setup.width() >= 1.4 * USUAL_WIDTHS[LEFT]
     switch = dialog.autosave
     assert switch.width() >= switch.sizeHint().width()  # the dialog has grown, too
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
@@ -108,6 +113,21 @@ def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
     assert text_scale() == pytest.approx(1.5, abs=0.05)
     choose(dialog.text_size, "100 %")
     assert text_scale() == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.usefixtures("usual_text")
+def test_the_text_is_as_large_as_the_screen_asks_for_unless_chosen(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialog = settings(hand)
+    assert dialog.text_size.currentText() == "As fits the screen"
+    choose(dialog.text_size, "100 %")
+    monkeypatch.setattr(fonts, "screen_scale", lambda screen: 4 / 3)
+    choose(dialog.text_size, "As fits the screen")
+    assert text_scale() == pytest.approx(4 / 3, abs=0.05)
+    QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
+    app.take_text_size()
+    assert text_scale() == pytest.approx(4 / 3, abs=0.05)
 
 
 def test_motion_is_that_of_the_menu(hand: Hand) -> None:

@@ -22,6 +22,7 @@ from visualizer.widgets.theme import DARK, LIGHT, Scheme
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.support.window_input import Hand
     from visualizer.shell.window import MainWindow
 
     Open = Callable[..., MainWindow]
@@ -228,3 +229,21 @@ def test_the_layout_is_set_back(open_window: Open) -> None:
         assert abs(now.height() - place.height()) <= 2, id_
     window.docks.actions["Numbers"].trigger()
     assert window.docks.by_id["Code"] in window.tabifiedDockWidgets(window.docks.by_id["Numbers"])
+
+
+def test_panes_are_wider_in_a_wide_window_and_as_the_user_made_them(hand: Hand) -> None:
+    window = hand.window
+    setup, cell = (window.docks.by_id[id_] for id_ in ("Setup", "Cell"))
+    window.resize(1280, 800)
+    QApplication.processEvents()
+    narrow = setup.width(), cell.width()
+    window.resize(2560, 1440)
+    QApplication.processEvents()
+    wide = setup.width(), cell.width()
+    assert all(now >= 1.5 * before for now, before in zip(wide, narrow, strict=True))
+    window.resizeDocks([cell], [600], Qt.Orientation.Horizontal)
+    QApplication.processEvents()
+    window.resize(1280, 800)
+    QApplication.processEvents()
+    assert setup.width() == narrow[0]
+    assert cell.width() > 1.5 * narrow[1]

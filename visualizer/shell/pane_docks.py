@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from shiboken6 import isValid
 from visualizer.shell.pane_focus_cycle import tab_stops
 from visualizer.shell.pane_table import LEFT, MADE_AT_ONCE, PANES, RIGHT, Pane
 from visualizer.widgets.command_actions_and_menus import tip_with_keys
+from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
@@ -22,7 +24,34 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMenu
 
 _DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
-LEFT_WIDTH, RIGHT_WIDTH = 248, 264
+USUAL_WIDTHS = {LEFT: 248, RIGHT: 264}
+WIDE = 1500
+"""The width of a window from which on panes are wider in proportion."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaneScale:
+    """What the usual widths of panes depend on.
+
+    Parameters
+    ----------
+    window : int
+        The width of the window.
+    text : float
+        The factor on the usual text size.
+    """
+
+    window: int
+    text: float
+
+    @classmethod
+    def of(cls, window: QMainWindow) -> PaneScale:
+        return cls(window.width(), text_scale())
+
+    def usual_width(self, pane: Pane) -> int:
+        """Return the width of a pane until it is given another."""
+        usual = pane.width or USUAL_WIDTHS[pane.side]
+        return max(round(usual * self.text), usual * self.window // WIDE)
 
 
 class PaneWidgets(dict[str, Any]):
@@ -99,8 +128,7 @@ class PaneDocks(QObject):
             if pane.beside:
                 window.tabifyDockWidget(self.by_id[pane.beside], self.by_id[pane.id])
                 self.by_id[pane.id].hide()
-        usual = {LEFT: LEFT_WIDTH, RIGHT: RIGHT_WIDTH}
-        widths = [pane.width or usual[pane.side] for pane in PANES]
+        widths = [PaneScale.of(window).usual_width(pane) for pane in PANES]
         docks = list(self.by_id.values())
         window.resizeDocks(docks, widths, Qt.Orientation.Horizontal)
         self.share_height(RIGHT)
@@ -160,6 +188,23 @@ class PaneDocks(QObject):
         """Open a pane, in front of those that it is tabbed with."""
         self.by_id[id_].show()
         self.by_id[id_].raise_()
+
+    def fit_width(self, before: PaneScale) -> None:
+        """Have panes that were as wide as usual be so again, at another width or text size."""
+        now, docks, widths = PaneScale.of(self._window), [], []
+        for pane in PANES:
+            dock = self.by_id[pane.id]
+            least, was = dock.minimumSizeHint().width(), before.usual_width(pane)
+            wanted = max(least, now.usual_width(pane))
+            is_usual = was - 1 <= dock.width() <= max(least, was) + 1
+            if dock.isVisible() and is_usual and wanted != dock.width():
+                docks.append(dock)
+                widths.append(wanted)
+        if docks:
+            self._window.resizeDocks(docks, widths, Qt.Orientation.Horizontal)
+            layout = self._window.layout()
+            assert layout is not None
+            layout.activate()  # the next change begins with these widths
 
     def _keep_widths(self) -> None:
         """Let the heatmaps, not the remaining panes, take the room of a pane that closes."""

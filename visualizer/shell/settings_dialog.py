@@ -48,7 +48,7 @@ class ProgramSettings:
     Parameters
     ----------
     text_size : int
-        In per cent of the system's.
+        In per cent of the system's; 0 where it fits the screen.
     sequential, diverging : str
         Ids of the colour maps of weights and of signed numbers.
     """
@@ -154,7 +154,7 @@ class SettingsDialog(QDialog):
 
     def _add_appearance(self) -> None:
         self._add_title("Appearance")
-        sizes = [(size, f"{size} %") for size in TEXT_SIZES]
+        sizes = [(size, f"{size} %" if size else "As fits the screen") for size in TEXT_SIZES]
         maps, signed = ([(each.id, each.title) for each in maps_of(kind)] for kind in MapKind)
         self.scheme = self._add_list("Theme", SCHEMES, "Pictures are exported on white in any")
         self.text_size = self._add_list("Text size", sizes, "Of the size that the system asks for")

@@ -48,7 +48,7 @@ from visualizer.shell.commands import (
 from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.drop_handler import DropHandler
 from visualizer.shell.pane_connections import PaneControllers
-from visualizer.shell.pane_docks import PaneDocks, add_bar
+from visualizer.shell.pane_docks import PaneDocks, PaneScale, add_bar
 from visualizer.shell.pane_focus_cycle import PaneFocusCycle
 from visualizer.shell.pane_table import LEFT
 from visualizer.shell.panel_presenters import STATUS
@@ -62,7 +62,7 @@ from visualizer.widgets import app_settings, dialogs
 from visualizer.widgets.busy_line import ProgressLine
 from visualizer.widgets.command_actions_and_menus import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
-from visualizer.widgets.fonts import apply_text_size
+from visualizer.widgets.fonts import apply_text_size, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
@@ -72,7 +72,7 @@ from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from PySide6.QtGui import QCloseEvent, QKeyEvent
+    from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.code.widget import CodePane
@@ -280,7 +280,8 @@ class MainWindow(QMainWindow):
         """Restore the window's place; use a default size at first."""
         if not app_settings.restore_window(self, app_settings.MAIN_WINDOW):
             screen = self.screen().availableGeometry().size()
-            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # minus the window frame
+            usual = QSize(1280, 800) * text_scale()
+            self.resize(usual.boundedTo(screen - QSize(8, 40)))  # minus the window frame
         self.docks.by_id["Lesson"].hide()
 
     def type_limits(self) -> None:
@@ -462,8 +463,14 @@ class MainWindow(QMainWindow):
     def resize_text(self) -> None:
         """Scale all text as the settings say; presenter mode, with its own size, is left."""
         self.presenter.leave()
+        before = PaneScale.of(self)
         apply_text_size(app_settings.load_text_size())
         self.restyle()
+        self.docks.fit_width(before)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.docks.fit_width(PaneScale(event.oldSize().width(), text_scale()))
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if not all(

@@ -14,6 +14,7 @@ from visualizer.attention.spec import Device
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourOptions
 from visualizer.storage.private_folder import make_private_folder
+from visualizer.widgets.fonts import AUTOMATIC_TEXT
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ START_PAGE, AUTOSAVE, TEXT_SIZE, DEVICE = "start page", "autosave", "text size",
 COLOUR_MAP, SIGNED_COLOUR_MAP = "colour map", "signed colour map"
 RECOVERY, LESSONS, RUNS = "recovery", "lessons", "runs"
 """Folders within the program's own."""
-TEXT_SIZES = (100, 115, 130, 150, 175, 200)
+TEXT_SIZES = (AUTOMATIC_TEXT, 100, 115, 130, 150, 175, 200)
 """In per cent of the system's."""
 LAST_RUN, FOLDED = "lab/run", "lab/folded"
 ACROSS, MIDDLE, RIGHT = "lab/across", "lab/middle", "lab/right"
@@ -206,13 +207,13 @@ def set_autosaving(is_on: bool) -> None:
 
 
 def load_text_size() -> int:
-    """Return the text size in per cent; the system's where none valid is stored."""
-    stored = str(QSettings().value(TEXT_SIZE, TEXT_SIZES[0]))
-    return next((size for size in TEXT_SIZES if str(size) == stored), TEXT_SIZES[0])
+    """Return the text size in per cent; automatic where none valid is stored."""
+    stored = str(QSettings().value(TEXT_SIZE, AUTOMATIC_TEXT))
+    return next((size for size in TEXT_SIZES if str(size) == stored), AUTOMATIC_TEXT)
 
 
 def save_text_size(size: int) -> None:
-    """Store the text size in per cent."""
+    """Store the text size in per cent, or that it is automatic."""
     QSettings().setValue(TEXT_SIZE, size)
 
 

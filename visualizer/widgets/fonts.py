@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QFont, QFontDatabase, QFontInfo, QFontMetricsF, QGuiApplication
 
+if TYPE_CHECKING:
+    from PySide6.QtCore import QSize
+
+AUTOMATIC_TEXT = 0
+"""In place of a text size in per cent: that which fits the screen."""
+USUAL_SCREEN = (1920, 1080)
+MOST_OF_AUTOMATIC = 1.5
 USUAL_PX = 13
 """The font height in pixels at which the program's sizes are unscaled."""
 
@@ -23,11 +31,33 @@ def larger_font(times: float) -> QFont:
 
 
 def apply_text_size(percent: int) -> None:
-    """Scale the application's font, from which all sizes derive, from that of the system."""
+    """Scale the application's font, from which all sizes derive, from that of the system.
+
+    Parameters
+    ----------
+    percent : int
+        Of the system's size, or `AUTOMATIC_TEXT`.
+    """
     made = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
-    if percent != 100:
-        made.setPixelSize(round(max(USUAL_PX, QFontInfo(made).pixelSize()) * percent / 100))
-    QGuiApplication.setFont(made)
+    own = QFontInfo(made).pixelSize()
+    if percent == AUTOMATIC_TEXT:
+        fitting = round(USUAL_PX * screen_scale(QGuiApplication.primaryScreen().size()))
+        if fitting > max(USUAL_PX, own):
+            made.setPixelSize(fitting)
+    elif percent != 100:
+        made.setPixelSize(round(max(USUAL_PX, own) * percent / 100))
+    if made != QGuiApplication.font():  # a font that was never set follows the desktop's
+        QGuiApplication.setFont(made)
+
+
+def screen_scale(screen: QSize) -> float:
+    """Return the factor on the usual text size that fits a screen, in logical pixels.
+
+    On a large screen whose pixels the desktop does not scale, text of the usual size is tiny in a
+    window that fills it.
+    """
+    shares = (screen.width() / USUAL_SCREEN[0], screen.height() / USUAL_SCREEN[1])
+    return min(MOST_OF_AUTOMATIC, max(1.0, min(shares)))
 
 
 def metrics(size: int) -> QFontMetricsF:
