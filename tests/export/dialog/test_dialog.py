@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -95,6 +95,14 @@ def test_it_does_not_hold_the_window_up(hand: Hand) -> None:
     assert hand.window.export_controller.dialog is dialog
     hand.key(Qt.Key.Key_Escape)
     assert hand.window.export_controller.dialog is None
+
+
+def test_the_fields_stand_below_each_other(hand: Hand) -> None:
+    dialog = opened(hand)
+    hand.settle()
+    fields = (dialog.format, *dialog.figure.findChildren(QComboBox))
+    lefts = {one.mapTo(dialog, QPoint()).x() for one in fields if one.isVisible()}
+    assert len(lefts) == 1
 
 
 def test_a_preset_is_seen_at_its_shape(hand: Hand) -> None:

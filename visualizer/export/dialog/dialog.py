@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 USUAL = QSize(1040, 700)
+LABEL_GAP = 8
 OPTIONS_WIDTH = 380
 
 
@@ -277,3 +278,5 @@ def _align(*forms: QFormLayout) -> None:
     widest = max(label.sizeHint().width() for label in labels)
     for label in labels:
         label.setMinimumWidth(widest)
+    for form in forms:  # the style's own space depends on what stands in a form
+        form.setHorizontalSpacing(LABEL_GAP)
