@@ -330,7 +330,7 @@ def test_the_size_of_a_film_with_motion_is_told_beforehand(suffix: str, tmp_path
     needs(suffix)
     made, figure_settings = shot(), FigureSettings(film=MOVING)
     size = export(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size
-    assert size / 2 < estimate(made, figure_settings, suffix).size < size * 2
+    assert size / 2 < estimate(made, figure_settings, suffix).bytes < size * 2
 
 
 # ----------------------------------------------------------------------------- on their way
