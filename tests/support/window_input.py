@@ -250,6 +250,11 @@ class Hand:
         return [column[0].stage for column in self.shown.columns]
 
     @property
+    def sheet(self) -> str | None:
+        """The stage whose panel is laid over the others."""
+        return self.shown.sheet.stage if self.shown.sheet else None
+
+    @property
     def chips(self) -> tuple[str, ...]:
         """The token strip's accessible texts."""
         name = self.window.token_pane.strip.accessibleName()

@@ -318,7 +318,8 @@ class BoardArranger:
         """Give the width of the labels of rows, with their air."""
         widest = min(max(one.widest_row for one in self.columns), longest)
         heads = 0.0 if self.is_grid else max(one.short_head_width for one in self.columns)
-        return max(24 * self.scale, widest + 10 * self.scale, heads + 4 * self.scale)
+        beside = label_overhang(0.0)  # of the first key's label, if it stands
+        return max(24 * self.scale, widest + 10 * self.scale, heads + beside)
 
     def head(self, side: float) -> float:
         """Give the height of the heads of columns, with the notes in them.

@@ -45,7 +45,7 @@ def test_from_the_output_to_the_input_and_back(hand: Hand) -> None:
     seen = [pinned(hand)]
     while seen[-1].stage != "input":
         seen.append(follow(hand))
-        assert seen[-1].stage in hand.stages  # its panel comes, if it was not there
+        assert seen[-1].stage in {*hand.stages, hand.sheet}  # its panel comes, if it was not there
         assert "pinned" in hand.window.cell_pane.heading.text()
     assert [cell.stage for cell in seen][:3] == ["output", "concat", "context"]
     for cell in reversed(seen[:-1]):
@@ -66,19 +66,25 @@ def test_a_panel_that_came_with_a_link_goes_with_the_cell(hand: Hand) -> None:
     hand.leave()
     cell = follow(hand)
     assert cell.stage in {"queries", "keys"}
-    assert hand.stages == [cell.stage, *before]
+    assert hand.stages == before  # it is laid over them
+    assert hand.sheet == cell.stage
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Escape)
     hand.settle()
+    assert hand.sheet is None
     assert hand.stages == before
     assert not way(hand, -1).isEnabled()
 
 
-def test_hiding_the_panel_of_the_pinned_cell_lets_go_of_it(hand: Hand) -> None:
+def test_the_bar_keeps_the_panel_of_a_link_and_hiding_it_lets_go_of_its_cell(hand: Hand) -> None:
     before = hand.stages
     hand.click_cell(Cell("scores", (0, 2, 1)))
     hand.leave()
     cell = follow(hand)
+    hand.click(hand.window.stage_bar.button(cell.stage))
+    hand.settle()
+    assert hand.stages == [cell.stage, *before]
+    assert hand.window.workspace.view.pinned == cell
     hand.click(hand.window.stage_bar.button(cell.stage))
     hand.settle()
     assert hand.window.workspace.view.pinned is None
