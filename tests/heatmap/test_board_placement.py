@@ -308,10 +308,15 @@ def test_in_any_window_panels_are_as_large_as_the_room_allows(
 ) -> None:
     """Compare the arrangement with another, tried with every size."""
     arranger = BoardArranger(sketch.board(), *window, ratio)
-    chosen = arranger.best()
+    chosen = arranger.best
     candidates = [*arranger.candidates(chosen.heads)]
     other, worth = data.draw(st.sampled_from(candidates))
     sizes = [one for one in arranger.sizes(SMALLEST_SIDE) if arranger.fits(other, one, window[1])]
+    side = data.draw(st.sampled_from(arranger.sizes(SMALLEST_SIDE)))
+    assert arranger.height_of(other, side) == pytest.approx(arranger.tops(other, side)[1])
+    for band in other.bands:
+        wide = arranger.lefts(other, band, side)[1]
+        assert arranger.width_of(other, band, side) == pytest.approx(wide)
     own = next(
         worth
         for one, worth in candidates

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,9 +32,11 @@ from visualizer.heatmap.panel_margins import (
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from visualizer.heatmap.panel_and_board_types import Board, Heatmap
+
+    FoundLanes = tuple[float, int, list[tuple[tuple[int, ...], int]]]
 
 LARGEST_CELL = 144
 """The largest cell."""
@@ -187,13 +190,18 @@ class BoardArranger:
             len({one.rows.labels for one in board.columns[0]}) == 1
         )
         self.tokens = max(max(one.rows, one.columns if one.is_token else 0) for one in self.columns)
+        self._found_heights: dict[Hashable, tuple[float, float, float, float]] = {}
+        self._found_lanes: dict[Hashable, FoundLanes] = {}
+        self._found_widths: dict[float, list[float]] = {}
+        self._gutters: dict[float, float] = {}
         self.has_other_keys = any(one.has_other_keys for one in self.columns)
         self.notes_lines = max(len(shared_notes(column)) for column in board.columns)
 
     # ------------------------------------------------------------------ the search
 
+    @cached_property
     def best(self) -> PanelArrangement:
-        """Give the best arrangement of all."""
+        """The best arrangement of all."""
         if not self.is_paged:
             found = self._best_of(self.heads, self.height)
             if found and (found.side >= self._comfortable() or not self.is_height_free):
@@ -293,8 +301,56 @@ class BoardArranger:
 
     def fits(self, one: PanelArrangement, side: float, height: float) -> bool:
         """Whether panels of a size fit, arranged like this."""
-        return self.tops(one, side)[1] <= height and all(
-            self.lefts(one, band, side)[1] <= self.width for band in one.bands
+        return self.height_of(one, side) <= height and all(
+            self.width_of(one, band, side) <= self.width for band in one.bands
+        )
+
+    def height_of(self, one: PanelArrangement, side: float) -> float:
+        """Give the height of it all, as `tops` does; it is asked for thousands of times."""
+        whole = GAP * self.scale * (len(one.bands) - 1) + BELOW * self.scale
+        for band in one.bands:
+            first, next_, below, head = self._heights(band, one.longest, side)
+            rows = self.rows_of(one, band)
+            whole += head + first + (rows - 1) * next_ + rows * (below + BELOW * self.scale)
+        return whole
+
+    def _heights(
+        self, band: tuple[int, ...], longest: float, side: float
+    ) -> tuple[float, float, float, float]:
+        """Give the heights over a band's first row and its others, of cells, and of its head."""
+        key = (band, longest, side)
+        if key not in self._found_heights:
+            one = PanelArrangement((band,), 1, 1, longest)
+            self._found_heights[key] = (
+                self.above(one, band, 0, side),
+                self.above(one, band, 1, side),
+                self.below(band, side),
+                self.head(side),
+            )
+        return self._found_heights[key]
+
+    def width_of(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
+        """Give the width of a band, as `lefts` does; it is asked for thousands of times."""
+        key = (band, one.rows, one.groups)
+        if key not in self._found_lanes:
+            lanes = self._lanes_of_groups(band, one.rows, one.groups)
+            counted = Counter(lane for lane, _, _, _ in lanes)
+            fixed = 2 * EDGE * self.scale + sum(gap for _, _, gap, _ in lanes)
+            named = sum(has_gutter for *_, has_gutter in lanes)
+            self._found_lanes[key] = fixed, named, [*counted.items()]
+        gaps, gutters, times = self._found_lanes[key]
+        if side not in self._found_widths:
+            self._found_widths[side] = [
+                self.outer(at, self.least_width(at, side)) for at in range(len(self.columns))
+            ]
+        widths = self._found_widths[side]
+        return (
+            gaps
+            + gutters * self.gutter(one.longest)
+            + sum(
+                (widths[lane[0]] if len(lane) == 1 else max(widths[at] for at in lane)) * count
+                for lane, count in times
+            )
         )
 
     def _sized(self, one: PanelArrangement, side: float) -> PanelArrangement:
@@ -316,6 +372,11 @@ class BoardArranger:
 
     def gutter(self, longest: float) -> float:
         """Give the width of the labels of rows, with their air."""
+        if longest not in self._gutters:
+            self._gutters[longest] = self._gutter(longest)
+        return self._gutters[longest]
+
+    def _gutter(self, longest: float) -> float:
         widest = min(max(one.widest_row for one in self.columns), longest)
         heads = 0.0 if self.is_grid else max(one.short_head_width for one in self.columns)
         beside = label_overhang(0.0)  # of the first key's label, if it stands
@@ -389,30 +450,40 @@ class BoardArranger:
             The width of it all.
         """
         gutter, given = self.gutter(one.longest), widths or {}
-        lanes = self.lanes(band, one.rows)
-        headed = [at for at, lane in enumerate(lanes) if self.columns[lane[0]].is_headed]
-        first, last = (headed[0], headed[-1] + 1) if headed else (len(lanes), len(lanes))
         found: dict[tuple[int, int], float] = {}
-        x, is_first = EDGE * self.scale, True
-        parts = [
-            *((0, lane) for lane in lanes[:first]),
-            *((group, lane) for group in range(one.groups) for lane in lanes[first:last]),
-            *((0, lane) for lane in lanes[last:]),
-        ]
-        before = 0
-        for group, lane in parts:
-            if group != before and group and not self.is_grid:
-                x += (GROUP_GAP - GAP) * self.scale
-            names_rows = group != before and group and (not self.is_grid or not self.has_alike_rows)
-            if is_first or names_rows or self.columns[lane[0]].has_own_labels:
-                x += gutter
-            is_first, before = False, group
+        x = EDGE * self.scale
+        for lane, group, gap, has_gutter in self._lanes_of_groups(band, one.rows, one.groups):
+            x += gap + (gutter if has_gutter else 0)
             for at in lane:
                 found[group, at] = x
-            x += GAP * self.scale + max(
-                self.outer(at, given.get(at, self.least_width(at, side))) for at in lane
-            )
-        return found, x - GAP * self.scale + EDGE * self.scale
+            x += max(self.outer(at, given.get(at, self.least_width(at, side))) for at in lane)
+        return found, x + EDGE * self.scale
+
+    def _lanes_of_groups(
+        self, band: tuple[int, ...], rows: int, groups: int
+    ) -> list[tuple[tuple[int, ...], int, float, bool]]:
+        """Give the lanes of a band from left to right, each with its group and what is before it.
+
+        Before it are a gap, and labels of rows where they are named there.
+        """
+        lanes = self.lanes(band, rows)
+        headed = [at for at, lane in enumerate(lanes) if self.columns[lane[0]].is_headed]
+        first, last = (headed[0], headed[-1] + 1) if headed else (len(lanes), len(lanes))
+        parts = [
+            *((0, lane) for lane in lanes[:first]),
+            *((group, lane) for group in range(groups) for lane in lanes[first:last]),
+            *((0, lane) for lane in lanes[last:]),
+        ]
+        found: list[tuple[tuple[int, ...], int, float, bool]] = []
+        before = 0
+        for group, lane in parts:
+            is_new = group != before and group > 0
+            gap = (GROUP_GAP if is_new and not self.is_grid else GAP) * self.scale if found else 0.0
+            names_rows = is_new and not (self.is_grid and self.has_alike_rows)
+            has_gutter = not found or names_rows or self.columns[lane[0]].has_own_labels
+            found.append((lane, group, gap, has_gutter))
+            before = group
+        return found
 
     def tops(
         self, one: PanelArrangement, side: float, spare: float = 0.0
@@ -428,19 +499,23 @@ class BoardArranger:
         for number, band in enumerate(one.bands):
             y += self.head(side) + (GAP * self.scale if number else 0)
             rows = self.rows_of(one, band)
-            below = max(
-                side * self.columns[at].rows / self.tokens + self.columns[at].foot for at in band
-            )
+            below = self.below(band, side)
             for row in range(rows):
                 tops.append(y + self.above(one, band, row, side))
                 y = tops[-1] + below + BELOW * self.scale + (spare if row < rows - 1 else 0)
         return tops, y + BELOW * self.scale
 
+    def below(self, band: tuple[int, ...], side: float) -> float:
+        """Give the height of the cells of a band's rows, with what stands under them."""
+        return max(
+            side * self.columns[at].rows / self.tokens + self.columns[at].foot for at in band
+        )
+
     def rows_of(self, one: PanelArrangement, band: tuple[int, ...]) -> int:
         """Give the number of rows in a band."""
-        is_headed = any(self.columns[at].is_headed for at in band)
-        lanes = self.lanes(band, one.rows)
-        return one.rows if is_headed else max(len(lane) for lane in lanes)
+        if any(self.columns[at].is_headed for at in band):
+            return one.rows
+        return max(len(lane) for lane in self.lanes(band, one.rows))
 
     def above(self, one: PanelArrangement, band: tuple[int, ...], row: int, side: float) -> float:
         """Give the height over the cells of a row, for the labels of keys and whose it is."""

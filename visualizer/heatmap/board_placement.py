@@ -131,7 +131,7 @@ class BoardPlacement:
 
     def __init__(self, board: Board, arranger: BoardArranger) -> None:
         self.columns, self.arranger = board.columns, arranger
-        self.arrangement = one = arranger.best()
+        self.arrangement = one = arranger.best
         self.numbers = {heatmap: at for at, heatmap in enumerate(board.heatmaps)}
         self.pixel_ratio, self.scale = arranger.pixel_ratio, arranger.scale
         drawn = max(
