@@ -6,8 +6,11 @@ Modules that load torch are imported where they are used.
 from __future__ import annotations
 
 import gc
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from importlib import import_module
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
 from visualizer.attention.torch_library_loading import load_torch_library
@@ -93,7 +96,7 @@ def open_and_compute(
     restore: Callable[[], tuple[Run, View]], presenter: Presenter, shown: Shown
 ) -> WorkerResult:
     """Restore an opened document's run and prefetch what its view needs."""
-    load_torch_library()
+    _import_torch()
     try:
         run, view = restore()
         view = adapted_to_window(view, shown.view)
@@ -143,10 +146,9 @@ def compute(document: Document, previous: Run | None) -> Run:
 
     torch is imported here, on the worker, so that the window appears before it is loaded.
     """
-    load_torch_library()
+    _import_torch()
     from visualizer.attention.run import share_cores
 
-    _leave_out_of_collections()
     return run_of(document, previous, share_cores, shared_buffer_pool())
 
 
@@ -192,7 +194,23 @@ def run_of(
 
 
 @cache
-def _leave_out_of_collections() -> None:
+def _import_torch() -> None:
+    """Import torch on a thread of its own, and wait for it.
+
+    The import leaves garbage that holds the frames of its callers: here, of no request, which
+    would never be freed.
+    """
+    is_done = Event()
+    # To join it, or to ask whether it is a daemon, would have Python keep an entry of this thread.
+    Thread(target=_import_and_leave_out_of_collections, args=(is_done,), daemon=True).start()
+    is_done.wait()
+
+
+def _import_and_leave_out_of_collections(is_done: Event) -> None:
+    load_torch_library()
+    with suppress(Exception):  # it fails again where it is used, which says why
+        import_module("visualizer.attention.run")
     # The objects of torch's import are permanent; scanning them for garbage would block the
     # window for tens of milliseconds at every collection.
     gc.freeze()
+    is_done.set()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QCoreApplication, QObject, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
+from shiboken6 import isValid
 
 from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
 from visualizer.session.document import Document, starting_document
@@ -22,6 +23,8 @@ from visualizer.widgets.incremental_gui_task import IncrementalTask
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from PySide6.QtWidgets import QMainWindow
 
     from visualizer.documents.document_file import SavedDocument
     from visualizer.documents.recovery_file import RecoveredDocument
@@ -71,6 +74,8 @@ class WindowManager(QObject):
         self._program = program
         self.all: list[MainWindow] = []
         self.lab: LabWindow | None = None
+        self._closed: list[QObject] = []
+        """Closed windows and their parts, until they are deleted."""
         self._making: IncrementalTask | None = None
         self._run: Path | None = None
         """The run to open in the lab."""
@@ -173,7 +178,7 @@ class WindowManager(QObject):
     def _forget_lab(self, lab: LabWindow) -> None:
         self._stop_making()
         self.lab = None
-        lab.deleteLater()
+        self._delete(lab)
 
     def give_up(self) -> None:
         """End the program because no window could be opened."""
@@ -218,4 +223,19 @@ class WindowManager(QObject):
 
     def _forget(self, window: MainWindow) -> None:
         self.all.remove(window)
+        self._delete(window)
+
+    def _delete(self, window: QMainWindow) -> None:
+        """Delete a closed window, and free what it holds soon.
+
+        Its parts hold each other. Garbage collection would free them late, and the parts of the
+        first window never: it leaves out what was there when torch was imported.
+        """
+        self._closed += [window, *window.findChildren(QObject)]
+        window.destroyed.connect(self._empty_deleted, Qt.ConnectionType.QueuedConnection)
         window.deleteLater()
+
+    def _empty_deleted(self) -> None:
+        for part in [each for each in self._closed if not isValid(each)]:
+            vars(part).clear()
+        self._closed = [each for each in self._closed if isValid(each)]
