@@ -22,7 +22,7 @@ from visualizer.export.figures import svg_pdf_writer
 from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.figures.svg_pdf_writer import pdf, svg
 from visualizer.export.writers import WRITERS
-from visualizer.progress_callback import no_progress
+from visualizer.progress_callback import CancelledError, no_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -206,3 +206,13 @@ def test_a_drawing_off_the_gui_thread_is_the_same(application: QApplication) -> 
     thread.join()
     write()
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".pdf", ".png"])
+def test_painting_that_is_called_off_leaves_no_warning(suffix: str) -> None:
+    def call_off(done: int, of: int) -> None:
+        if done:
+            raise CancelledError
+
+    with pytest.raises(CancelledError):  # and any warning of Qt fails this test
+        WRITERS[suffix](shot(SENTENCE), FigureSettings(), io.BytesIO(), call_off)

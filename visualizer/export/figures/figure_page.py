@@ -235,19 +235,21 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
     figure, theme = page.figure, page.theme
     painter.fillRect(QRectF(QPointF(0, 0), page.size), QColor(theme.paper))
     painter.save()
-    painter.scale(page.scale, page.scale)
-    painter.translate(page.at)
-    paint_text(painter, page.title, figure.title, 20, theme.ink)
-    paint_text(painter, page.caption, figure.caption, 12, theme.quiet)
-    painter.translate(page.panels.topLeft())
-    for done, slot in enumerate(page.layout.slots):
-        progress(done, len(page.layout.slots))
-        panel_paint.paint_slot(painter, slot, theme)
-        if figure.board.is_current(slot.heatmap):
-            paint_highlights(painter, slot, figure.highlights, theme)
-            paint_cursor(painter, slot, figure.cursor, theme)
-    panel_margins_paint.paint_column_heads(painter, page.layout.column_heads, theme)
-    painter.restore()
+    try:
+        painter.scale(page.scale, page.scale)
+        painter.translate(page.at)
+        paint_text(painter, page.title, figure.title, 20, theme.ink)
+        paint_text(painter, page.caption, figure.caption, 12, theme.quiet)
+        painter.translate(page.panels.topLeft())
+        for done, slot in enumerate(page.layout.slots):
+            progress(done, len(page.layout.slots))
+            panel_paint.paint_slot(painter, slot, theme)
+            if figure.board.is_current(slot.heatmap):
+                paint_highlights(painter, slot, figure.highlights, theme)
+                paint_cursor(painter, slot, figure.cursor, theme)
+        panel_margins_paint.paint_column_heads(painter, page.layout.column_heads, theme)
+    finally:  # also where the progress callback calls it off
+        painter.restore()
 
 
 def cells_in_motion(page: FigurePage) -> tuple[MovingCells, ...]:
