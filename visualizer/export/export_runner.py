@@ -57,9 +57,7 @@ class ExportRunner(QObject):
 
     def ask(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
         """Write a file, unless something is being written."""
-        from visualizer.export.writers import export  # large, and not needed before
-
-        self.ask_to_write(partial(export, path, snapshot, figure_settings))
+        self.ask_to_write(partial(_write, path, snapshot, figure_settings))
 
     def ask_to_write(self, write: Callable[[Progress], Path]) -> None:
         """Call a function that writes a file, unless something is being written.
@@ -73,15 +71,11 @@ class ExportRunner(QObject):
 
     def ask_for_picture(self, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
         """Copy a figure to the clipboard, unless something is being written."""
-        from visualizer.export.figures.clipboard_figure import clipboard_figure
-
-        self._ask(partial(clipboard_figure, snapshot, figure_settings, self._tell), "Copying…")
+        self._ask(partial(_draw, snapshot, figure_settings, self._tell), "Copying…")
 
     def ask_for_script(self, run: Run, dialect: CodeDialect) -> None:
         """Copy a script to the clipboard, unless something is being written."""
-        from visualizer.features.code.script import script
-
-        self._ask(partial(script, run, dialect), "Writing the script…")
+        self._ask(partial(_program, run, dialect), "Writing the script…")
 
     def cancel(self) -> None:
         """Cancel what is being written at its next progress report."""
@@ -137,3 +131,28 @@ class ExportRunner(QObject):
         self.is_working = False
         self.said.emit(said, SAID_MS)
         self.changed.emit()
+
+
+# What follows runs on the worker: the modules are large, and to load them holds up the window.
+
+
+def _write(
+    path: Path, snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
+) -> Path:
+    from visualizer.export.writers import export
+
+    return export(path, snapshot, figure_settings, progress)
+
+
+def _draw(
+    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
+) -> ClipboardFigure:
+    from visualizer.export.figures.clipboard_figure import clipboard_figure
+
+    return clipboard_figure(snapshot, figure_settings, progress)
+
+
+def _program(run: Run, dialect: CodeDialect) -> str:
+    from visualizer.features.code.script import script
+
+    return script(run, dialect)
