@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
 
 from tests.support.accessible_text import heard
-from tests.support.window_input import Hand
+from tests.support.window_input import CONTROL, Hand
 from visualizer import app
 from visualizer.attention.spec import Device
 from visualizer.session.colour_maps import MapKind, maps_of
@@ -27,7 +27,7 @@ from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.theme import DARK, LIGHT, Scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pytestqt.qtbot import QtBot
@@ -220,15 +220,56 @@ def test_a_folder_that_cannot_be_made_is_said(hand: Hand, tmp_path: Path) -> Non
     box.close()
 
 
-def test_other_windows_follow(application: QApplication, qtbot: QtBot) -> None:
-    windows = WindowManager(app.window_services())
-    first, second = windows.open(Document()), windows.open(Document())
+def choose_in_settings(hand: Hand) -> None:
+    choose(settings(hand).scheme, "Dark")
+
+
+def choose_in_menu(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_D, CONTROL | ALT)
+
+
+@pytest.mark.parametrize("choose_dark", [choose_in_settings, choose_in_menu])
+def test_other_windows_follow_one_after_the_other(
+    windows: WindowManager, qtbot: QtBot, choose_dark: Callable[[Hand], None]
+) -> None:
+    first, *others = (windows.open(Document()) for _ in range(3))
+    for window in others:
+        Hand(qtbot, window).settle()
     hand = Hand(qtbot, first)
     hand.settle()
+    choose_dark(hand)
+    assert first.theme == DARK
+    assert [window.theme for window in others] == [LIGHT, LIGHT]  # the first is not held up
+    hand.until(lambda: others[0].theme == DARK)
+    assert others[1].theme == LIGHT
+    hand.until(lambda: others[1].theme == DARK)
+
+
+def test_a_window_that_is_closed_meanwhile_is_not_styled(
+    windows: WindowManager, qtbot: QtBot
+) -> None:
+    first, second = windows.open(Document()), windows.open(Document())
     Hand(qtbot, second).settle()
-    hand.activate()
-    choose(settings(hand).scheme, "Dark")
-    assert (first.theme, second.theme) == (DARK, DARK)
-    for window in windows.all.copy():
-        window.close()
-    application.processEvents()
+    hand = Hand(qtbot, first)
+    hand.settle()
+    choose_in_menu(hand)
+    second.close()  # what is done with it now raises an error, as it is deleted
+    styling = windows._styling
+    assert styling
+    with qtbot.waitSignal(styling.ended):
+        pass
+    assert windows.all == [first]
+
+
+def test_the_labs_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) -> None:
+    window = windows.open(Document())
+    hand = Hand(qtbot, window)
+    hand.settle()
+    windows.open_lab()
+    hand.until(lambda: bool(windows.lab and windows.lab.isVisible()))
+    assert windows.lab
+    windows.lab.activateWindow()
+    hand.until(windows.lab.isActiveWindow)
+    QTest.keyClick(windows.lab, Qt.Key.Key_D, CONTROL | ALT)
+    assert windows.lab.theme == DARK
+    hand.until(lambda: window.theme == DARK)

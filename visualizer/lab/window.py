@@ -71,6 +71,8 @@ class LabWindow(QMainWindow):
     """The window in which language models are trained and watched."""
 
     closed = Signal(object)
+    appearanceChosen = Signal()
+    """The colour scheme was chosen here; the other windows are to follow."""
     layerOpened = Signal(object)
     """A `SavedDocument`: a document, to open in its own window, and its view."""
 
@@ -193,7 +195,7 @@ class LabWindow(QMainWindow):
             train_more=self.train_more,
             edit_probe=self.edit_probe,
             show_pane=self.show_pane,
-            set_scheme=self.set_scheme,
+            set_scheme=self.choose_scheme,
         )
 
     def _take_place(self) -> None:
@@ -280,6 +282,11 @@ class LabWindow(QMainWindow):
         self.collapse_controller.show_left()
         self.left.setCurrentWidget(pane)
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
+
+    def choose_scheme(self, scheme: str) -> None:
+        """Choose the colour scheme of all windows."""
+        self.set_scheme(scheme)
+        self.appearanceChosen.emit()
 
     def set_scheme(self, scheme: str) -> None:
         self.scheme = Scheme(scheme)

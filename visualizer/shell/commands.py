@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from visualizer.shell.pane_focus_cycle import PaneFocusCycle
     from visualizer.shell.presenter_mode import PresenterMode
     from visualizer.shell.recent_files_menu import RecentFilesMenu
-    from visualizer.shell.reduced_motion_controller import ReducedMotionController
     from visualizer.shell.settings_controller import SettingsController
     from visualizer.shell.start_page_controller import StartPageController
 
@@ -86,7 +85,6 @@ class Controllers:
     lesson_controller: LessonController
     focus_cycle: PaneFocusCycle
     presenter: PresenterMode
-    reduced_motion_controller: ReducedMotionController
     start_page: StartPageController
     settings_controller: SettingsController
     find_token: Callable[[], object]
@@ -489,7 +487,7 @@ COMMANDS: tuple[Row, ...] = (
         is_checked=lambda now: now.is_presenting),
     Row("presenter.hide_all", VIEW, "Blan&k the projector", lambda c: c.presenter.hide_all(),
         ("B", "."), is_enabled=lambda now: now.is_presenting),
-    Row("motion.toggle", VIEW, "&Reduce motion", lambda c: c.reduced_motion_controller.toggle(),
+    Row("motion.toggle", VIEW, "&Reduce motion", lambda c: c.settings_controller.toggle_motion(),
         ("Ctrl+Alt+M",), is_checked=lambda now: now.is_motion_reduced,
         tip="Panes, menus and lists come at once"),
     Row("reader.step 1", LESSONS, "&Next page", lambda c: c.lesson_controller.step(1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMenu
@@ -97,6 +98,7 @@ class PaneDocks(QObject):
         super().__init__(window)
         self._window, self._finish = window, finish
         self._seen: frozenset[str] = frozenset()
+        self._is_held = False
         self.panes = PaneWidgets(self._place)
         self.by_id: dict[str, PaneDock] = {}
         for pane in PANES:
@@ -220,7 +222,19 @@ class PaneDocks(QObject):
         for bar in self._window.findChildren(QTabBar, options=_DIRECT):
             bar.setAccessibleName("Panes")
             bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its own shortcut
-        self.changed.emit(self._seen)
+        if not self._is_held:
+            self.changed.emit(self._seen)
+
+    @contextmanager
+    def changed_at_once(self) -> Iterator[None]:
+        """Context in which many panes come and go; only the result is told."""
+        before, self._is_held = self._seen, True
+        try:
+            yield
+        finally:
+            self._is_held = False
+        if self._seen != before:
+            self.changed.emit(self._seen)
 
 
 def _is_beyond(pane: Pane, apart: Pane) -> bool:

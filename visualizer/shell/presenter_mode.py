@@ -135,8 +135,9 @@ class PresenterMode(QObject):
         window = self._window
         font = QFont(QGuiApplication.font())
         self._before = WindowArrangement(window.saveState(), window.windowState(), font)
-        for dock in self._docks.by_id.values():
-            dock.hide()
+        with self._docks.changed_at_once():
+            for dock in self._docks.by_id.values():
+                dock.hide()
         window.menuBar().setFixedHeight(0)  # not hidden, so that its shortcuts work
         window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
         self._show_mode(larger_font(LARGER))
@@ -158,9 +159,10 @@ class PresenterMode(QObject):
 
     def _restore(self, panes: QByteArray) -> None:
         if not self.is_on:
-            self._window.restoreState(panes)
-            has_lesson = self._workspace.screen.panel(LESSON) is not None
-            self._docks.by_id["Lesson"].setVisible(has_lesson)
+            with self._docks.changed_at_once():
+                self._window.restoreState(panes)
+                has_lesson = self._workspace.screen.panel(LESSON) is not None
+                self._docks.by_id["Lesson"].setVisible(has_lesson)
 
     def _show_mode(self, font: QFont) -> None:
         QApplication.setFont(font)  # all font sizes derive from it

@@ -57,11 +57,11 @@ class SettingsController(QObject):
             self.dialog = dialog = SettingsDialog(self._window, kept_folders())
             self._name_keys({dialog.motion: "motion.toggle"})
             dialog.finished.connect(self._forget)
-            dialog.schemeChosen.connect(self._choose_scheme)
+            dialog.schemeChosen.connect(self.choose_scheme)
             dialog.textSizeChosen.connect(self._choose_text_size)
             dialog.mapChosen.connect(self._view_controller.set_map)
             dialog.signedMapChosen.connect(self._view_controller.set_diverging)
-            dialog.motionChosen.connect(self._toggle_motion)
+            dialog.motionChosen.connect(self.toggle_motion)
             dialog.startPageChosen.connect(app_settings.set_start_page)
             dialog.deviceChosen.connect(self._choose_device)
             dialog.autosaveChosen.connect(self._choose_autosave)
@@ -91,7 +91,8 @@ class SettingsController(QObject):
                 )
             )
 
-    def _choose_scheme(self, scheme: Scheme) -> None:
+    def choose_scheme(self, scheme: Scheme) -> None:
+        """Choose the colour scheme of all windows."""
         self.schemeChosen.emit(scheme.value)
         self.appearanceChosen.emit()
 
@@ -100,7 +101,8 @@ class SettingsController(QObject):
         self.textSizeChosen.emit()
         self.appearanceChosen.emit()
 
-    def _toggle_motion(self) -> None:
+    def toggle_motion(self) -> None:
+        """Turn the animations of all windows on or off."""
         self._reduced_motion_controller.toggle()
         self.appearanceChosen.emit()
 

@@ -239,12 +239,11 @@ class MainWindow(QMainWindow):
             lesson_controller=self.lesson_controller,
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
-            reduced_motion_controller=self.reduced_motion_controller,
             start_page=self.start_page,
             settings_controller=self.settings_controller,
             find_token=self.find_token,
             reset_layout=self.reset_layout,
-            set_scheme=self.set_scheme,
+            set_scheme=self.settings_controller.choose_scheme,
             open_lab=self.labWanted.emit,
             type_limits=self.type_limits,
         )
@@ -440,7 +439,9 @@ class MainWindow(QMainWindow):
         self.scheme = Scheme(scheme)
         self.theme = theme_of(self.scheme, self.presenter.stroke)
         QApplication.setPalette(palette(self.theme))
-        self.setStyleSheet(style_sheet(self.theme) + app_settings.style_sheet())
+        sheet = style_sheet(self.theme) + app_settings.style_sheet()
+        if sheet != self.styleSheet():  # it is applied to every widget, which takes long
+            self.setStyleSheet(sheet)
         self.reduced_motion_controller.apply()
         self.actions_.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)

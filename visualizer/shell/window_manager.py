@@ -77,6 +77,7 @@ class WindowManager(QObject):
         self._closed: list[QObject] = []
         """Closed windows and their parts, until they are deleted."""
         self._making: IncrementalTask | None = None
+        self._styling: IncrementalTask | None = None
         self._run: Path | None = None
         """The run to open in the lab."""
         self._trains = False
@@ -147,6 +148,7 @@ class WindowManager(QObject):
         pane = SettingsPane()
         yield
         self.lab = LabWindow(settings_pane=pane)
+        self.lab.appearanceChosen.connect(self._follow_settings)
         self.lab.layerOpened.connect(partial(self._open_another, path=None))
         self.lab.closed.connect(self._forget_lab)
         yield
@@ -214,12 +216,21 @@ class WindowManager(QObject):
 
     def _follow_settings(self) -> None:
         """Have the other windows look as the one whose settings have changed."""
-        changed = self.sender().parent()
-        for window in self.all:
-            if window is not changed:
+        if self._styling and self._styling.is_working:
+            self._styling.stop()
+        changed = (self.sender(), self.sender().parent())
+        others = [window for window in self._windows() if window not in changed]
+        self._styling = IncrementalTask(self._styled(others), self)
+
+    def _windows(self) -> list[MainWindow | LabWindow]:
+        return [*self.all, *([self.lab] if self.lab else [])]
+
+    def _styled(self, windows: list[MainWindow | LabWindow]) -> Iterator[None]:
+        """Style one window after the other: all at once would hold up the program."""
+        for window in windows:
+            if window in self._windows():  # else it was closed meanwhile
                 window.set_scheme(app_settings.load_scheme())
-        if self.lab:
-            self.lab.set_scheme(app_settings.load_scheme())
+            yield
 
     def _forget(self, window: MainWindow) -> None:
         self.all.remove(window)
