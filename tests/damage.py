@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import random
 import sys
 import tempfile
 import time
@@ -16,10 +17,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tests.support.damaged_files import damaged
+from tests.benchmarks.stand import application
+from tests.support.damaged_files import damaged, flip, lose, put_in, splice
 from tests.support.damaged_run_folders import damaged_runs, made_whole
+from tests.support.damaged_settings import damaged_settings, read_all, store, window
 from tests.support.screens import present
 from tests.support.small_trainings import rows_of
+from tests.support.tensor_files import WRITERS, attention
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.run_from_recorded_numbers import recorded_run
 from visualizer.documents.document_file import document_bytes, read_document
@@ -32,12 +36,15 @@ from visualizer.lab.runs.run_store import losses_of
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_run import DivergedError
+from visualizer.read_files_and_restore_runs import read_file
+from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.documents.document_file import SavedDocument
 
+SPOILS_OF_BYTES = (flip, lose, put_in, splice)
 WATCHED = 60
 """So many files are meant to take much memory."""
 
@@ -190,6 +197,52 @@ def _is_read(opened: OpenRun, step: int) -> bool:
     return True
 
 
+def spoil_tensor_files(files: int, seed: int = 1) -> Outcome:
+    """Open damaged files of weights, of attention and of text; what is no refusal ends it."""
+    outcome, chance = Outcome(), random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for write in WRITERS.values():
+            write(folder, attention((2, 3, 4, 4)))
+        (folder / "a.txt").write_text("Ein kurzer Text für alle.", encoding="utf-8")
+        whole = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+        for number in range(files):
+            path, spoil = folder / chance.choice([*whole]), chance.choice(SPOILS_OF_BYTES)
+            start = time.perf_counter()
+            path.write_bytes(spoil(chance, whole[path.name], whole))
+            outcome.files += 1
+            try:
+                read_file(path, Document())
+                outcome.opened += 1
+            except InputError as refused:
+                _assert_fit_to_be_shown(refused.sentence.replace(name, ""))
+                outcome.refused += 1
+            except Exception as error:
+                how = f"{number}, {path.name}, {spoil.__name__}"
+                raise AssertionError(f"{how}: {error!r}") from error
+            outcome.slowest = max(outcome.slowest, time.perf_counter() - start)
+    return outcome
+
+
+def spoil_settings(files: int, seed: int = 1) -> Outcome:
+    """Start with damaged settings; a window whose stored place is not whole gets its usual one."""
+    outcome = Outcome()
+    made = window()
+    stored = store(made)
+    for how, content in damaged_settings(stored.read_bytes(), files, seed):
+        start = time.perf_counter()
+        stored.write_bytes(content)
+        outcome.files += 1
+        try:
+            is_restored = read_all(made)
+        except Exception as error:
+            raise AssertionError(f"{how}: {error!r}") from error
+        outcome.opened += is_restored
+        outcome.refused += not is_restored
+        outcome.slowest = max(outcome.slowest, time.perf_counter() - start)
+    return outcome
+
+
 def main() -> None:
     """Run as many as asked for, and print what came of them."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -211,6 +264,13 @@ def main() -> None:
     outcome = spoil_runs(options.runs, options.seed)
     _print(f"{outcome.files:,} damaged run folders: {outcome.refused:,} refused in a sentence, ")
     _print(f"{outcome.opened:,} opened; {outcome.slowest:.2f} s for the slowest\n")
+    outcome = spoil_tensor_files(options.files, options.seed)
+    _print(f"{outcome.files:,} damaged tensor and text files: {outcome.refused:,} refused in a ")
+    _print(f"sentence, {outcome.opened:,} opened; {outcome.slowest:.2f} s for the slowest\n")
+    with application():
+        outcome = spoil_settings(options.files, options.seed)
+    _print(f"{outcome.files:,} damaged settings: {outcome.opened:,} with a window’s whole place; ")
+    _print(f"{outcome.slowest:.2f} s for the slowest\n")
     if options.kills and hasattr(os, "fork"):
         from tests.support import killed_export as exporting
         from tests.support import killed_saving as saving

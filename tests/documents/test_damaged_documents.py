@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given
 
 from tests.architecture.project_graph import ROOT
-from tests.damage import spoil, spoil_runs
+from tests.damage import spoil, spoil_runs, spoil_tensor_files
 from tests.documents.test_document_file import opened
 from tests.support.damaged_files import packed, spoiled_tree, unpacked
 from tests.support.document_strategies import VIEWS
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 FILES = 2_000
 RUNS = 160
+TENSOR_FILES = 300
 PANES = frozenset(pane.id for pane in pane_table.PANES)
 MEMORY = 64 * 2**20
 
@@ -53,6 +54,13 @@ def test_damaged_runs_are_refused_in_a_sentence_or_open() -> None:
     assert outcome.refused > outcome.files // 3
     assert outcome.opened > outcome.files // 8
     assert len(outcome.said) > 15
+
+
+def test_damaged_tensors_and_texts_are_refused_in_a_sentence_or_open() -> None:
+    outcome = spoil_tensor_files(TENSOR_FILES)
+    assert outcome.files == TENSOR_FILES
+    assert outcome.refused > outcome.files // 2
+    assert outcome.opened > 0
 
 
 def test_whatever_opens_can_be_looked_at() -> None:

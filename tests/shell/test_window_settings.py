@@ -12,6 +12,7 @@ import pytest
 from PySide6.QtCore import QByteArray, QSettings, Qt
 from PySide6.QtWidgets import QApplication, QDockWidget, QToolBar
 
+from tests.damage import spoil_settings
 from visualizer import app
 from visualizer.documents.recent_files import remember
 from visualizer.shell.pane_table import PANES
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     Open = Callable[..., MainWindow]
 
 
+DAMAGED_SETTINGS = 300
 CLOSED = {pane.id for pane in PANES if pane.beside}
 """The panes that are closed at first."""
 
@@ -247,3 +249,17 @@ def test_panes_are_wider_in_a_wide_window_and_as_the_user_made_them(hand: Hand) 
     QApplication.processEvents()
     assert setup.width() == narrow[0]
     assert cell.width() > 1.5 * narrow[1]
+
+
+@pytest.mark.parametrize("stored", ["x" * 5_000, "a/" * 5_000, "a\0b", "", "missing", ["a", "b"]])
+@pytest.mark.usefixtures("application")
+def test_no_file_is_reopened_where_none_can_be(stored: object) -> None:
+    QSettings().setValue(app_settings.LAST_FILE, stored)
+    assert app_settings.load_last() is None
+
+
+@pytest.mark.usefixtures("application")
+def test_the_program_starts_with_any_damaged_settings() -> None:
+    outcome = spoil_settings(DAMAGED_SETTINGS)
+    assert outcome.opened > DAMAGED_SETTINGS // 4  # the damage is elsewhere
+    assert outcome.refused > DAMAGED_SETTINGS // 4

@@ -87,7 +87,9 @@ def load_last() -> Path | None:
     """Return the file open at the last exit, if it still exists."""
     stored = QSettings().value(LAST_FILE)
     path = Path(stored) if isinstance(stored, str) and stored and "\0" not in stored else None
-    return path if path and path.is_file() else None
+    with suppress(OSError):  # a folder that may not be read, a name that is too long
+        return path if path and path.is_file() else None
+    return None
 
 
 def save_last(path: Path | None) -> None:

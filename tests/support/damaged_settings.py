@@ -1,0 +1,99 @@
+"""Stored settings of a program that was closed, truncated or corrupted, reproducible by seed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSettings, QSize, Qt
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QToolBar
+
+from tests.support.damaged_files import VALUES, flip, lose, put_in
+from visualizer.attention.spec import Device
+from visualizer.export.export_controller import load_export_settings, save_export_settings
+from visualizer.export.export_settings import ExportSettings
+from visualizer.session.colour_maps import MapKind
+from visualizer.widgets import app_settings
+from visualizer.widgets.theme import Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONG = ("x" * 5_000, "/" * 5_000, "a/" * 2_000, "\ud7a3" * 200, "@ByteArray(\\0\\x1)", "@Invalid()")
+
+
+def window() -> QMainWindow:
+    """Make a window with the kinds of parts whose places are stored."""
+    made = QMainWindow()
+    for name in ("Setup", "Cell", "Code"):
+        dock = QDockWidget(name, made)
+        dock.setObjectName(name)
+        made.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock)
+    bar = QToolBar("Playback", made)
+    bar.setObjectName("Playback")
+    made.addToolBar(bar)
+    made.resize(QSize(800, 600))
+    return made
+
+
+def store(made: QMainWindow) -> Path:
+    """Store a setting of every kind, and return the file that holds them."""
+    for keys in (app_settings.MAIN_WINDOW, app_settings.LAB_WINDOW):
+        app_settings.save_window(made, keys)
+    for key in (app_settings.ACROSS, app_settings.MIDDLE, app_settings.RIGHT):
+        app_settings.save_sizes(key, [200, 300, 400])
+    app_settings.save_scheme(Scheme.DARK)
+    app_settings.save_last(Path("a.attention"))
+    app_settings.save_last_run("run")
+    app_settings.save_collapsed(frozenset({"left"}))
+    app_settings.save_text_size(115)
+    app_settings.save_colour_map("viridis", MapKind.SEQUENTIAL)
+    app_settings.save_device(Device.CPU)
+    app_settings.set_reduced(True)
+    save_export_settings(ExportSettings())
+    settings = QSettings()
+    settings.sync()
+    return Path(settings.fileName())
+
+
+def damaged_settings(whole: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]]:
+    """Yield this many files of settings, each with how it was made."""
+    chance = random.Random(seed)
+    for number in range(count):
+        spoil = chance.choice((flip, flip, lose, put_in, _replace_value))
+        yield f"{number}, {spoil.__name__}", spoil(chance, whole, {})
+
+
+def _replace_value(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
+    """Replace a value by one of another type or size."""
+    lines = content.splitlines()
+    at = chance.choice([at for at, line in enumerate(lines) if b"=" in line])
+    value = chance.choice((*VALUES, *LONG)).encode()
+    lines[at] = lines[at].partition(b"=")[0] + b"=" + value
+    return b"\n".join(lines)
+
+
+def read_all(made: QMainWindow) -> bool:
+    """Read every setting as at a start; return whether the window's place was restored."""
+    settings = QSettings()
+    settings.sync()
+    for keys in (app_settings.LAB_WINDOW, app_settings.MAIN_WINDOW):
+        is_restored = app_settings.restore_window(made, keys)
+    for key in (app_settings.ACROSS, app_settings.MIDDLE, app_settings.RIGHT):
+        assert all(size >= 0 for size in app_settings.load_sizes(key))
+    for load in (
+        app_settings.load_scheme,
+        app_settings.load_last,
+        app_settings.load_last_run,
+        app_settings.load_collapsed,
+        app_settings.load_text_size,
+        app_settings.load_colouring,
+        app_settings.load_device,
+        app_settings.is_reduced,
+        app_settings.has_start_page,
+        app_settings.is_autosaving,
+        load_export_settings,
+    ):
+        load()
+    return is_restored
