@@ -115,3 +115,41 @@ def test_what_holds_up_a_start_waits_until_it_is_over(tmp_path: Path) -> None:
     ended = run(STARTING, tmp_path)
     assert ended.stdout.splitlines() == ["plain True 1", "collects False", "collects True"]
     assert ended.returncode == 0, ended.stderr
+
+
+COPYING = """
+from PySide6.QtCore import QTimer
+
+from visualizer.app import run_event_loop
+from visualizer.session.document import Document
+
+
+def begin(windows):
+    window = windows.open(Document())
+    timer = QTimer(window)
+    timer.timeout.connect(lambda: copy(window) or close(window, timer))
+    timer.start(20)
+
+
+def copy(window):
+    if window.export_controller.exporter.is_working or window.workspace.run is None:
+        return True
+    if not window.statusBar().currentMessage().startswith("Copied"):
+        window.export_controller.copy_picture()
+        return True
+
+
+def close(window, timer):
+    timer.stop()
+    print(window.statusBar().currentMessage()[:16])
+    window.close()
+
+
+print("status", run_event_loop(begin))
+"""
+
+
+def test_a_copied_picture_does_not_crash_the_programs_end(tmp_path: Path) -> None:
+    ended = run(COPYING, tmp_path)
+    assert ended.stdout.splitlines() == ["Copied a picture", "status 0"], ended.stderr
+    assert ended.returncode == 0, ended.stderr

@@ -48,6 +48,8 @@ NO_WINDOW = (
     "No window can be opened: Qt could not start on this screen. "
     "Without a screen, write a file with --export."
 )
+OWN_CLIPBOARD = frozenset({"eglfs", "linuxfb", "minimal", "offscreen", "vnc"})
+"""Platforms of Qt without a clipboard that outlives the program."""
 __all__ = ["compute", "main", "make_application", "open_window"]
 NAME = "Attention Visualizer"
 
@@ -240,7 +242,19 @@ def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
     wait_for_trainings()
     sys.excepthook = sys.__excepthook__
     del windows  # before the application that owns them
+    empty_own_clipboard()
     return status
+
+
+def empty_own_clipboard() -> None:
+    """Empty a clipboard that ends with the program.
+
+    Qt would delete what was copied after Python has ended, and crash. Other platforms hand it on.
+    """
+    from PySide6.QtGui import QGuiApplication
+
+    if QGuiApplication.platformName() in OWN_CLIPBOARD:
+        QGuiApplication.clipboard().clear()
 
 
 def show_bug(
