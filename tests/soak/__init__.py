@@ -1,0 +1,1 @@
+"""Long random use of the whole program by real input events, with faults."""

@@ -1,0 +1,92 @@
+"""Uses the whole program at random for a while: ``python -m tests.soak --seed 1 --minutes 10``.
+
+The program runs in a process of its own, so that a crash or a hang is also told with the last
+actions. Status 0 says that nothing failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LAST_ACTIONS = 25
+DROP_FROM_PROGRAMS, IGNORE_PERMISSIONS = 24, (1, 2)
+"""Of Linux's ``prctl``: a capability that programs started from here do not have."""
+DID, FIGURE = "did ", "figure "
+"""Beginnings of the lines that the program under test prints."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program under test, and print its failures and figures; return the status."""
+    options = parsed(arguments)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        place = Path(name)
+        _obey_permissions()
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-m", "tests.soak.program",
+             str(options.seed), str(options.minutes), name],
+            cwd=ROOT, env=environment(place), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace",
+        )  # fmt: skip
+        assert process.stdout
+        actions: deque[str] = deque(maxlen=LAST_ACTIONS)
+        count, failures = 0, 0
+        for line in process.stdout:
+            if line.startswith(DID):
+                count += 1
+                actions.append(f"{count}: {line.removeprefix(DID)}")
+                continue
+            _print(line.removeprefix(FIGURE))
+            if line.startswith("FAILURE"):
+                failures += 1
+                _print("after " + "      ".join(actions))
+        status = process.wait()
+    if status and (status != 1 or not failures):  # it crashed, or stood still
+        failures += 1
+        _print(f"the program ended with status {status}, after " + "      ".join(actions))
+    _print(f"seed {options.seed}: {count:,} actions, {failures} failures\n")
+    return int(failures > 0)
+
+
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the options."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="decides every action")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    return parser.parse_args(arguments)
+
+
+def environment(place: Path) -> dict[str, str]:
+    """Return an environment in which nothing of the user's is read or written."""
+    own = {
+        "HOME": str(place),
+        "XDG_DATA_HOME": str(place / "data"),
+        "XDG_CONFIG_HOME": str(place / "settings"),
+        "XDG_CACHE_HOME": str(place / "cache"),
+        "QT_QPA_PLATFORM": os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM", "offscreen"),
+        "OMP_NUM_THREADS": "1",
+    }
+    return {**os.environ, **own}
+
+
+def _obey_permissions() -> None:
+    """Have read-only folders be so for the program even where the administrator runs it."""
+    if sys.platform == "linux" and os.geteuid() == 0:
+        for capability in IGNORE_PERMISSIONS:
+            ctypes.CDLL(None).prctl(DROP_FROM_PROGRAMS, capability, 0, 0, 0)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""Faults of the world around the program, each of which is mended again after a while."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import psutil
+from PySide6.QtCore import QStandardPaths
+
+from tests.support.damaged_files import SPOILS, damaged, whole
+from visualizer.attention.spec import AttentionSpec
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+    from pathlib import Path
+
+if sys.platform != "win32":
+    import resource
+
+LEAST_FILE = 4096
+"""So many bytes a file may have while the disk is full."""
+DAMAGED_DOCUMENTS = 12
+
+
+def make_files(place: Path, chance: random.Random) -> None:
+    """Write documents, weights and texts to open, whole and damaged ones."""
+    place.mkdir()
+    suffixes = {"tEXt": ".png", "zTXt": ".png", "iTXt": ".png", "svg": ".svg", "pdf": ".pdf"}
+    for name, content in whole().items():
+        suffix = suffixes.get(name, ".attention")
+        (place / f"{name}{suffix}").write_bytes(content)
+    spoiled = islice(damaged(10**6, chance.randrange(2**31)), 0, None, 37)
+    for number, (_, content) in enumerate(islice(spoiled, DAMAGED_DOCUMENTS)):
+        (place / f"damaged {number}.attention").write_bytes(content)
+    spec = AttentionSpec()
+    np.save(place / "weights.npy", np.ones((spec.d_in, spec.d_in), np.float32))
+    np.savez(place / "arrays.npz", W_q=np.eye(3, dtype=np.float32))
+    (place / "text.txt").write_text("A short text\nof two lines, für alle.", encoding="utf-8")
+    (place / "long.txt").write_text("many words " * 20_000, encoding="utf-8")
+    (place / "numbers.csv").write_text("1,2,3\n4,5,6\n", encoding="utf-8")
+    (place / "empty.attention").write_bytes(b"")
+    (place / "folder").mkdir()
+
+
+class Faults:
+    """Makes faults, and mends them.
+
+    Parameters
+    ----------
+    place : Path
+        The folder of the documents that the program is given.
+    """
+
+    def __init__(self, place: Path, chance: random.Random) -> None:
+        self._place, self._chance = place, chance
+        self._mend: Callable[[], object] | None = None
+        self._left = 0
+
+    def count_down(self) -> None:
+        """Mend a fault that has lasted long enough."""
+        self._left -= 1
+        if self._left <= 0:
+            self.mend()
+
+    def mend(self) -> None:
+        mend, self._mend = self._mend, None
+        if mend:
+            mend()
+
+    def make(self) -> str:
+        """Make one fault, and say which."""
+        self.mend()
+        self._left = self._chance.randrange(5, 60)
+        makers = [self._read_only, self._damage, self._kill_training, self._lose_file]
+        if sys.platform != "win32":
+            makers.append(self._fill_disk)
+        return self._chance.choice(makers)()
+
+    def _read_only(self) -> str:
+        own = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.AppDataLocation)
+        folder = self._chance.choice([self._place, self._place.parent / own])
+        if folder.is_dir():
+            folder.chmod(0o500)
+            self._mend = lambda: folder.chmod(0o700)
+        return f"a read-only folder: {folder.name}"
+
+    def _fill_disk(self) -> str:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LEAST_FILE, hard))
+        self._mend = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        return "a full disk"
+
+    def _damage(self) -> str:
+        """Damage a file that is open or was opened, or the list of such."""
+        home = self._place.parent
+        files = sorted([*self._place.glob("*.attention"), *home.rglob("recent*.json"),
+                        *home.rglob("*.recovery")])  # fmt: skip
+        file = self._chance.choice(files)
+        try:
+            content = file.read_bytes() or b"x"
+            spoil = self._chance.choice(SPOILS)
+            file.write_bytes(spoil(self._chance, content, whole()))
+        except OSError as error:
+            return f"a damaged file could not be made: {error}"
+        return f"a damaged file: {file.name}"
+
+    def _lose_file(self) -> str:
+        files = sorted(self._place.glob("*.attention"))
+        if len(files) < DAMAGED_DOCUMENTS:
+            for name, content in whole().items():
+                (self._place / f"{name} again.attention").write_bytes(content)
+        elif files:
+            self._chance.choice(files).unlink(missing_ok=True)
+        return "a file is gone"
+
+    def _kill_training(self) -> str:
+        children = psutil.Process().children(recursive=True)
+        for child in children:
+            child.kill()
+        return f"{len(children)} trainings are killed"

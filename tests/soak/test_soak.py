@@ -1,0 +1,79 @@
+"""The random use of the program is repeatable, and tells what fails."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from tests.soak.__main__ import ROOT
+from tests.soak.faults import Faults, make_files
+from tests.soak.watch import Watch
+from visualizer.widgets.dialogs import show_bug
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+FAULTS = 60
+
+
+@pytest.fixture
+def told() -> list[str]:
+    """What is printed."""
+    return []
+
+
+@pytest.fixture
+def watch(told: list[str]) -> Watch:
+    return Watch(told.append)
+
+
+def test_a_failure_is_told_once(watch: Watch, told: list[str]) -> None:
+    watch.fail("an error", "its traceback")
+    watch.fail("an error", "its traceback")
+    assert told == ["its traceback\nFAILURE an error"]
+
+
+def test_a_bug_that_the_program_reports_is_a_failure(
+    watch: Watch, told: list[str], qtbot: QtBot
+) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    show_bug(window, "Traceback …\nZeroDivisionError: by zero")
+    watch.look()
+    assert told == ["Traceback …\nZeroDivisionError: by zero\nFAILURE ZeroDivisionError: by zero"]
+    assert not any(box.isVisible() for box in window.findChildren(QMessageBox))
+
+
+def test_faults_are_the_same_for_a_seed_and_are_mended(tmp_path: Path) -> None:
+    made = []
+    for name in ("a", "b"):
+        place = tmp_path / name / "documents"
+        place.parent.mkdir()
+        chance = random.Random(7)
+        make_files(place, chance)
+        faults = Faults(place, chance)
+        made.append([faults.make() for _ in range(FAULTS)])
+        faults.mend()
+        (place / "can be written").write_bytes(bytes(100_000))
+    assert made[0] == made[1]
+    assert {"a full disk", "a read-only folder: documents"} <= {*made[0]} or sys.platform == "win32"
+
+
+@pytest.mark.slow
+def test_the_program_survives_half_a_minute() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.soak", "--seed", "1", "--minutes", "0.5"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert "0 failures" in ended.stdout

@@ -1,0 +1,172 @@
+"""Notices what must not happen: exceptions, warnings, gaps of the GUI thread, growing memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import logging
+import sys
+import threading
+import traceback
+import warnings
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import psutil
+from PySide6.QtCore import QtMsgType, qInstallMessageHandler
+from PySide6.QtWidgets import QApplication, QMessageBox
+from shiboken6 import isValid
+
+from tests.benchmarks.heartbeat import Heart
+from tests.soak.__main__ import FIGURE
+from visualizer.shell.window import MainWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from PySide6.QtCore import QMessageLogContext
+
+GAP_S = 0.25
+"""The GUI thread may rarely be away for so long; how often it was is printed."""
+OF_PLATFORM = "This plugin does not support "
+"""The platform without a screen says so of every window that is shown."""
+GROWTH = 1.3
+"""How much more memory the program may take in the end than after its warm-up."""
+ROOM = 80 * 2**20
+"""What it may take beside, in bytes: allocators keep blocks that are partly used."""
+WARM_ROUNDS = 2
+HOLDERS = 3
+"""How far what keeps a closed window in memory is followed."""
+
+
+class Watch:
+    """Collects failures, each once, and the figures of a run.
+
+    Parameters
+    ----------
+    tell : callable
+        Takes the lines that are printed.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.failures: set[str] = set()
+        self.resting: list[int] = []
+        """Memory at the end of each round, with one plain window, in bytes."""
+        self._tell = tell
+        self._heart: Heart | None = None
+        self._gaps: list[float] = []
+
+    def install(self) -> None:
+        """Listen to all that Python, Qt and the log report."""
+        qInstallMessageHandler(self._hear_qt)
+        sys.excepthook = lambda kind, error, trace: self._fail_by(error)
+        threading.excepthook = lambda what: self._fail_by(what.exc_value)
+        sys.unraisablehook = lambda what: self._fail_by(what.exc_value, repr(what.object))
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, kind, file, line, *_: self.fail(
+            f"{kind.__name__}: {message}", f"{file}:{line}"
+        )
+        log = logging.StreamHandler(_Lines(self.fail))
+        log.setLevel(logging.WARNING)
+        logging.getLogger().addHandler(log)
+        self._heart = Heart()
+
+    def fail(self, what: str, details: str = "") -> None:
+        """Tell a failure, unless the same one was told before."""
+        if what not in self.failures:
+            self.failures.add(what)
+            self._tell(f"{details}\nFAILURE {what}")
+
+    def look(self) -> None:
+        """Find reports of bugs, and note the gaps since the last look."""
+        for widget in QApplication.topLevelWidgets():
+            if isinstance(widget, QMessageBox) and widget.objectName() == "bug":
+                details = widget.detailedText()
+                widget.close()
+                self.fail((details.splitlines() or ["a bug"])[-1], details)
+        if self._heart:
+            self._gaps += [gap for gap in self._heart.gaps_since() if gap > GAP_S]
+
+    def note(self, what: str) -> None:
+        """Tell which gaps an action made."""
+        if self._gaps:
+            longest = max(self._gaps)
+            self._tell(f"{FIGURE}gap of {longest * 1000:.0f} ms: {what}")
+            self._gaps = []
+
+    def forget_gaps(self) -> None:
+        """Leave out what the test itself did."""
+        if self._heart:
+            self._heart.gaps_since()
+
+    def rest(self, windows: int) -> None:
+        """Measure the memory while nothing is open but some plain windows.
+
+        Parameters
+        ----------
+        windows : int
+            How many are open; there must not be more of them in memory.
+        """
+        gc.collect()
+        alive = [each for each in gc.get_objects() if isinstance(each, MainWindow)]
+        if len(alive) > windows:
+            gone = next((each for each in alive if not isValid(each)), alive[0])
+            said = f"{'deleted' if not isValid(gone) else gone.isVisible()}"
+            said = f"{said}, {sys.getrefcount(gone)} references"
+            holders = "\n".join([said, *_holders(gone, (alive,))])
+            self.fail("closed windows stay in memory", f"{len(alive)}, one held by\n{holders}")
+        alive.clear()
+        _trim()
+        self.resting.append(psutil.Process().memory_info().rss)
+        mebi = self.resting[-1] / 2**20
+        self._tell(f"{FIGURE}{mebi:.0f} MiB at rest, {len(QApplication.allWidgets()):,} widgets")
+        if len(self.resting) > WARM_ROUNDS:
+            warm = self.resting[WARM_ROUNDS - 1]
+            if self.resting[-1] > GROWTH * warm + ROOM:
+                self.fail("the memory grows", f"from {warm:,} to {self.resting[-1]:,} bytes")
+
+    def _fail_by(self, error: BaseException | None, what: str = "") -> None:
+        said = "".join(traceback.format_exception(error)) if error else what
+        self.fail(f"{error!r} {what}".rstrip(), said)
+
+    def _hear_qt(self, kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+        is_quiet = kind in (QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg)
+        if not is_quiet and not message.startswith(OF_PLATFORM):
+            self.fail(f"Qt: {message}", "".join(traceback.format_stack(limit=12)))
+
+
+def _holders(held: object, but: tuple[object, ...], depth: int = 0) -> Iterator[str]:
+    """Tell what refers to an object, and what to that."""
+    for each in gc.get_referrers(held):
+        if (
+            depth < HOLDERS
+            and not isinstance(each, FrameType)
+            and not any(each is one for one in but)
+        ):
+            name = getattr(each, "__qualname__", "") or ", ".join(map(str, _keys(each)))
+            yield f"{'  ' * depth}{type(each).__name__} {name}"
+            yield from _holders(each, (*but, each), depth + 1)
+
+
+def _keys(each: object) -> list[object]:
+    return [*each][:8] if isinstance(each, dict) else []
+
+
+class _Lines:
+    """A text stream that hands on what is written to it."""
+
+    def __init__(self, take: Callable[[str], None]) -> None:
+        self._take = take
+
+    def write(self, text: str) -> None:
+        if text.strip():
+            self._take(text.strip())
+
+    def flush(self) -> None:
+        """Do nothing: every text was handed on."""
+
+
+def _trim() -> None:
+    """Give freed memory back to the system where the C library can do so."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
