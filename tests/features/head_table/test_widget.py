@@ -388,3 +388,18 @@ def test_it_is_there_again_the_next_time(open_window: Open, qtbot: QtBot) -> Non
     second = Hand(qtbot, open_window())
     second.settle()
     assert order(heads_of(second).view) == ["1", "2", "Mean"]
+
+
+def test_all_cells_of_another_table_are_told_to_have_changed_and_none_of_an_empty_one(
+    pane: HeadTablePane,
+) -> None:
+    model, told = HeadTableModel(pane), []
+    model.dataChanged.connect(lambda first, last: told.append((first.isValid(), last)))
+    for _ in range(2):
+        model.show_table(a_table(rows=()))
+    assert told == []
+    for lead in ("Of the weights.", "Of other weights."):
+        model.show_table(a_table(lead=lead))
+    ((is_valid, last),) = told
+    assert is_valid
+    assert (last.row(), last.column()) == (model.rowCount() - 1, model.columnCount() - 1)

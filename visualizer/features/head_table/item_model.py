@@ -45,7 +45,9 @@ class HeadTableModel(QAbstractTableModel):
         if is_alike:
             self.table = table
             self._arrange(table.rows if table else ())
-            self.dataChanged.emit(self.index(0, 0), self.index(len(self.rows) - 1, 0))
+            if self.rows:  # else there is no range
+                last = self.index(len(self.rows) - 1, self.columnCount() - 1)
+                self.dataChanged.emit(self.index(0, 0), last)
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
         else:
             self.beginResetModel()

@@ -89,7 +89,8 @@ class RunsPane(QWidget):
 
     def edit_name(self) -> None:
         item = self.list.currentItem()
-        if item:
+        is_edited = self.list.indexWidget(self.list.currentIndex()) is not None
+        if item and not is_edited:
             self.list.editItem(item, 0)
 
     def show_runs(
