@@ -108,7 +108,8 @@ class Watch:
             How many are open; there must not be more of them in memory.
         """
         gc.collect()
-        alive = [each for each in gc.get_objects() if isinstance(each, MainWindow)]
+        # One that is emptied holds nothing, whoever still refers to it.
+        alive = [each for each in gc.get_objects() if isinstance(each, MainWindow) and vars(each)]
         if len(alive) > windows:
             gone = next((each for each in alive if not isValid(each)), alive[0])
             said = f"{'deleted' if not isValid(gone) else gone.isVisible()}"
