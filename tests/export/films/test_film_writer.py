@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import tracemalloc
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.architecture.project_graph import ROOT
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper, FigureSettings
@@ -430,3 +433,18 @@ def test_a_patch_holds_what_changes_and_nothing_else() -> None:
     assert change.rgba[1, 1].tolist() == [1, 2, 3, 255]
     assert change.rgba[..., 3].sum() == 2 * 255
     assert patch(before, before).size == (1, 1)
+
+
+@pytest.mark.slow
+def test_frames_are_painted_while_connections_end_on_another_thread() -> None:
+    """Both wait for ever for a lock of the other where painting a line connects signals."""
+    module = "tests.support.painting_beside_connections"
+    ended = subprocess.run(
+        [sys.executable, "-m", module, "20000"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ended.stdout == "True True\n", ended.stderr

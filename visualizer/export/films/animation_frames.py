@@ -5,6 +5,7 @@ The margin under the panels holds the sentence of the step, its calculation and 
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -174,9 +175,9 @@ def _line() -> float:
 def paint_words(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: Theme) -> None:
     """Draw the sentence and calculation of a step, and the track."""
     sentence = QRectF(area.left(), area.top(), area.width(), _line())
-    _paint_line(painter, sentence, bar.caption, theme)
+    paint_line(painter, sentence, bar.caption, theme)
     calculation = sentence.translated(0, _line() + SPACE * text_scale())
-    _paint_line(painter, calculation, written(bar.equation, theme), theme)
+    paint_line(painter, calculation, written(bar.equation, theme), theme)
     count = count_of(bar)
     longest = metrics(12).horizontalAdvance(f"{bar.count:,} of {bar.count:,}")
     painter.save()
@@ -190,11 +191,27 @@ def paint_words(painter: QPainter, area: QRectF, bar: PlaybackBarState, theme: T
     painter.restore()
 
 
-def _paint_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
+_OF_THREAD = threading.local()
+
+
+def _document() -> QTextDocument:
+    """Return the text document of this thread, made once.
+
+    To make one connects signals, for which Qt takes locks while this thread has the interpreter's.
+    A thread that ends a connection takes the two the other way around: both would wait for ever.
+    """
+    document: QTextDocument | None = getattr(_OF_THREAD, "document", None)
+    if document is None:
+        _OF_THREAD.document = document = QTextDocument()
+        document.setDocumentMargin(0)
+        document.setUndoRedoEnabled(False)
+    return document
+
+
+def paint_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
     """Draw a line as large as fits; on two lines, and smaller if needed."""
     size, _ = fitting(html, area.width())
-    document = QTextDocument()
-    document.setDocumentMargin(0)
+    document = _document()
     document.setDefaultFont(font(size))
     document.setHtml(f"<span style='color:{theme.ink}'>{html}</span>")
     document.setTextWidth(area.width())

@@ -1,0 +1,54 @@
+"""Paints frames of a film on one thread while connections end on another, in its own process."""
+
+from __future__ import annotations
+
+import sys
+
+from PySide6.QtCore import QRectF, QTimer
+from PySide6.QtGui import QImage, QPainter
+
+from tests.benchmarks.stand import application, linger
+from visualizer.export.films.animation_frames import paint_line
+from visualizer.session.newest_request_worker import Worker
+from visualizer.widgets.theme import LIGHT
+
+AT_ONCE = 50
+
+
+class Listener:
+    """Something that is no object of Qt: its connection ends with it, by a call from Python."""
+
+    def listen(self) -> None:
+        """Do nothing."""
+
+
+def paint(lines: int) -> int:
+    """Paint lines of text."""
+    image = QImage(640, 40, QImage.Format.Format_RGB32)
+    for number in range(lines):
+        painter = QPainter(image)
+        paint_line(painter, QRectF(0, 0, 640, 40), f"The score of <b>{number}</b>", LIGHT)
+        painter.end()
+    return lines
+
+
+def main(lines: int) -> None:
+    """Paint that many lines, and end connections until they are painted."""
+    with application():
+        worker, done = Worker(), list[object]()
+        worker.answered.connect(done.append)
+        worker.failed.connect(done.append)
+        worker.ask(lambda: paint(lines))
+        ended = 0
+        while not done:
+            for _ in range(AT_ONCE):
+                timer = QTimer()  # only the first connection of each that ends asks for the lock
+                timer.timeout.connect(Listener().listen)
+                ended += 1
+            linger(0)
+        worker.stop()
+        print(done == [lines], ended > 0)  # noqa: T201 - read by the test
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
