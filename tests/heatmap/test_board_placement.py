@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import OrderedDict
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from tests.support.hand_made_panels import (
     a_heatmap,
     axis,
 )
+from visualizer.heatmap import board_placement
 from visualizer.heatmap.board_arrangement import LARGEST_CELL, SMALLEST_SIDE, BoardArranger
 from visualizer.heatmap.board_layout import TitlePlace
 from visualizer.heatmap.board_placement import lay_out
@@ -635,3 +637,20 @@ def test_a_foot_has_room_for_letters_that_reach_below_the_line(notes: tuple[str,
     painter.end()
     below = image.copy(0, math.ceil(foot), 1280, 30)
     assert {below.pixel(x, y) & 0xFFFFFF for x in range(1280) for y in range(30)} == {0xFFFFFF}
+
+
+class EvictedPlaces(OrderedDict[Any, Any]):
+    """Kept places, of which another thread drops each as soon as it was looked for."""
+
+    def __contains__(self, key: object) -> bool:
+        return self.get(key) is not None
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self.pop(key, default)
+
+
+def test_another_thread_may_drop_kept_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board_placement, "_PLACES", EvictedPlaces())
+    board = a_board(stages=1, heads=1, tokens=2)
+    first, second = (lay_out(board, 400, 300) for _ in range(2))
+    assert [slot.whole for slot in first.slots] == [slot.whole for slot in second.slots]

@@ -6,6 +6,7 @@ Cells of tokens are square and stay whole pixels of the screen.
 from __future__ import annotations
 
 import math
+import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,8 @@ MOST_AIR = 14
 """The most that is added between rows of heads, where there is spare height."""
 _PLACES: OrderedDict[Hashable, PlacedPanels] = OrderedDict()
 """Places, by what they are for."""
+_LOCK = threading.Lock()
+"""Figures and films are laid out on threads of their own, beside the window."""
 
 
 def lay_out(
@@ -76,16 +79,20 @@ def lay_out(
         return BoardLayout((), 0, 0, 0)
     key = (_shape(board), board.large, width, height, pixel_ratio, largest_cell, present,
            is_paged, is_height_free, text_scale(), system_font())  # fmt: skip
-    if key not in _PLACES:
+    with _LOCK:
+        placed = _PLACES.get(key)
+    if placed is None:
         arranger = BoardArranger(
             board, width, height, pixel_ratio, largest_cell, present, is_paged, is_height_free
         )
         beside = placed_beside_large(board, arranger) if board.large else None
-        _PLACES[key] = beside or BoardPlacement(board, arranger).placed()
+        placed = beside or BoardPlacement(board, arranger).placed()
+    with _LOCK:
+        _PLACES[key] = placed
+        _PLACES.move_to_end(key)
         if len(_PLACES) > MOST_PLACES:
             _PLACES.popitem(last=False)
-    _PLACES.move_to_end(key)
-    placed, panels = _PLACES[key], board.heatmaps
+    panels = board.heatmaps
     slots = with_cell_numbers([place.slot(panels[at]) for at, place in placed.places])
     sheet = sheet_slot(board, slots, width, pixel_ratio) if is_paged else None
     return BoardLayout(
