@@ -323,7 +323,7 @@ def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     made = dialog.pane.shown
     assert made
     assert made.animation
-    assert dialog.size_.text() == f"{made.animation.size[0]} × {made.animation.size[1]} pixels"
+    assert dialog.size_.text() == f"{made.animation.size[0]:,} × {made.animation.size[1]:,} pixels"
 
 
 def test_a_frame_that_is_seen_is_the_one_that_is_written(hand: Hand) -> None:
