@@ -105,6 +105,7 @@ def farthest_from_0(block: np.ndarray) -> np.ndarray:
     st.integers(1, 9),
 )
 @example(np.array([[-3, 3], [2, -3]], np.float32), 2, 2)  # as far below 0 as above it
+@example(np.array([[-1, -np.inf]], np.float32), 2, 1)  # fewer rows than a block has
 def test_pooling_keeps_what_is_farthest_from_0_of_each_block(
     array: np.ndarray, rows: int, columns: int
 ) -> None:

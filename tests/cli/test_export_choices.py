@@ -167,7 +167,7 @@ def test_a_short_film_is_announced_without_making_frames_of_it(
     monkeypatch.setattr(film_writer, "estimate", None)
     monkeypatch.setattr(export_files, "SHORT_FILM", 8)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
-    assert app.main([*options, "--export", "b.gif"]) == 0
+    assert app.main([*options, "--no-motion", "--export", "b.gif"]) == 0
     assert capsys.readouterr().err == (
         "attention-visualizer: b.gif: a film of 8 frames, which takes less than a minute.\n"
         "attention-visualizer: b.gif written.\n"

@@ -159,6 +159,7 @@ def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
 def _farthest(tensor: Tensor, rows: int, columns: int) -> Tensor:
     high, low = (_pooled(tensor, rows, columns, end) for end in ("amax", "amin"))
     if not math.isfinite(float(low.amin())):
+        low = low.clone()  # of a single row or column it is a view of the tensor itself
         for place, matrix in _raised(tensor):
             low[place] = _pooled(matrix, rows, columns, "amin")
     return low.where(low + high < 0, high)  # not where either is NaN, or ∞ in place of −∞

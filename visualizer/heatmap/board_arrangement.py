@@ -202,11 +202,10 @@ class BoardArranger:
     @cached_property
     def best(self) -> PanelArrangement:
         """The best arrangement of all."""
+        if self.is_height_free:
+            return self._best_of_any_height()
         if not self.is_paged:
-            found = self._best_of(self.heads, self.height)
-            if found and (found.side >= self._comfortable() or not self.is_height_free):
-                return found
-            return self._best_of(self.heads, math.inf) or self._scrolled()
+            return self._best_of(self.heads, self.height) or self._scrolled()
         by_heads: dict[int, PanelArrangement] = {}
         for least in (self._readable(), self._comfortable()):
             for heads in self._pages():
@@ -221,6 +220,15 @@ class BoardArranger:
                 chosen = one
         return chosen or self._scrolled()
 
+    def _best_of_any_height(self) -> PanelArrangement:
+        """Give the best arrangement that may be higher: in as few bands as are comfortable."""
+        for height in (self.height, math.inf):
+            for bands in range(1, MOST_BANDS + 1):
+                found = self._best_of(self.heads, height, bands)
+                if found and found.side >= self._comfortable():
+                    return found
+        return self._best_of(self.heads, math.inf) or self._scrolled()
+
     def _readable(self) -> float:
         """Give the side of a panel in whose cells all numbers can be read; ∞ for many tokens."""
         is_wanted = self.tokens <= FEW_TOKENS and not self.is_grid
@@ -234,10 +242,14 @@ class BoardArranger:
         side = COMFORTABLE_GRID_SIDE if self.is_grid else COMFORTABLE_SIDE
         return min(side, COMFORTABLE_CELL * self.tokens) * self.scale
 
-    def _best_of(self, heads: int, height: float) -> PanelArrangement | None:
+    def _best_of(
+        self, heads: int, height: float, most_bands: int = MOST_BANDS
+    ) -> PanelArrangement | None:
         """Give the best arrangement with so many heads a page; None where none fits."""
         best, most = None, 0.0
         for one, worth in self.candidates(heads):
+            if len(one.bands) > most_bands:
+                continue
             if one.is_like(self.present):
                 worth *= PRESENT
             at = self._largest_size(one, height, most / worth)

@@ -28,7 +28,7 @@ from visualizer.widgets.fonts import font
 from visualizer.widgets.input_filters import is_command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
@@ -57,6 +57,8 @@ class BoardCanvas(CellScrollArea):
         self._is_stale = False
         self._layout = BoardLayout((), 0, 0, 0)
         self._seen = QSize()
+        self._stages: list[Hashable] = []
+        """What stands in the columns of the layout."""
         # All of it is filled with paper: Qt need not clear it first.
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = MinimapWidget(self.viewport())
@@ -148,6 +150,7 @@ class BoardCanvas(CellScrollArea):
             self.roomChanged.emit(layout.room, layout.small_room)
         if self._board is not board:
             return  # one with as many cells is shown already
+        self._stages = [column[0].column for column in self._board.columns]
         old = {id(slot.heatmap): slot for slot in self._layout.all_slots}
         self._layout = layout
         unmoved = {
@@ -169,7 +172,9 @@ class BoardCanvas(CellScrollArea):
         self.arranged.emit()
 
     def _placed(self, width: float, height: float, ratio: float) -> BoardLayout:
-        present = self._layout.placed.arrangement if self._layout.placed else None
+        present = None
+        if self._layout.placed and self._stages == [one[0].column for one in self._board.columns]:
+            present = self._layout.placed.arrangement
         return lay_out(self._board, width, height, ratio, present=present, is_paged=True)
 
     def _place_minimap(self) -> None:

@@ -491,7 +491,7 @@ def small_figure(hand: Hand, width: str) -> ExportDialog:
 
 
 def test_text_that_is_too_small_is_refused_and_a_click_widens_the_figure(hand: Hand) -> None:
-    dialog = small_figure(hand, "40")
+    dialog = small_figure(hand, "12")
     field = dialog.figure.width_
     assert field.note.isVisible()
     assert field.note.text().endswith(" pt, too small to be printed.")
@@ -509,7 +509,7 @@ def test_text_that_is_too_small_is_refused_and_a_click_widens_the_figure(hand: H
 
 
 def test_small_text_is_said_at_the_width_in_its_unit(hand: Hand) -> None:
-    dialog = small_figure(hand, "40")
+    dialog = small_figure(hand, "12")
     choose(dialog, dialog.figure.unit, LengthUnit.INCH)
     seen(hand, dialog)
     width = float(dialog.figure.width_.offer.text().split()[1])
@@ -521,7 +521,7 @@ def test_small_text_is_said_at_the_width_in_its_unit(hand: Hand) -> None:
 
 
 def test_numbers_have_no_text_size(hand: Hand) -> None:
-    dialog = small_figure(hand, "40")
+    dialog = small_figure(hand, "12")
     choose(dialog, dialog.format, ".csv")
     seen(hand, dialog)
     assert dialog.save.isEnabled()

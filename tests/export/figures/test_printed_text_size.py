@@ -61,7 +61,7 @@ def test_readable_text_is_not_spoken_of() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [sized(80), sized(40), sized(40, 40), sized(60, 300), FigureSettings(points=3), sized(500, 30)],
+    [sized(25), sized(12), sized(40, 40), sized(20, 300), FigureSettings(points=3), sized(500, 20)],
     ids=["said", "refused", "low, too", "high", "small text", "too low"],
 )
 def test_the_change_offered_is_enough(settings: FigureSettings) -> None:
@@ -74,7 +74,7 @@ def test_the_change_offered_is_enough(settings: FigureSettings) -> None:
 
 
 def test_the_width_offered_is_not_far_too_wide() -> None:
-    snapshot, settings = shot(stages=STAGES), sized(40)
+    snapshot, settings = shot(stages=STAGES), sized(12)
     width = small(snapshot, settings).changes["width_mm"]
     assert found(snapshot, replace(settings, width_mm=width / 1.3))
 
@@ -107,20 +107,20 @@ def test_it_is_said_in_words(one: SmallText, sentence: str) -> None:
 def test_too_small_text_is_not_written(suffix: str, tmp_path: Path) -> None:
     snapshot, path = shot(stages=STAGES), tmp_path / f"a{suffix}"
     with pytest.raises(InputError, match="too small to be printed") as refused:
-        export(path, snapshot, sized(40))
+        export(path, snapshot, sized(12))
     assert refused.value.field == "size"
     assert not path.exists()
     with pytest.raises(InputError, match="too small to be printed"):
-        export_into(io.BytesIO(), suffix, snapshot, sized(40))
+        export_into(io.BytesIO(), suffix, snapshot, sized(12))
     said: list[str] = []
-    export(path, snapshot, sized(80), notice=said.append)
-    assert said == [small(snapshot, sized(80)).sentence]
+    export(path, snapshot, sized(25), notice=said.append)
+    assert said == [small(snapshot, sized(25)).sentence]
     assert path.exists()
 
 
 def test_a_web_page_is_not_printed(tmp_path: Path) -> None:
     said: list[str] = []
-    export(tmp_path / "a.html", shot(stages=STAGES), sized(40), notice=said.append)
+    export(tmp_path / "a.html", shot(stages=STAGES), sized(12), notice=said.append)
     assert not said
 
 
@@ -129,21 +129,21 @@ def test_the_command_line_says_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = ["--stages", ",".join(STAGES), "--quiet", "--export", "a.png", "--size"]
-    assert app.main([*options, "80mm"]) == 0
+    assert app.main([*options, "25mm"]) == 0
     said = capsys.readouterr().err
     assert said.startswith("attention-visualizer: a.png: The smallest text would be ")
     assert "Use a width of " in said
-    assert app.main([*options, "40mm"]) == 2
+    assert app.main([*options, "12mm"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("attention-visualizer: argument --size: The smallest text would be ")
 
 
 def test_a_notebook_warns_and_still_shows_the_figure(tmp_path: Path) -> None:
-    figure = attend("Your journey starts with one step").figure(STAGES, width="80mm")
+    figure = attend("Your journey starts with one step").figure(STAGES, width="25mm")
     with pytest.warns(UserWarning, match="The smallest text would be ") as caught:
         figure.save(tmp_path / "a.png")
     assert caught[0].filename == __file__
-    smaller = attend("Your journey starts with one step").figure(STAGES, width="40mm")
+    smaller = attend("Your journey starts with one step").figure(STAGES, width="12mm")
     with pytest.raises(InputError, match="Use a width of "):
         smaller.save(tmp_path / "b.png")
     with warnings.catch_warnings():

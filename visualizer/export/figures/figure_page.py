@@ -112,10 +112,10 @@ def figure_of(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureCont
     )
     figure = _read(framed_at, figure_settings)
     most = int((MOST_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
-    room = _layout(figure, figure_settings, width, height).room
-    space = max(8, min(room, most))
-    if space != view.room:
-        figure = _read(_with_room(framed_at, space), figure_settings)
+    layout = _layout(figure, figure_settings, width, height)
+    space, small = max(8, min(layout.room, most)), layout.small_room
+    if (space, small) != (view.room, view.small_room):
+        figure = _read(_with_room(framed_at, space, small), figure_settings)
     page = page_of(figure, figure_settings)
     if page.scale < figure_settings.enlarged and any(
         one.is_pooled for one in figure.board.heatmaps
@@ -136,9 +136,9 @@ def figure_within(
     return _read(_with_room(resolved, most(times * panels)), figure_settings)
 
 
-def _with_room(resolved: Resolved, room: int) -> Resolved:
-    """Return the same view with room for this many cells a panel's side."""
-    view = replace(resolved.view, room=room)
+def _with_room(resolved: Resolved, room: int, small_room: int = 0) -> Resolved:
+    """Return the same view with room for this many cells a panel's side, and beside a large one."""
+    view = replace(resolved.view, room=room, small_room=small_room)
     return resolve(resolved.document, view, resolved.run, resolved.computed)
 
 
@@ -146,7 +146,9 @@ def _read(resolved: Resolved, figure_settings: FigureSettings) -> FigureContent:
     picture, lead = present_board_contents(resolved), lead_of(resolved)
     said = [caption(resolved.run), _text_of(resolved), lead] if figure_settings.has_caption else []
     under = " · ".join(part for part in said if part)
-    board = replace(picture.board, said=lead)
+    # A row of stages is what is printed, unless one was made large by hand.
+    large = picture.board.large if resolved.view.large else None
+    board = replace(picture.board, said=lead, large=large)
     return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, under)
 
 
@@ -177,7 +179,7 @@ def _placed(figure: FigureContent, figure_settings: FigureSettings, size: float 
     scale = figure_settings.enlarged * size
     width, high = figure_settings.width / scale, _high(figure_settings) / scale
     told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
-    layout = _layout(figure, figure_settings, width, high - told)
+    layout = _layout(figure, figure_settings, width, high - told, size)
     block = max(layout.width, min(width, NARROWEST))  # a caption needs some width
     wide = block if figure_settings.is_trimmed else width
     titled, told = text_height(figure.title, 20, block), text_height(figure.caption, 12, block)
@@ -198,10 +200,17 @@ def _placed(figure: FigureContent, figure_settings: FigureSettings, size: float 
 
 
 def _layout(
-    figure: FigureContent, figure_settings: FigureSettings, width: float, height: float
+    figure: FigureContent,
+    figure_settings: FigureSettings,
+    width: float,
+    height: float,
+    size: float = 1,
 ) -> BoardLayout:
-    """Lay the panels out; a page without a fixed height is as high as they need."""
-    ratio, is_free = figure_settings.pixel_ratio, not figure_settings.height
+    """Lay the panels out; a page without a fixed height is as high as they need.
+
+    Cells are whole dots of the page at the text scale.
+    """
+    ratio, is_free = figure_settings.pixel_ratio * size, not figure_settings.height
     return lay_out(figure.board, width, height, ratio, is_height_free=is_free)
 
 
