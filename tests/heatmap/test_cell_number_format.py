@@ -17,7 +17,6 @@ from visualizer.heatmap.cell_number_format import (
     SMALLEST_PX,
     CellNumberFormat,
     cell_number_format,
-    smallest_cell_with_numbers,
 )
 from visualizer.heatmap.panel_and_board_types import Axis
 from visualizer.widgets.fonts import font
@@ -130,8 +129,16 @@ def test_heads_of_a_stage_are_written_alike() -> None:
         assert len({slot.numbers for slot in slots if slot.heatmap in column}) == 1
 
 
-def test_the_smallest_cell_with_numbers_has_some() -> None:
-    cell = smallest_cell_with_numbers()
-    panel = a_heatmap([[-0.25, 0.25]])
-    assert cell_number_format([panel], cell, cell) is not None
-    assert cell_number_format([panel], cell - 1, cell) is None
+def test_numbers_are_as_large_as_other_text_before_they_have_many_decimals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("visualizer.heatmap.cell_number_format.text_scale", lambda: 1.5)
+    panel = a_heatmap([[0.1234, 0.5678]], is_share=True)
+    small, large = (cell_number_format([panel], cell, cell) for cell in (28, 70))
+    assert small
+    assert large
+    assert small.decimals < large.decimals == 4
+    assert min(small.pixel_size, large.pixel_size) >= 13
+    tiny = cell_number_format([panel], 18, 18)
+    assert tiny
+    assert tiny.drops_zero  # the shortest, where none is as large

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_DECIMALS = 4
 """As many as the book prints; only with so many are exponents written."""
 SMALLEST_PX, LARGEST_PX = 9, 18
+"""Sizes of the font at the usual size of text."""
 AIR_PX = 2
 """Between a number and each side of its cell, so that neighbours never touch."""
 SHARE_OF_CELL = 0.82
@@ -94,24 +95,15 @@ def cell_number_format(
     width, height : float
         The size of their smallest cell.
     """
-    narrowest = _width(CellNumberFormat(0), 100) + 2 * AIR_PX
+    narrowest = _width(CellNumberFormat(0), 100) * SMALLEST_PX + 2 * AIR_PX
     is_pooled = any(one.is_pooled for one in panels)
     found = None if is_pooled or width < narrowest else number_range(panels)
     if found is None:
         return None
-    return next(
-        (
-            sized
-            for one in _rungs(found)
-            if (sized := _sized(one, _widest(one, found), width, height))
-        ),
-        None,
-    )
-
-
-def smallest_cell_with_numbers() -> float:
-    """Give the width of the smallest cell in which a signed number of two decimals is readable."""
-    return _width(CellNumberFormat(2), -0.5) + 2 * AIR_PX
+    rungs = [(one, _widest(one, found)) for one in _rungs(found)]
+    # Where no number is as large as other text, the shortest are better than none.
+    ways = [*((*one, _smallest()) for one in rungs), *((*one, SMALLEST_PX) for one in rungs[::-1])]
+    return next((sized for way in ways if (sized := _sized(*way, width, height))), None)
 
 
 def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
@@ -148,8 +140,12 @@ def _widest(one: CellNumberFormat, found: NumberRange) -> float:
 
 
 def _width(one: CellNumberFormat, value: float) -> float:
-    """Measure a number in the smallest font."""
-    return metrics(MEASURED_PX).horizontalAdvance(one.write(value)) / _scaled_px() * SMALLEST_PX
+    """Measure a number in a font of one pixel."""
+    return metrics(MEASURED_PX).horizontalAdvance(one.write(value)) / _scaled_px()
+
+
+def _smallest() -> int:
+    return round(SMALLEST_PX * text_scale())
 
 
 def _scaled_px() -> float:
@@ -157,14 +153,22 @@ def _scaled_px() -> float:
 
 
 def _sized(
-    one: CellNumberFormat, widest: float, width: float, height: float
+    one: CellNumberFormat, widest: float, smallest: int, width: float, height: float
 ) -> CellNumberFormat | None:
-    """Give the format in the size that its cells have room for; None where they have none."""
-    if widest + 2 * AIR_PX > width or height < SMALLEST_PX + AIR_PX:
+    """Give the format in the size that its cells have room for; None where they have none.
+
+    Parameters
+    ----------
+    widest : float
+        The width of the widest number in a font of one pixel.
+    smallest : int
+        The smallest size of the font, in pixels.
+    """
+    if widest * smallest + 2 * AIR_PX > width or height < smallest + AIR_PX:
         return None
     size = min(
         LARGEST_PX * text_scale(),
-        SMALLEST_PX * SHARE_OF_CELL * width / widest,
+        SHARE_OF_CELL * width / widest,
         SHARE_OF_CELL * (height - AIR_PX),
     )
-    return CellNumberFormat(one.decimals, one.drops_zero, max(SMALLEST_PX, int(size)))
+    return CellNumberFormat(one.decimals, one.drops_zero, max(smallest, int(size)))
