@@ -8,14 +8,14 @@ LONGEST_WORD = 16
 
 
 def format_number(value: float, decimals: int = 4) -> str:
-    """Format a number with the book's four decimals; very large and small ones by exponent."""
+    """Format a number as 1,234.5678, with the book's four decimals; extreme ones by exponent."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     size = abs(value)
     plain = size == 0 or 0.5 * 10**-decimals <= size < 1e5
-    written = f"{size:.{decimals}f}" if plain else f"{size:.2e}"
+    written = f"{size:,.{decimals}f}" if plain else f"{size:.2e}"
     return f"−{written}" if value < 0 and written.strip("0.") else written
 
 
@@ -38,7 +38,7 @@ def format_size(count: float) -> str:
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1024
-    return f"{count:.1f} GiB"
+    return f"{count:,.1f} GiB"
 
 
 def format_count(count: int, name: str) -> str:

@@ -66,7 +66,7 @@ HTML_HOMES = {
 TIP_SETTERS = {"setToolTip", "setWhatsThis"}
 FEATURES = "visualizer/features/"
 FLOORS = (
-    ("version", "errors", "resources", "number_format", "progress_callback"),
+    ("version", "errors", "resources", "date_format", "number_format", "progress_callback"),
     ("memory_allocator_settings", "interruption_of_windowless_work"),
     ("console_messages_and_progress", "storage"),
     ("attention",),

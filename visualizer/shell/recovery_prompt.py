@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from visualizer.date_format import format_date_and_time
 from visualizer.documents.document_file import UNTITLED
 from visualizer.errors import InputError
 from visualizer.widgets.dialogs import ask_recover, refuse
@@ -50,7 +51,7 @@ class RecoveryPrompt(QObject):
 
 def _named(left: RecoveredDocument) -> str:
     name = left.path.stem if left.path else UNTITLED
-    said = f"“{name}”, {left.when.astimezone():%d.%m., %H:%M}"
+    said = f"“{name}”, {format_date_and_time(left.when.astimezone())}"
     begins = _beginning(left)
     return f"{said}: {begins}" if begins else said
 

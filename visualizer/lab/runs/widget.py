@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.date_format import format_date, format_date_and_time, format_time
 from visualizer.lab.training.training_bar_and_notices_widget import text_button
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
@@ -141,8 +142,9 @@ class RunsPane(QWidget):
 def _item(run: StoredRun, is_overlaid: bool, is_present: bool) -> QTreeWidgetItem:
     when = datetime.fromtimestamp(run.changed)
     is_today = when.date() == datetime.now().date()
-    item = QTreeWidgetItem([run.name, f"{when:%H:%M}" if is_today else f"{when:%Y-%m-%d}"])
+    item = QTreeWidgetItem([run.name, format_time(when) if is_today else format_date(when)])
     item.setToolTip(0, plain_tooltip(run.name))
+    item.setToolTip(1, plain_tooltip(format_date_and_time(when)))
     item.setData(0, Qt.ItemDataRole.UserRole, run.name)
     flags = item.flags() | Qt.ItemFlag.ItemIsEditable
     if is_present:
