@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
-BEFORE = "Start the training, and the attention of every layer and head is shown here as it forms."
+BEFORE = "Start the training: the attention of every head is shown here as it forms."
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QShowEvent
 
 
-WIDTHS = [264, 676, 340]
+WIDTHS = [320, 620, 340]
 """Initial widths of settings, pictures and text."""
 HEIGHTS = [172, 508]
 """Initial heights of losses and attention."""

@@ -113,10 +113,6 @@ class ChoiceControl(SettingControl):
         install_input_filters(self.box)
         for _, words in setting.choices:
             self.box.addItem(words)
-        self.box.setMinimumContentsLength(8)
-        self.box.setSizeAdjustPolicy(
-            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        )
         self.box.activated.connect(self._choose)
         self.add(self.box, "QComboBox", 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QFontDatabase
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
@@ -64,7 +64,7 @@ class SettingsPane(QScrollArea):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")
         self.another.clicked.connect(self.anotherWanted)
-        inner = QWidget()
+        self._inner = inner = QWidget()
         column = column_layout(inner, (16, 8, 16, 16), spacing=8)
         for widget in (self.locked, self.another):
             column.addWidget(widget)
@@ -74,8 +74,12 @@ class SettingsPane(QScrollArea):
                 column.addWidget(self.says)
         self._add_sample(column)
         self.setWidget(inner)
+
+    def minimumSizeHint(self) -> QSize:
+        """As wide as every choice, at any size of text: nothing scrolls sideways."""
         bar = self.verticalScrollBar().sizeHint().width()
-        self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
+        least = super().minimumSizeHint()
+        return QSize(self._inner.minimumSizeHint().width() + bar, least.height())
 
     def _line(self, names: tuple[str, ...]) -> QVBoxLayout:
         """Put settings beside each other; their problems span the whole width below."""

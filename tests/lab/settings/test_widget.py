@@ -1,0 +1,71 @@
+"""The settings pane shows every choice whole, at every size of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QComboBox, QStyle, QStyleOptionComboBox
+
+from tests.support.lab_input import FAKE
+from visualizer.lab.window import LabWindow
+from visualizer.widgets.fonts import apply_text_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytestqt.qtbot import QtBot
+
+
+@pytest.fixture(autouse=True)
+def usual_text(application: QApplication) -> Iterator[None]:
+    """Leave the application's font as it was."""
+    before = QGuiApplication.font()
+    yield
+    QApplication.setFont(before)
+
+
+def room(box: QComboBox) -> int:
+    """The width that a box has for its text."""
+    option = QStyleOptionComboBox()
+    box.initStyleOption(option)
+    field = box.style().subControlRect(
+        QStyle.ComplexControl.CC_ComboBox, option, QStyle.SubControl.SC_ComboBoxEditField, box
+    )
+    return field.width()
+
+
+def cut(window: LabWindow) -> list[str]:
+    """The choices that are wider than their box."""
+    boxes = [box for box in window.findChildren(QComboBox) if box.isVisible()]
+    assert len(boxes) >= 5
+    return [
+        box.itemText(at)
+        for box in boxes
+        for at in range(box.count())
+        if box.fontMetrics().horizontalAdvance(box.itemText(at)) > room(box)
+    ]
+
+
+@pytest.mark.parametrize("percent", [100, 150])
+def test_every_choice_is_whole(
+    percent: int, qtbot: QtBot, let_go: Callable[[LabWindow], None]
+) -> None:
+    apply_text_size(percent)
+    window = LabWindow(FAKE)
+    window.resize(1280, 800)
+    window.show()
+    qtbot.addWidget(window, before_close_func=let_go)
+    qtbot.waitExposed(window)
+    assert window.width() == 1280
+    assert cut(window) == []
+    assert not window.settings_pane.horizontalScrollBar().maximum()
+    line = window.bar.line
+    assert line.fontMetrics().horizontalAdvance(line.text()) <= line.contentsRect().width()
+
+
+def test_boxes_widen_when_the_text_grows(lab_window: LabWindow, qtbot: QtBot) -> None:
+    apply_text_size(150)
+    qtbot.waitUntil(lambda: cut(lab_window) == [])
+    assert not lab_window.settings_pane.horizontalScrollBar().maximum()
