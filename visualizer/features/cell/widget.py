@@ -6,10 +6,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QEvent, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QAccessible, QGuiApplication
+from PySide6.QtGui import QAccessible, QFontMetricsF, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QWidget
 
 from visualizer.features.cell.presenter import CELL
+from visualizer.features.cell.term_table_html import term_table
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import WrappingLabel
@@ -19,7 +20,7 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QAction, QResizeEvent
 
-    from visualizer.features.cell.presenter import CellPanel, TermLine
+    from visualizer.features.cell.presenter import CellPanel
     from visualizer.session.screen import Screen
 
 EMPTY = "Point at a cell to see how its number arose. Click to keep it here; Esc lets go."
@@ -49,7 +50,7 @@ class CellPane(QScrollArea):
         self.setAccessibleName("Cell")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         inner = _Column()
-        self._column = column = column_layout(inner, (12, 8, 12, 16), spacing=10)
+        self._column = column = column_layout(inner, (12, 8, 6, 16), spacing=10)
         self.heading, self.sentence, self.value, self.terms = (WrappingLabel() for _ in range(4))
         self.trail = QHBoxLayout()
         self.trail.addWidget(self.heading, 1)
@@ -76,6 +77,7 @@ class CellPane(QScrollArea):
 
     def _flow(self) -> None:
         """Lay out anew: Qt leaves it as wide as it was when a window is first mapped."""
+        self._write_terms()
         self._column.invalidate()
         self._column.activate()
 
@@ -124,7 +126,28 @@ class CellPane(QScrollArea):
         also = "".join(f"<br>{escape(line)}" for line in panel.also)
         value = f"<span style='font-size:{self._px(20)}px'>{panel.value}</span>"
         self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
-        self.terms.setText(_table(panel, theme))
+        self._write_terms()
+
+    def _write_terms(self) -> None:
+        """Write the terms as they fit beside a scroll bar, whether or not there is one."""
+        panel, theme = self._shown or (None, LIGHT)
+        if panel is None:
+            return
+        table = term_table(panel.terms, self._measure)
+        bar = self.verticalScrollBar().sizeHint().width()
+        sides = self._column.contentsMargins()
+        room = self.width() - bar - sides.left() - sides.right()
+        self.terms.setMinimumWidth(table.below)
+        self.terms.setText(
+            f"<p style='color:{theme.quiet}'>{escape(panel.formula)}</p>"
+            f"{table.html(theme, room, panel.rest)}"
+            f"<p align='right'><b>{escape(panel.closing)}</b></p>"
+        )
+
+    def _measure(self, text: str, is_bold: bool) -> float:
+        letters = self.terms.font()
+        letters.setBold(is_bold)
+        return QFontMetricsF(letters).horizontalAdvance(text)
 
     def copy(self) -> None:
         """Put the sentence and the terms on the clipboard, as text."""
@@ -138,34 +161,3 @@ class CellPane(QScrollArea):
     @staticmethod
     def _px(size: int) -> int:
         return round(size * text_scale())
-
-
-def _table(panel: CellPanel, theme: Theme) -> str:
-    rows = "".join(_row(number, term, theme) for number, term in enumerate(panel.terms))
-    rest = f"<tr><td colspan=3><font color='{theme.quiet}'>{escape(panel.rest)}</font></td></tr>"
-    return (
-        f"<p style='color:{theme.quiet}'>{escape(panel.formula)}</p>"
-        f"<table width='100%' cellspacing='0' cellpadding='2'>{rows}{rest * bool(panel.rest)}"
-        f"</table><p align='right'><b>{escape(panel.closing)}</b></p>"
-    )
-
-
-def _row(number: int, term: TermLine, theme: Theme) -> str:
-    ink = theme.accent if term.chosen else theme.ink
-    marked = ("<b>", "</b>") if term.chosen else ("", "")
-    return (
-        f"<tr style='color:{ink}'><td>{marked[0]}{escape(term.name)}{marked[1]}</td>"
-        f"<td style='color:{theme.quiet}; white-space: pre'>{_product(number, term, theme)}</td>"
-        f"<td align='right'>{marked[0]}{escape(term.value)}{marked[1]}</td></tr>"
-    )
-
-
-def _product(number: int, term: TermLine, theme: Theme) -> str:
-    """Write a term's numbers, each that was read as a link."""
-    style = f"color:{theme.ink}"
-    return " × ".join(
-        f"<a href='{number}.{at}' style='{style}'>{escape(piece.text)}</a>"
-        if piece.source
-        else escape(piece.text)
-        for at, piece in enumerate(term.pieces)
-    )

@@ -1,0 +1,150 @@
+"""The terms of the Cell pane: nothing is broken or cut, and numbers stand below each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtGui import QGuiApplication, QTextDocument, QTextTable
+from PySide6.QtWidgets import QApplication
+
+from visualizer.features.cell.presenter import CellPanel, CellTextPiece, TermLine
+from visualizer.features.cell.widget import WIDTH, CellPane
+from visualizer.session.cell_address import Cell
+from visualizer.widgets.fonts import apply_text_size, text_scale
+from visualizer.widgets.theme import LIGHT, style_sheet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from PySide6.QtGui import QTextBlock
+    from pytestqt.qtbot import QtBot
+
+USUAL = 264
+SIGNED = (("−0.2677", "(−0.4418)", "0.1183"), ("0.4582", "0.2224", "−0.1019"))
+READ = Cell("queries", (0, 0, 0))
+
+
+@pytest.fixture(params=[100, 150])
+def percent(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A size of the text, in per cent of the usual."""
+    before = QGuiApplication.font()
+    apply_text_size(request.param)
+    yield request.param
+    QApplication.setFont(before)
+
+
+def term(name: str, factors: Sequence[str], value: str, chosen: bool = False) -> TermLine:
+    return TermLine(name, tuple(CellTextPiece(each, READ) for each in factors), value, chosen)
+
+
+def columns(count: int) -> tuple[TermLine, ...]:
+    return tuple(
+        term(f"column {at + 1}", SIGNED[at % 2][:2], SIGNED[at % 2][2]) for at in range(count)
+    )
+
+
+def made(qtbot: QtBot, terms: tuple[TermLine, ...], width: int) -> CellPane:
+    """A pane that shows terms."""
+    pane = CellPane()
+    qtbot.addWidget(pane)
+    pane.setStyleSheet(style_sheet(LIGHT))
+    pane.resize(width, 400)
+    pane.show()
+    panel = CellPanel("Scores", "A score.", "1.0000", "Σ a × b", terms, "", "sum", is_pinned=False)
+    pane.show_cell(panel, LIGHT)
+    qtbot.waitExposed(pane)
+    QApplication.processEvents()
+    return pane
+
+
+def document_of(pane: CellPane) -> QTextDocument:
+    document = pane.terms.findChild(QTextDocument)
+    assert document
+    return document
+
+
+def rows(pane: CellPane) -> list[list[QTextBlock]]:
+    """The cells of the table that hold a text, by rows."""
+    (table,) = (
+        frame
+        for frame in document_of(pane).rootFrame().childFrames()
+        if isinstance(frame, QTextTable)
+    )
+    return [
+        [
+            block
+            for column in range(table.columns())
+            if table.cellAt(row, column).column() == column
+            and (block := table.cellAt(row, column).firstCursorPosition().block()).text()
+        ]
+        for row in range(table.rows())
+    ]
+
+
+def texts(pane: CellPane) -> list[list[str]]:
+    return [[block.text() for block in row] for row in rows(pane)]
+
+
+def right(block: QTextBlock) -> float:
+    line = block.layout().lineAt(0)
+    return block.layout().position().x() + line.naturalTextRect().right()
+
+
+def is_whole(pane: CellPane) -> bool:
+    """Whether no text of the table is broken or reaches beyond the label."""
+    blocks = [block for row in rows(pane) for block in row]
+    return all(
+        block.layout().lineCount() == 1 and right(block) <= pane.terms.width() for block in blocks
+    )
+
+
+def test_twelve_columns_stand_in_lines_at_the_usual_width(percent: int, qtbot: QtBot) -> None:
+    pane = made(qtbot, columns(12), round(USUAL * text_scale()))
+    assert [row[0] for row in texts(pane)] == [f"column {at + 1}" for at in range(12)]
+    assert is_whole(pane)
+    assert not pane.horizontalScrollBar().isVisible()
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        columns(12),
+        (term("internationalis…", ("0.1234", "(−0.4418)"), "−0.0545"),),
+        (term("WWWWWWWWWWWWWWWW", ("12,345.6789",), "12,345.6789", chosen=True),),
+        (term("kept", ("0.1234", "1.2500", "(−0.4418)"), "−0.0682"), *columns(1)),
+    ],
+    ids=["columns", "long word", "wide word", "three factors"],
+)
+def test_nothing_is_broken_or_cut_in_the_narrowest_pane(
+    terms: tuple[TermLine, ...], percent: int, qtbot: QtBot
+) -> None:
+    pane = made(qtbot, terms, round(WIDTH * text_scale()))
+    assert is_whole(pane)
+    assert {each.name for each in terms} <= {row[0] for row in texts(pane)}
+
+
+def test_digits_stand_below_each_other(qtbot: QtBot) -> None:
+    pane = made(qtbot, columns(4), USUAL)
+    first, second, *_ = rows(pane)
+    assert [block.text() for block in first] == [
+        "column 1",
+        "−0.2677",
+        "×",
+        "(−0.4418",
+        ")",
+        "0.1183",
+    ]
+    assert [block.text() for block in second] == ["column 2", "0.4582", "×", "0.2224", "−0.1019"]
+    for at, other in ((1, 1), (3, 3), (5, 4)):
+        assert right(first[at]) == pytest.approx(right(second[other]), abs=1.01)
+
+
+def test_factors_go_below_a_long_name_and_back_in_a_wider_pane(qtbot: QtBot) -> None:
+    terms = (term("internationalis…", ("−0.1234", "(−0.4418)"), "0.0545"),)
+    pane = made(qtbot, terms, WIDTH)
+    assert texts(pane) == [["internationalis…", "0.0545"], ["−0.1234", "×", "(−0.4418", ")"]]
+    pane.resize(2 * WIDTH, 400)
+    QApplication.processEvents()
+    assert [len(row) for row in texts(pane)] == [6]
+    assert is_whole(pane)
