@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 GAP = 3
 BAR = 6
 KNOB = 7
+CURRENT = QFont.Weight.DemiBold
+"""The weight of the current stage's name."""
 
 
 def track_height() -> float:
@@ -53,6 +55,16 @@ class TimelineSegments:
             for at, (stop, end) in enumerate(zip(stops, ends, strict=True))
         ]
 
+    @property
+    def has_room_for_names(self) -> bool:
+        """Whether every name fits below its segment, also as the current one."""
+        measure = QFontMetricsF(font(12, CURRENT))
+        apart = measure.horizontalAdvance(" ")
+        return all(
+            measure.horizontalAdvance(stop.title) + apart <= area.width() + GAP
+            for stop, _, area in self.all
+        )
+
     def x_of(self, position: int) -> float:
         segments = self.all
         if position >= self.bar.count:
@@ -74,17 +86,22 @@ class TimelineSegments:
 
 
 def paint_track(painter: QPainter, segments: TimelineSegments, theme: Theme) -> None:
-    """Paint one segment per stage, filled as far as it is computed, with the names below."""
+    """Paint one segment per stage, filled as far as it is computed, with the names below.
+
+    Where there is no room for every name, that of the current stage stands alone: names that are
+    missing here and there would look as if their stages were.
+    """
     areas, here = segments.all, segments.bar.position
     ink = theme.border if here >= segments.bar.count else theme.accent
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     knob = segments.x_of(here)
     for _, _, area in areas:
         _paint_segment(painter, area, knob, ink, theme)
-    # The current name is painted last, as it may cover its neighbours.
-    for stop, steps, area in sorted(areas, key=lambda one: one[0].start <= here):
+    has_all_names = segments.has_room_for_names
+    for stop, steps, area in areas:
         is_here = stop.start <= here < stop.start + steps
-        _paint_label(painter, stop.title, area, is_here, segments.width, theme)
+        if is_here or has_all_names:
+            _paint_label(painter, stop.title, area, is_here, segments.width, theme)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(ink))
     radius = (KNOB - 1) * text_scale()
@@ -106,13 +123,10 @@ def _paint_segment(painter: QPainter, area: QRectF, knob: float, ink: str, theme
 def _paint_label(
     painter: QPainter, title: str, area: QRectF, is_here: bool, width: float, theme: Theme
 ) -> None:
-    weight = QFont.Weight.DemiBold if is_here else QFont.Weight.Normal
+    weight = CURRENT if is_here else QFont.Weight.Normal
     painter.setFont(font(12, weight))
     painter.setPen(QColor(theme.ink if is_here else theme.quiet))
     needed = QFontMetricsF(painter.font()).horizontalAdvance(title)
-    if needed > area.width() + GAP and not is_here:
-        return  # no truncated name: the current one takes the space
     left = min(max(area.center().x() - needed / 2, 0), width - needed)
     line = QRectF(left, area.bottom() + 4 * text_scale(), needed + 1, metrics(12).height())
-    painter.fillRect(line, QColor(theme.paper))
     painter.drawText(line, Qt.AlignmentFlag.AlignTop, title)
