@@ -19,7 +19,7 @@ from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 from visualizer.heatmap.value_to_colour_mapping import LARGEST, colour_indices, table
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.widgets.fonts import metrics
+from visualizer.widgets.fonts import font, metrics
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -136,6 +136,21 @@ def test_the_scale_of_a_column_goes_from_the_lowest_to_the_highest_colour(
     edge = 20 + width + 1
     beyond = [image.pixelColor(x, y).name() for x in range(edge, 460) for y in range(36)]
     assert set(beyond) == lower(LIGHT.paper)  # neither a number nor words reach the next column
+
+
+def test_what_layers_share_is_written_small_beside_their_ramp() -> None:
+    heatmap = a_heatmap([[0.0, 1.0]], title="Head 1", layer=0, label="Layer 1")
+    image = QImage(480, 60, QImage.Format.Format_RGB32)
+    image.fill(QColor(LIGHT.paper))
+    painter = QPainter(image)
+    head = ColumnHead(heatmap, 20.0, 400.0, ())
+    panel_margins_paint.paint_column_heads(painter, (head,), LIGHT)
+    assert painter.font() == font(12)
+    painter.end()
+    words = "query ↓  key →"
+    ramp = 20 + round(metrics(12).horizontalAdvance(words))
+    between = [image.pixelColor(x, y).name() for x in range(ramp, ramp + 16) for y in range(18, 33)]
+    assert set(between) == lower(LIGHT.paper)  # air between the words and the scale
 
 
 def test_what_is_no_number_has_the_colour_of_a_warning() -> None:

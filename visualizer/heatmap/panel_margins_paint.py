@@ -221,6 +221,8 @@ def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: 
         elif head is heads[0]:
             axes, top = _axes(heatmap), line - 3 * text_scale()
             area = QRectF(head.left, top, 300, NOTE * text_scale())
+            painter.setFont(font(12))
+            painter.setPen(QColor(theme.quiet))
             _paint_shared(painter, area, axes, heatmap, theme)
 
 
