@@ -206,17 +206,17 @@ class BoardArranger:
             return self._best_of_any_height()
         if not self.is_paged:
             return self._best_of(self.heads, self.height) or self._scrolled()
-        by_heads: dict[int, PanelArrangement] = {}
+        by_heads: dict[int, PanelArrangement | None] = {}
         for least in (self._readable(), self._comfortable()):
             for heads in self._pages():
-                one = by_heads.get(heads) or self._best_of(heads, self.height)
+                if heads not in by_heads:
+                    by_heads[heads] = self._best_of(heads, self.height)
+                one = by_heads[heads]
                 if one and one.side >= least:
                     return one
-                if one:
-                    by_heads[heads] = one
         chosen: PanelArrangement | None = None
         for one in by_heads.values():
-            if chosen is None or one.side >= WORTH_PAGES * chosen.side:
+            if one and (chosen is None or one.side >= WORTH_PAGES * chosen.side):
                 chosen = one
         return chosen or self._scrolled()
 
