@@ -40,6 +40,10 @@ class LatePanels(dict[str, object]):
         panel = self[name] = self.makers.pop(name)()
         return panel
 
+    def forget(self) -> None:
+        """Leave out what is not made, and let go of all that it would be made from."""
+        self.makers.clear()
+
     def make_all(self) -> None:
         """Make what is left; until then, all that it is made from is kept alive."""
         while self.makers:  # to make one may make others

@@ -304,6 +304,7 @@ class MainWindow(QMainWindow):
         board = (shown.board, shown.cursor, shown.highlights)
         self.board.show_board(*board, self.theme, shown.message)
         if self.workspace.screen is not screen:
+            screen.panels.forget()  # nobody asks for the rest any more
             return  # its panels asked for another room, and a newer screen has been shown
         mask_edit = screen.panel(MASK_EDIT)
         self.stroke_controller.show_mask_edit(mask_edit)
