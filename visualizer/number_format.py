@@ -24,9 +24,18 @@ def format_short(value: float) -> str:
     return format_number(0.0 if abs(value) < 0.005 else value, 2)
 
 
+WHOLE = 99.9999
+"""Of a hundred: what is between is due to rounding."""
+
+
 def format_share(value: float) -> str:
-    """Format a share (0 to 1) as a percentage; below 10 % with one decimal."""
+    """Format a share (0 to 1) as a percentage; below 10 % with one decimal.
+
+    Only all of it, but for rounding, is 100 %.
+    """
     percent = 100 * value
+    if 99.5 <= percent < WHOLE:
+        return f"{percent:.1f} %" if percent < 99.95 else "more than 99.9 %"
     if percent == 0 or percent >= 10:
         return f"{percent:.0f} %"
     return f"{percent:.1f} %" if percent >= 0.1 else "less than 0.1 %"

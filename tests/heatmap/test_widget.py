@@ -203,6 +203,19 @@ def test_a_link_to_a_panel_that_is_not_shown_moves_no_panel(hand: Hand) -> None:
     hand.settle()
     assert hand.board._layout.sheet is None
     assert {key: slot.cells for key, slot in slots(hand).items()} == before
+    assert hand.window.workspace.view.pinned == Cell("weights", (1, 4, 1))  # where one came from
+
+
+def test_a_double_click_shows_one_head_of_one_stage_and_another_all(hand: Hand) -> None:
+    hand.type_number("d_out", "4")
+    hand.type_number("heads", "2")
+    hand.window.workspace.look(stages=frozenset({"weights"}))
+    hand.settle()
+    for heads in (frozenset({1}), None):
+        at = hand.point(Cell("weights", (1, 3, 2)))
+        QTest.mouseDClick(hand.board.viewport(), Qt.MouseButton.LeftButton, pos=at)
+        hand.settle()
+        assert hand.window.workspace.view.heads == heads
 
 
 def test_the_bar_of_stages_keeps_a_panel_that_a_link_led_to(hand: Hand) -> None:

@@ -33,9 +33,15 @@ class CellSelectionController(QObject):
         self._workspace.look(hovered=self._drawn(cell))
 
     def pin(self, cell: Cell | None) -> None:
-        """Pin a cell, or unpin it if it is pinned; in a covered stage, mark it."""
-        wanted = self._workspace.wanted
-        if cell and self._is_covered(cell):
+        """Pin a cell, or unpin it if it is pinned; in a covered stage, mark it.
+
+        To unpin one that a link led to, whose panel is laid over the others, goes back to the
+        origin of the link.
+        """
+        wanted, resolved = self._workspace.wanted, self._workspace.wanted_resolved
+        if cell is None and resolved and resolved.sheet and -1 in resolved.directions:
+            self.go(-1)
+        elif cell and self._is_covered(cell):
             self.mark(cell)
         else:
             cell = self._drawn(cell)

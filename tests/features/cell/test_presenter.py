@@ -326,7 +326,7 @@ def test_of_many_terms_the_largest_are_shown_and_the_rest_is_named() -> None:
     readout = told(run, Cell("weights", (0, 5, 7)))
     assert len(readout.terms) <= SHOWN_TERMS
     assert [term.name for term in readout.terms if term.chosen] == ["w7"]
-    left = re.fullmatch(r"(\d+) smaller terms: ([\d.]+)", readout.rest)
+    left = re.fullmatch(r"(\d+) other terms: ([\d.]+)", readout.rest)
     assert left
     assert int(left[1]) + len(readout.terms) == tokens
     total = sum(float(term.value) for term in readout.terms) + float(left[2])

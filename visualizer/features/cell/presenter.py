@@ -213,7 +213,7 @@ def _order(explanation: Explanation) -> tuple[list[int], str]:
     order = set(np.argsort(-sizes, kind="stable")[: SHOWN_TERMS - 1].tolist())
     order.add(explanation.chosen if explanation.rule is CombineRule.SHARE else int(sizes.argmax()))
     left = np.delete(terms, sorted(order))
-    return sorted(order), f"{len(left):,} smaller terms: {format_number(float(left.sum()))}"
+    return sorted(order), f"{len(left):,} other terms: {format_number(float(left.sum()))}"
 
 
 def _term(facts: CellFacts, position: int) -> TermLine:
@@ -288,7 +288,8 @@ def aggregate_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> Cel
     value = float(folded.read((*index, *cell.place)))
     is_mean, count = cell.fold is HeadAggregate.MEAN, len(numbers)
     chosen = int(np.nan_to_num(numbers, nan=-np.inf).argmax())
-    order = sorted(np.argsort(-np.abs(np.nan_to_num(numbers)), kind="stable")[:SHOWN_TERMS])
+    largest = np.argsort(-np.abs(np.nan_to_num(numbers)), kind="stable")[:SHOWN_TERMS]
+    order = sorted(largest.tolist())
     return CellPanel(
         heading=_aggregate_heading(run, cell),
         sentence=_sentence(resolved, cell, value, chosen),

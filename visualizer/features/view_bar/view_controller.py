@@ -173,10 +173,11 @@ class ViewController(QObject):
         resolved = self._workspace.wanted_resolved
         if resolved is None or resolved.comparison or resolved.is_spread or resolved.focus:
             return
-        if resolved.large == cell.stage:
+        head = next(iter(resolved.heads), 0) if cell.head is None else cell.head
+        is_alone = resolved.chosen == {cell.stage} and resolved.heads == (head,)
+        if resolved.large == cell.stage or is_alone:
             self._workspace.look(heads=None, large=None)
             return
-        head = next(iter(resolved.heads), 0) if cell.head is None else cell.head
         self._workspace.look(
             heads=frozenset({head}),
             folds=frozenset(),
