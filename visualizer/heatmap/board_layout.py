@@ -17,6 +17,7 @@ from visualizer.heatmap.panel_margins import (
     label_height,
     line_title_width,
     narrowest,
+    sheet_title_width,
     sums_width,
     widest_label,
 )
@@ -161,9 +162,7 @@ class PanelSlot:
         """The panel with its labels and its bar; read anew for every frame, so it is kept."""
         is_named = self.has_row_labels or (self.head_at is not None and self.head_at[0] < 0)
         left = self.cells.left() - (self.gutter if is_named else 4)
-        is_line = self.title is TitlePlace.LINE
-        least = line_title_width(self.heatmap) if is_line else narrowest(self.heatmap)
-        width = max(self.cells.width() + 8, least) + sums_width(self.heatmap)
+        width = max(self.cells.width() + 8, self._title_width()) + sums_width(self.heatmap)
         top = self.cells.top() - self.top
         height = self.top + self.cells.height() + foot_height(self.heatmap, len(self.own_notes))
         return QRectF(left, top, self.cells.left() - left + width, height)
@@ -207,12 +206,20 @@ class PanelSlot:
     def sheet_area(self) -> QRectF:
         """The panel with the air around it, where it is laid over others."""
         air = SHEET_AIR * text_scale()
-        return self.whole.adjusted(-air, -air / 2, air, air)
+        return self.whole.adjusted(-air, -air / 2, air, air / 3)
+
+    def _title_width(self) -> float:
+        """Give the width that its head needs."""
+        if self.title is TitlePlace.LINE:
+            return line_title_width(self.heatmap)
+        least = narrowest(self.heatmap)
+        is_sheet = self.title is TitlePlace.SHEET
+        return max(least, sheet_title_width(self.heatmap)) if is_sheet else least
 
     @property
     def column_head(self) -> ColumnHead:
         """The head of its column, with the room that it has."""
-        width = max(self.cells.width(), narrowest(self.heatmap))
+        width = max(self.cells.width(), self._title_width())
         notes = () if self.own_notes else shared_notes((self.heatmap,))
         return ColumnHead(self.heatmap, self.cells.left(), width, notes)
 

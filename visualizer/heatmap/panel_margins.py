@@ -82,6 +82,17 @@ def line_title_width(heatmap: Heatmap) -> float:
     return title + 8 * text_scale() + _line_width(scale_end(heatmap))
 
 
+def sheet_title_width(heatmap: Heatmap) -> float:
+    """Give the width of the title of a panel that is laid over others, with what stands beside."""
+    title = _measured(heatmap.title, system_font()) * 1.3
+    return title + 16 * text_scale() + _line_width(sheet_words(heatmap))
+
+
+def sheet_words(heatmap: Heatmap) -> str:
+    """Say whose panel is laid over the others, and how to be rid of it."""
+    return " · ".join(part for part in (heatmap.label.lower(), "Esc") if part)
+
+
 def scale_end(heatmap: Heatmap) -> str:
     """Format what a scale says in one line with the title."""
     low, high = compact_scale(heatmap)

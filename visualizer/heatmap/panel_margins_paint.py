@@ -26,6 +26,7 @@ from visualizer.heatmap.panel_margins import (
     limit_texts,
     scale_end,
     scale_texts,
+    sheet_words,
     short_head_label,
     widest_label,
 )
@@ -44,10 +45,6 @@ CENTRE = Qt.AlignmentFlag.AlignCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 LONGEST_RAMP = 144
-BY_A_LINK = "by a link · Esc"
-"""Beside the title of a panel that is laid over others, and how to be rid of it."""
-ESCAPE = "Esc"
-"""The same where there is little room."""
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -233,12 +230,8 @@ def paint_own_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     if slot.title in {TitlePlace.OWN, TitlePlace.SHEET}:
         head, top = slot.column_head, slot.whole.top()
         beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 14, theme)
-        said = _axes(head.heatmap)
-        if slot.title is TitlePlace.SHEET:
-            whose = f"{head.heatmap.label.lower()} · " if head.heatmap.label else ""
-            room = head.left + head.width - beside
-            wanted = whose + BY_A_LINK
-            said = wanted if metrics(12).horizontalAdvance(wanted) <= room else whose + ESCAPE
+        is_sheet = slot.title is TitlePlace.SHEET
+        said = sheet_words(head.heatmap) if is_sheet else _axes(head.heatmap)
         _paint_axes_and_scale(painter, head, said, top, beside, theme)
     elif slot.title is TitlePlace.LINE:
         head, scale = slot.column_head, text_scale()
