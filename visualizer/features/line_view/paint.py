@@ -40,6 +40,8 @@ MARK = 8
 FEW = 60
 THIN, WIDE_COSTS = 1.5, 8
 """Of many lines those below this width are thin; a wide line costs this many thin ones."""
+MOST_WIDE = 12
+"""Of many lines no more, the strongest, are wide: a picture must not wait for them."""
 PIECE = 15.0
 """The length of a piece of a thin line, in pixels, at most."""
 PATH_ELEMENT = np.dtype([("kind", ">i4"), ("x", ">f8"), ("y", ">f8")])
@@ -137,6 +139,8 @@ def strokes(
     pieces = _pieces(rows, begins, ends)
     widths = np.array([brush.width(level) for level in range(LEVELS)])[levels]
     are_wide = np.full(len(lines), are_few) | (widths >= THIN)
+    if not are_few and are_wide.sum() > MOST_WIDE:
+        are_wide[np.argsort(lines.strengths, kind="stable")[:-MOST_WIDE]] = False
     kinds = np.stack([are_wide, levels, lines.heads, lines.weights < 0])
     for at in _alike(kinds, np.nonzero(inside)[0]):
         is_wide, level, head, is_negative = kinds[:, at[0]].tolist()
