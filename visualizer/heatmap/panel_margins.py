@@ -110,12 +110,17 @@ def scale_texts(heatmap: Heatmap) -> tuple[str, str]:
 
     After it stands also what the title does not say: another unit, or a curve.
     """
-    colour, unit = heatmap.colour, heatmap.unit
-    low, _, high = limit_texts(heatmap)
+    return _scale_texts(heatmap.colour, heatmap.unit, heatmap.title, heatmap.stage)
+
+
+@lru_cache(maxsize=256)
+def _scale_texts(colour: ColourScale, unit: str, title: str, stage: str) -> tuple[str, str]:
+    # Every frame asks for those of every panel, to know whether its place is another.
+    low, _, high = _written_ends(colour, unit)
     if colour.limits is ColourLimits.PANEL:
         low, high = ("−largest" if colour.is_signed else "0"), "largest"
     words = [high]
-    if unit not in {heatmap.title.lower(), heatmap.stage}:
+    if unit not in {title.lower(), stage}:
         words.append(unit)
     if colour.curve is not ColourCurve.LINEAR:
         words.append(str(colour.curve))
