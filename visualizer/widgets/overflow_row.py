@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,10 +53,12 @@ class RowItem:
     is_stretched: bool = False
     is_wanted: bool = True
 
-    @property
-    def width(self) -> int:
+    width: int = field(default=0, init=False)
+    """The width that it asked for when it was measured last."""
+
+    def measure(self) -> None:
         hint = self.widget.sizeHint().expandedTo(self.widget.minimumSize())
-        return hint.boundedTo(self.widget.maximumSize()).width()
+        self.width = hint.boundedTo(self.widget.maximumSize()).width()
 
 
 class OverflowRow(QWidget):
@@ -124,11 +126,19 @@ class OverflowRow(QWidget):
 
     # ------------------------------------------------------------------ the size
 
+    def _measure(self) -> None:
+        """Ask all controls once, as asking takes longer than placing them."""
+        for item in self._row_items:
+            if item.is_wanted:
+                item.measure()
+
     def sizeHint(self) -> QSize:
+        self._measure()
         wanted = [item for item in self._row_items if item.is_wanted]
         return QSize(self._needed(wanted), round(self._height * text_scale()))
 
     def minimumSizeHint(self) -> QSize:
+        self._measure()
         always = [item for item in self._row_items if item.is_wanted and not item.fill]
         always = [item for item in always if not item.is_stretched]
         more = self.more.sizeHint().width() + self._spacing
@@ -155,6 +165,7 @@ class OverflowRow(QWidget):
 
     def fit(self) -> None:
         """Place what fits, and hide the rest; of itself where a control has another size."""
+        self._measure()
         fitting = self._fitting()
         for item in self._row_items:
             item.widget.setVisible(item in fitting)
