@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 
+AROUND = 500
+"""What belongs to a panel is no further from its cells."""
+
+
 class BoardCanvas(CellScrollArea):
     """All panels of a board."""
 
@@ -241,14 +245,14 @@ class BoardCanvas(CellScrollArea):
         painter = QPainter(self.viewport())
         offset = self._offset()
         seen = QRectF(event.rect()).translated(offset)
-        wholes = [
-            self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4)) for slot in self._layout.slots
-        ]
+        near = seen.adjusted(-AROUND, -AROUND, AROUND, AROUND)  # not of the other pages
+        slots = [slot for slot in self._layout.slots if slot.cells.intersects(near)]
+        wholes = [self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4)) for slot in slots]
         self._fill_between(painter, event.rect(), [whole.translated(-offset) for whole in wholes])
         if not self._layout.slots:
             self._paint_message(painter)
         painter.translate(-offset)
-        for slot, whole in zip(self._layout.slots, wholes, strict=True):
+        for slot, whole in zip(slots, wholes, strict=True):
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
                 fresh = self._fresh.get((*target_of(slot.heatmap), slot.heatmap.leading))
