@@ -33,6 +33,9 @@ from visualizer.attention.spec import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from visualizer.attention.spec import Texts
     from visualizer.attention.trace import Trace
 
 TEXT = ("Your", "journey", "starts", "with", "one", "step")
@@ -40,7 +43,7 @@ SPEC = AttentionSpec(device=Device.CPU, d_out=4)
 NAMES = [field.name for field in fields(HeadMeasures)]
 
 
-def expected_of(weights: np.ndarray, real: int) -> dict[str, float]:
+def expected_of(weights: np.ndarray, real: int, text: Sequence[str] = ()) -> dict[str, float]:
     """Measure one head, query after query, as the definitions say it."""
     seen: dict[str, list[float]] = {name: [] for name in NAMES}
     for query, row in enumerate(weights.astype(np.float64)[:real]):
@@ -54,17 +57,23 @@ def expected_of(weights: np.ndarray, real: int) -> dict[str, float]:
         seen["own"].append(row[query])
         if query:
             seen["previous"].append(row[query - 1])
+        if text and (keys := [key for key in range(1, query) if text[key - 1] == text[query]]):
+            seen["induction"].append(sum(row[key] for key in keys))
         seen["largest"].append(max(row) if not np.isnan(row).any() else np.nan)
     found = {name: float(np.mean(all_)) if all_ else np.nan for name, all_ in seen.items()}
     return found | {"queries": len(seen["first"])}
 
 
 def assert_measured(
-    found: HeadMeasures, weights: np.ndarray, lengths: tuple[int, ...] = ()
+    found: HeadMeasures,
+    weights: np.ndarray,
+    lengths: tuple[int, ...] = (),
+    texts: Texts = (),
 ) -> None:
     tokens = weights.shape[-1]
     for place in np.ndindex(weights.shape[:-2]):
-        expected = expected_of(weights[place], lengths[place[0]] if lengths else tokens)
+        text = texts[place[0] if len(texts) > 1 else 0] if texts else ()
+        expected = expected_of(weights[place], lengths[place[0]] if lengths else tokens, text)
         for name in NAMES:
             actual = getattr(found, name)[place]
             np.testing.assert_allclose(
@@ -92,18 +101,23 @@ def test_measures_of_any_module_are_those_of_numpy(case: Case) -> None:
 @given(cases(Batch.RAGGED, normalisation=Normalisation.SOFTMAX))
 def test_padding_is_no_query(case: Case) -> None:
     trace = case.trace()
-    assert_measured(trace.measured("weights"), trace.read("weights"), trace.spec.lengths)
+    texts, lengths = case.texts, trace.spec.lengths
+    assert_measured(trace.measured("weights", texts), trace.read("weights"), lengths, texts)
     for text, words in enumerate(case.texts):
         assert (trace.measured("weights").queries[text] <= len(words)).all()
 
 
 @given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6).map(
     lambda shape: (2, shape[0], shape[0])
-), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])), st.integers(1, 3))  # fmt: skip
-def test_any_matrix_is_measured_in_blocks_of_rows(weights: np.ndarray, rows: int) -> None:
+), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])), st.integers(1, 3),
+    st.lists(st.sampled_from("abc"), min_size=6, max_size=6))  # fmt: skip
+def test_any_matrix_is_measured_in_blocks_of_rows(
+    weights: np.ndarray, rows: int, letters: list[str]
+) -> None:
+    texts = (tuple(letters[: weights.shape[-1]]),)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(head_measures, "ROWS", rows)
-        assert_measured(measure(torch.from_numpy(weights), ()), weights)
+        assert_measured(measure(torch.from_numpy(weights), (), texts), weights, (), texts)
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 6, 33])
@@ -122,11 +136,18 @@ def test_uniform_causal_attention_is_known_by_heart(tokens: int, dtype: Dtype) -
     np.testing.assert_array_equal(found.queries, tokens)
 
 
-@given(arrays(bool, st.integers(1, 7).map(lambda side: (side, side))))
-def test_uniform_attention_over_any_mask_is_measured_as_numpy_would(allowed: np.ndarray) -> None:
+@given(
+    arrays(bool, st.integers(1, 7).map(lambda side: (side, side))),
+    st.lists(st.sampled_from("ab"), min_size=7, max_size=7),
+)
+def test_uniform_attention_over_any_mask_is_measured_as_numpy_would(
+    allowed: np.ndarray, letters: list[str]
+) -> None:
+    text = tuple(letters[: len(allowed)])
     counts = allowed.sum(-1, keepdims=True)
     weights = np.divide(allowed, counts, out=np.zeros(allowed.shape), where=counts > 0)
-    expected, found = expected_of(weights, len(allowed)), measure_uniform(allowed, len(allowed))
+    expected = expected_of(weights, len(allowed), text)
+    found = measure_uniform(allowed, len(allowed), text)
     for name in NAMES:
         np.testing.assert_allclose(getattr(found, name), [expected[name]], 1e-12, err_msg=name)
 
@@ -160,13 +181,18 @@ def test_heads_that_do_one_thing_are_told_apart() -> None:
     own[range(5), range(5)] = 1
     previous[range(1, 5), range(4)] = 1
     previous[0, 0] = 1
-    found = measure(torch.from_numpy(np.stack([first, own, previous])), ())
-    np.testing.assert_array_equal(found.first, [1, 0.2, 0.4])
-    np.testing.assert_array_equal(found.own, [0.2, 1, 0.2])
-    np.testing.assert_array_equal(found.previous, [0.25, 0, 1])
-    np.testing.assert_array_equal(found.distance, [2, 0, 0.8])
-    np.testing.assert_array_equal(found.entropy, [0, 0, 0])
-    np.testing.assert_array_equal(found.largest, [1, 1, 1])
+    induction = first.copy()
+    induction[3:, 0], induction[[3, 4], [1, 2]] = 0, 1  # in "abcab", what followed a and b
+    heads = torch.from_numpy(np.stack([first, own, previous, induction]))
+    found = measure(heads, (), (tuple("abcab"),))
+    np.testing.assert_array_equal(found.first, [1, 0.2, 0.4, 0.6])
+    np.testing.assert_array_equal(found.own, [0.2, 1, 0.2, 0.2])
+    np.testing.assert_array_equal(found.previous, [0.25, 0, 1, 0.25])
+    np.testing.assert_array_equal(found.distance, [2, 0, 0.8, 1.4])
+    np.testing.assert_array_equal(found.entropy, [0, 0, 0, 0])
+    np.testing.assert_array_equal(found.largest, [1, 1, 1, 1])
+    np.testing.assert_array_equal(found.induction, [0, 0, 0, 1])
+    assert np.isnan(measure(heads, (), (tuple("abcde"),)).induction).all()
 
 
 def test_a_query_that_reads_nothing_does_not_count() -> None:
@@ -186,7 +212,7 @@ def test_a_query_that_reads_nothing_does_not_count() -> None:
 def test_weights_that_are_no_numbers_have_measures_that_are_none() -> None:
     weights = torch.tensor([[[1.0, 0.0], [torch.nan, torch.nan]], [[1.0, 0.0], [0.5, 0.5]]])
     found = measure(weights, ())
-    for name in NAMES[:-1]:
+    for name in NAMES[:-2]:
         assert np.isnan(getattr(found, name)[0]), name
         assert np.isfinite(getattr(found, name)[1]), name
     np.testing.assert_array_equal(found.queries, [2, 2])

@@ -41,7 +41,7 @@ from visualizer.errors import FIRST_TOKENS, InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.attention.run import Texts
+    from visualizer.attention.spec import Texts
     from visualizer.attention.trace import Trace
 
 TEXT = ("Your", "journey", "starts", "with", "one", "step")

@@ -29,7 +29,8 @@ from visualizer.attention.spec import (
 from visualizer.session.timeline import Grain, Step, Timeline
 
 if TYPE_CHECKING:
-    from visualizer.attention.run import Run, Texts
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import Texts
     from visualizer.attention.trace import Trace
 
 WORDS = (

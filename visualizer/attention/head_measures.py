@@ -4,7 +4,8 @@ Uses only methods of the given tensors, so it needs no torch and runs on their d
 
 Sources: Clark et al. 2019, "What Does BERT Look At?", §3 (previous token, first token, itself,
 entropy); Vig and Belinkov 2019, "Analyzing the Structure of Attention in a Transformer Language
-Model" (mean distance).
+Model" (mean distance); Olsson et al. 2022, "In-context Learning and Induction Heads" (induction:
+prefix matching).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from visualizer.attention.spec import Texts
 
 # Rows of a matrix per step, which bounds the temporary memory.
 ROWS = 1024
@@ -41,6 +44,9 @@ class HeadMeasures:
         over the queries from the second on, as the first has no previous token.
     largest : numpy.ndarray
         Each query's largest weight.
+    induction : numpy.ndarray
+        Weight on the tokens before the query that followed earlier occurrences of its token. It is
+        a mean over the queries for which there is such a token.
     queries : numpy.ndarray
         Number of queries in the means.
     """
@@ -51,14 +57,15 @@ class HeadMeasures:
     own: np.ndarray
     previous: np.ndarray
     largest: np.ndarray
+    induction: np.ndarray
     queries: np.ndarray
 
 
 # Columns of the working tensor.
-ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, READS = range(7)
+ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, INDUCTION, READS = range(8)
 
 
-def measure(weights: Tensor, lengths: tuple[int, ...]) -> HeadMeasures:
+def measure(weights: Tensor, lengths: tuple[int, ...], texts: Texts = ()) -> HeadMeasures:
     """Measure every head of every text, one matrix at a time.
 
     Parameters
@@ -67,13 +74,23 @@ def measure(weights: Tensor, lengths: tuple[int, ...]) -> HeadMeasures:
         [..., head, query, key]; of a padded batch [..., text, head, query, key].
     lengths : tuple of int
         Tokens of each text without padding; empty where nothing is padded.
+    texts : tuple of tuple of str
+        The tokens of each text, for induction; empty where they are not known.
     """
     heads, queries = weights.shape[:-2], weights.shape[-2]
     is_square = queries == weights.shape[-1]
+    numbered = [_numbered(text) for text in texts] if is_square else []
     means = weights.new_empty((*heads, READS + 1))  # … text head measure
     for place in np.ndindex(heads):
         real = lengths[place[-2]] if lengths else queries
-        means[place] = _means(_of_queries(weights[place][:real], is_square=is_square))
+        numbers = numbered[place[-2] if len(numbered) > 1 else 0] if numbered else None
+        own = weights[place][:real]
+        found = _of_queries(own, is_square=is_square)
+        means[place] = _means(found)
+        means[place][INDUCTION] = math.nan
+        if numbers is not None:
+            induced, has_any = _induction(own, numbers)
+            means[place][INDUCTION] = induced[has_any & found[:, READS].bool()].mean()
     array = means.cpu().numpy().astype(np.float64)
     array.flags.writeable = False
     return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
@@ -88,7 +105,7 @@ def keys_read(weights: Tensor) -> np.ndarray:
     return found
 
 
-def measure_uniform(allowed: np.ndarray, queries: int) -> HeadMeasures:
+def measure_uniform(allowed: np.ndarray, queries: int, text: tuple[str, ...] = ()) -> HeadMeasures:
     """Return the measures of one head that reads every allowed key alike.
 
     Parameters
@@ -97,6 +114,8 @@ def measure_uniform(allowed: np.ndarray, queries: int) -> HeadMeasures:
         Boolean [query, key] of one text.
     queries : int
         Number of queries without padding.
+    text : tuple of str
+        The tokens, for induction; empty where they are not known.
 
     Returns
     -------
@@ -113,6 +132,10 @@ def measure_uniform(allowed: np.ndarray, queries: int) -> HeadMeasures:
         found[DISTANCE] = [_distances(allowed[query], query) for query in reads.tolist()] / counts
         found[OWN] = allowed[reads, reads] / counts
         found[PREVIOUS] = np.where(reads > 0, allowed[reads, reads - 1] / counts, math.nan)
+        numbers = _numbered(text)
+        if numbers is not None:
+            found[INDUCTION] = [_induced(allowed[one], numbers, one) for one in reads.tolist()]
+            found[INDUCTION] /= counts
     means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
     return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
 
@@ -122,12 +145,24 @@ def _distances(allowed: np.ndarray, query: int) -> int:
     return int(np.abs(np.flatnonzero(allowed) - query).sum())
 
 
+def _numbered(text: tuple[str, ...]) -> np.ndarray | None:
+    """Number the tokens of a text, equal ones alike; None where none stands twice."""
+    distinct, numbers = np.unique(np.array(text, dtype=object), return_inverse=True)
+    return numbers if len(distinct) < len(text) else None
+
+
+def _induced(allowed: np.ndarray, numbers: np.ndarray, query: int) -> float:
+    """Count the allowed keys that followed a query's token; NaN where none did."""
+    followed = np.flatnonzero(numbers[: max(0, query - 1)] == numbers[query]) + 1
+    return float(allowed[followed].sum()) if followed.size else math.nan
+
+
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if values.size else math.nan
 
 
 def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
-    """Measure each query of one head; the input has no padding."""
+    """Measure each query of one head, except for induction; the input has no padding."""
     found = weights.new_zeros((weights.shape[0], READS + 1))  # query measure
     places = weights.new_ones(max(weights.shape)).cumsum(0)
     for start in range(0, weights.shape[0], ROWS):
@@ -144,6 +179,21 @@ def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
     else:  # queries and keys are not the same tokens
         found[:, [DISTANCE, OWN, PREVIOUS]] = math.nan
     return found
+
+
+def _induction(weights: Tensor, numbers: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Return each query's weight on what followed its token, and whether anything did."""
+    whole = weights.new_zeros(()).long()
+    tokens, places = whole.new_tensor(numbers.tolist()), whole.new_ones(len(numbers)).cumsum(0)
+    found, has_any = weights.new_zeros(len(weights)), weights.new_zeros(len(weights)).bool()
+    for start in range(0, len(weights), ROWS):
+        block = weights[start : start + ROWS, 1 : len(numbers)]  # what follows is padding
+        queries = slice(start, start + len(block))
+        followed = tokens[queries, None] == tokens[:-1]  # of the key after each
+        followed &= places[queries, None] > places[1:]
+        found[queries] = block.where(followed, 0).sum(-1)
+        has_any[queries] = followed.any(-1)
+    return found, has_any
 
 
 def _means(found: Tensor) -> Tensor:

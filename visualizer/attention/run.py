@@ -33,10 +33,8 @@ from visualizer.errors import FIRST_TOKENS, InputError
 if TYPE_CHECKING:
     from visualizer.attention.buffer_pool import BufferPool
     from visualizer.attention.captured_attention import CapturedAttention
-    from visualizer.attention.spec import NumberMatrix
+    from visualizer.attention.spec import NumberMatrix, Texts
     from visualizer.attention.trace import LeadingIndex, Trace
-
-Texts = tuple[tuple[str, ...], ...]
 
 SMALL = 2**24
 

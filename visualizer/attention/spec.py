@@ -15,6 +15,9 @@ import numpy as np
 
 from visualizer.errors import InputError, Problem, Remedy
 
+Texts = tuple[tuple[str, ...], ...]
+"""The tokens of each text of a batch."""
+
 # The layers that project the input, in the order in which the book draws them.
 LAYERS = ("W_query", "W_key", "W_value")
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.spec import AttentionSpec, Texts
 
 LeadingIndex = tuple[int, ...]
 """A place on a trace's leading axes: which layer, which text; empty where there are none."""
@@ -248,34 +248,43 @@ class Trace:
         """Return the smallest and largest finite number of a stage, over all heads and texts."""
         return self._held[stage].limits()
 
-    def measured(self, stage: str) -> HeadMeasures:
-        """Return the measures of each head of a stage of weights, cached with its tensor."""
+    def measured(self, stage: str, texts: Texts = ()) -> HeadMeasures:
+        """Return the measures of each head of a stage of weights, cached with its tensor.
+
+        Parameters
+        ----------
+        texts : tuple of tuple of str
+            The tokens of each text, for induction; empty where queries and keys differ.
+        """
         lengths = self.spec.lengths
         measures: HeadMeasures = self._held[stage].keep(
-            ("measures", lengths), lambda weights: measure(weights, lengths)
+            ("measures", lengths, texts), lambda weights: measure(weights, lengths, texts)
         )
         return measures
 
-    def measured_uniform(self, stage: str, leading: LeadingIndex) -> HeadMeasures:
+    def measured_uniform(
+        self, stage: str, leading: LeadingIndex, texts: Texts = ()
+    ) -> HeadMeasures:
         """Return the measures of a head that reads every allowed key of a text alike.
 
         Where no mask is known, the allowed keys of a query are those that any head reads. Cached
         with the stage's tensor.
         """
         text, held = self.at("text", leading), self._held[stage]
+        words = texts[text] if texts else ()
         if not self.has_module:
             known: HeadMeasures = held.keep(
-                "uniform",
-                lambda weights: measure_uniform(keys_read(weights), self.tokens),
+                ("uniform", words),
+                lambda weights: measure_uniform(keys_read(weights), self.tokens, words),
             )
             return known
         masking = Masking.of(self.spec, stage)
 
         def made(_: Tensor) -> HeadMeasures:
             real = masking.lengths[text] if masking.lengths else self.tokens
-            return measure_uniform(allowed_in_text(masking, self.tokens, text), real)
+            return measure_uniform(allowed_in_text(masking, self.tokens, text), real, words)
 
-        measures: HeadMeasures = held.keep(("uniform", masking, text), made)
+        measures: HeadMeasures = held.keep(("uniform", masking, text, words), made)
         return measures
 
     def check(self) -> None:

@@ -21,10 +21,9 @@ from visualizer.storage.json_coding import DamagedError
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.spec import AttentionSpec, Texts
     from visualizer.session.document import Document
 
-Texts = tuple[tuple[str, ...], ...]
 MOST_TOKENS = 1_000_000
 MOST_NOTICES = 100
 LONGEST_NOTICE = 1_000

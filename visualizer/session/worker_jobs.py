@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from visualizer.attention.buffer_pool import BufferPool
-    from visualizer.attention.run import Run, Texts
-    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec, Texts
     from visualizer.session.document import Document
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Presenter

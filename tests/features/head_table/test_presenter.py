@@ -22,6 +22,7 @@ from visualizer.features.head_table.presenter import (
     COLUMNS,
     ENTROPY,
     HEADS,
+    INDUCTION,
     NEAR_UNIFORM,
     PANE,
     PREVIOUS,
@@ -29,9 +30,11 @@ from visualizer.features.head_table.presenter import (
     as_tsv,
     present_heads,
 )
+from visualizer.read_files_and_restore_runs import read_trained_example
 from visualizer.session.document import Document
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
+from visualizer.session.worker_jobs import compute
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -122,9 +125,40 @@ def test_no_head_stands_out_where_all_read_every_allowed_key_alike(mask: Mask) -
     assert PREVIOUS.written(table_of_twelve.uniform[at]) == "19.1"
 
 
+def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
+    assert INDUCTION not in table(a_run()).columns
+    previous, induction = np.zeros((2, 6, 6))
+    previous[range(1, 6), range(5)], previous[0, 0] = 1, 1
+    induction[:3, 0], induction[range(3, 6), range(1, 4)] = 1, 0.9
+    induction[range(3, 6), 0] = 0.1
+    run = with_weights(a_run("a b c a b c", heads=2, d_out=6), np.stack([previous, induction]))
+    made = table(run)
+    at = made.columns.index(INDUCTION)
+    assert [row.written[at] for row in made.rows] == ["0.0", "90.0", "45.0"]
+    assert made.uniform[at] == pytest.approx(100 * np.mean([1 / 4, 1 / 5, 1 / 6]))
+    assert made.sentences[1] == (
+        "Head 2 reads what followed the same token earlier (induction): 90 %, uniform attention "
+        "21 %."
+    )
+    run = with_weights(run, np.stack([induction, 0.95 * induction]))
+    assert table(run).sentences[1] == (
+        "Heads 1 and 2 read what followed the same token earlier (induction): at least 86 %, "
+        "uniform attention 21 %."
+    )
+
+
+def test_the_heads_of_the_trained_example_are_named_as_what_they_are() -> None:
+    document = read_trained_example().document
+    made = table(compute(document, None))
+    assert made.sentences[1] == (
+        "Heads 1 and 2 read what followed the same token earlier (induction): at least 98 %, "
+        "uniform attention 9.4 %."
+    )
+
+
 def test_the_reference_follows_the_mask() -> None:
     """Weights known by heart: of 12 tokens the last reads 12 keys alike, the first one."""
-    twelve = 12 * "word "
+    twelve = "a b c d e f g h i j k l"
     causal = table(a_run(twelve)).uniform
     counts = np.arange(1, 13)
     expected = [

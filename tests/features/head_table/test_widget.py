@@ -17,10 +17,12 @@ from tests.support.window_input import Hand
 from visualizer.attention import trace
 from visualizer.attention.head_measures import HeadMeasures, measure
 from visualizer.features.head_table.item_model import HEAD, KEYS, HeadTableModel
+from visualizer.features.head_table.presenter import COLUMNS as ALL
 from visualizer.features.head_table.presenter import (
-    COLUMNS,
     HEADS,
+    INDUCTION,
     NEAR_UNIFORM,
+    HeadColumn,
     HeadRow,
     HeadTablePanel,
 )
@@ -37,7 +39,9 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 LEFT = Qt.MouseButton.LeftButton
 Role = Qt.ItemDataRole
 SAID = ("Head 3 reads the first token most: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
-NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in range(7)))
+NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in range(8)))
+
+COLUMNS = tuple(column for column in ALL if column is not INDUCTION)
 
 # A head a row; of the last one nothing is known.
 NUMBERS: tuple[tuple[float | None, ...], ...] = (
@@ -47,25 +51,26 @@ NUMBERS: tuple[tuple[float | None, ...], ...] = (
     (None,) * 6,
 )
 UNIFORM_VALUES = (28.75, 40.0, 40.0, 40.0, 1.5, None)
-MEAN = HeadRow(None, (50.0,) * 6, ("50.0",) * 6)
 
 
 def a_table(
-    numbers: tuple[tuple[float | None, ...], ...] = NUMBERS, **fields: Any
+    numbers: tuple[tuple[float | None, ...], ...] = NUMBERS,
+    columns: tuple[HeadColumn, ...] = COLUMNS,
+    **fields: Any,
 ) -> HeadTablePanel:
     rows = [
         HeadRow(
             head,
             values,
-            tuple(column.written(one) for column, one in zip(COLUMNS, values, strict=True)),
+            tuple(column.written(one) for column, one in zip(columns, values, strict=True)),
         )
         for head, values in enumerate(numbers)
     ]
     given: dict[str, Any] = {
         "lead": "Means over 6 queries, of the weights.",
         "sentences": SAID,
-        "columns": COLUMNS,
-        "rows": (*rows, MEAN),
+        "columns": columns,
+        "rows": (*rows, HeadRow(None, (50.0,) * len(columns), ("50.0",) * len(columns))),
         "uniform": UNIFORM_VALUES,
         "measures": NO_MEASURES,
         "leading": (),
@@ -246,6 +251,25 @@ def test_other_numbers_are_sorted_too_and_the_selected_head_stays_so(pane: HeadT
     assert chosen.data() == "2"
     pane.show_heads(a_table(NUMBERS[:2]), LIGHT)
     assert order(pane.view) == ["2", "1", "Mean"]
+
+
+def test_it_stays_sorted_by_a_column_that_stands_elsewhere_and_by_head_without_it(
+    pane: HeadTablePane,
+) -> None:
+    with_induction = a_table(
+        tuple((row[0], 50.0 - row[1] if row[1] else None, *row[1:]) for row in NUMBERS[:3]),
+        columns=(COLUMNS[0], INDUCTION, *COLUMNS[1:]),
+        uniform=(*UNIFORM_VALUES, None),
+    )
+    pane.show_heads(a_table(NUMBERS[:3]), LIGHT)
+    click_title(pane.view, 2)
+    assert order(pane.view) == ["1", "2", "3", "Mean"]
+    pane.show_heads(with_induction, LIGHT)
+    assert order(pane.view) == ["1", "2", "3", "Mean"]
+    click_title(pane.view, 2)
+    assert order(pane.view) == ["3", "2", "1", "Mean"]
+    pane.show_heads(a_table(NUMBERS[:3]), LIGHT)
+    assert order(pane.view) == ["1", "2", "3", "Mean"]
 
 
 # -------------------------------------------------------------------------- opening and copying

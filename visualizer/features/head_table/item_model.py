@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QPersistentModelIndex
     from PySide6.QtWidgets import QWidget
 
-    from visualizer.features.head_table.presenter import HeadRow, HeadTablePanel
+    from visualizer.features.head_table.presenter import HeadColumn, HeadRow, HeadTablePanel
 
 if TYPE_CHECKING:
     Index = QModelIndex | QPersistentModelIndex
@@ -41,8 +41,9 @@ class HeadTableModel(QAbstractTableModel):
 
     def show_table(self, table: HeadTablePanel | None) -> None:
         """Replace the table; heads and columns may differ from before."""
-        is_alike = table and self.table and len(table.rows) == len(self.table.rows)
-        if is_alike:
+        old = self.table
+        is_alike = table and old and len(table.rows) == len(old.rows)
+        if is_alike and _columns(table) == _columns(old):
             self.table = table
             self._arrange(table.rows if table else ())
             if self.rows:  # else there is no range
@@ -52,8 +53,22 @@ class HeadTableModel(QAbstractTableModel):
         else:
             self.beginResetModel()
             self.table = table
+            self._by = self._column_like(old)
             self.rows = self._sorted(table.rows if table else ())
             self.endResetModel()
+
+    def _column_like(self, old: HeadTablePanel | None) -> int:
+        """Return the column that rows were sorted by, where it stands now; else the first."""
+        before, now = _columns(old), _columns(self.table)
+        if self._by <= 0 or not before or not now:
+            return self._by
+        by = before[self._by - 1]
+        return now.index(by) + 1 if by in now else 0
+
+    @property
+    def sorted_by(self) -> int:
+        """The column that rows are sorted by; the first is that of the heads."""
+        return self._by
 
     def rowCount(self, parent: Index = ROOT) -> int:
         return 0 if parent.isValid() else len(self.rows)
@@ -137,3 +152,7 @@ class HeadTableModel(QAbstractTableModel):
         uniform = self._uniform(column + 1)
         told = f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"
         return f"{told}, uniform attention {uniform}"
+
+
+def _columns(table: HeadTablePanel | None) -> tuple[HeadColumn, ...]:
+    return table.columns if table else ()

@@ -12,8 +12,11 @@ from visualizer.number_format import format_number, format_share
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.run import Run
+    from visualizer.attention.spec import Texts
     from visualizer.attention.trace import LeadingIndex
     from visualizer.session.resolved_view import Resolved
 
@@ -28,6 +31,8 @@ NAMED = 3
 """A sentence names at most this many heads; of more it gives the number only."""
 STANDS_OUT = 1.5
 """A head stands out by this factor from uniform attention, or by half of the way to 100 %."""
+NEAR = 0.9
+"""Heads with this share of the largest value nearly lead, where that is asked for."""
 NEAR_UNIFORM = "No head stands out: all are near uniform attention."
 UNIFORM = "Uniform"
 UNIFORM_SAYS = "Uniform attention reads every allowed key alike"
@@ -78,6 +83,14 @@ PREVIOUS = HeadColumn(
     "previous",
 )
 FIRST = HeadColumn("First", "%", "Weight on the first token of the text.", 1, "first")
+INDUCTION = HeadColumn(
+    "Induction",
+    "%",
+    "Weight on the tokens that followed the query’s token where it stood before; a mean over the "
+    "queries whose token stood before.",
+    1,
+    "induction",
+)
 OWN = HeadColumn("Itself", "%", "Weight on the query’s own token: the diagonal.", 1, "own")
 LARGEST = HeadColumn("Largest", "%", "Largest weight of each query.", 1, "largest")
 ENTROPY = HeadColumn(
@@ -95,7 +108,8 @@ DISTANCE = HeadColumn(
     2,
     "distance",
 )
-COLUMNS = (PREVIOUS, FIRST, OWN, LARGEST, ENTROPY, DISTANCE)
+COLUMNS = (PREVIOUS, INDUCTION, FIRST, OWN, LARGEST, ENTROPY, DISTANCE)
+"""All columns; that of induction stands only where a token is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +173,15 @@ HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
 def warm(resolved: Resolved) -> None:
     """Compute the measures ahead of `present_heads`; called on the worker."""
     if "weights" in resolved.run.trace:
-        resolved.run.trace.measured("weights")
+        texts = _texts(resolved.run)
+        resolved.run.trace.measured("weights", texts)
         for leading in np.ndindex(resolved.run.trace.leading):  # another text may be looked at next
-            resolved.run.trace.measured_uniform("weights", leading)
+            resolved.run.trace.measured_uniform("weights", leading, texts)
+
+
+def _texts(run: Run) -> Texts:
+    """Return the tokens by which queries and keys can be compared; none where they differ."""
+    return run.texts if run.has_same_keys else ()
 
 
 def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTablePanel | None:
@@ -174,21 +194,24 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
         return None
     if "weights" not in run.trace:
         return HeadTablePanel("", (SCORES,), (), (), (), None, ())
-    measures = run.trace.measured("weights")
+    texts = _texts(run)
+    measures = run.trace.measured("weights", texts)
     lead = _lead(run, measures.queries[leading], leading)
-    alike = run.trace.measured_uniform("weights", leading)
+    alike = run.trace.measured_uniform("weights", leading, texts)
     uniform = {column: column.values(alike, ())[0] for column in COLUMNS}
+    if uniform[INDUCTION] is None:
+        del uniform[INDUCTION]
     made_of = (lead, tuple(uniform.values()), leading)
     if previous and previous.measures is measures and previous.made_of == made_of:
         return previous
-    columns = {column: column.values(measures, leading) for column in COLUMNS}
+    columns = {column: column.values(measures, leading) for column in uniform}
     heads = list(zip(*columns.values(), strict=True))
-    rows = [_row(head, values) for head, values in enumerate(heads)]
+    rows = [_row(head, uniform, values) for head, values in enumerate(heads)]
     if len(rows) > 1:
-        rows.append(_row(None, tuple(_mean(values) for values in columns.values())))
+        rows.append(_row(None, uniform, tuple(_mean(values) for values in columns.values())))
     said = _sentences(columns, uniform) if len(heads) > 1 else ()
     values = tuple(uniform.values())
-    return HeadTablePanel(lead, said, COLUMNS, tuple(rows), values, measures, leading)
+    return HeadTablePanel(lead, said, tuple(columns), tuple(rows), values, measures, leading)
 
 
 def as_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
@@ -200,8 +223,10 @@ def as_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
     return "".join("\t".join(line) + "\n" for line in [titles, *lines])
 
 
-def _row(head: int | None, values: tuple[float | None, ...]) -> HeadRow:
-    pairs = zip(COLUMNS, values, strict=True)
+def _row(
+    head: int | None, columns: Iterable[HeadColumn], values: tuple[float | None, ...]
+) -> HeadRow:
+    pairs = zip(columns, values, strict=True)
     return HeadRow(head, values, tuple(column.written(value) for column, value in pairs))
 
 
@@ -226,17 +251,32 @@ def _lead(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What is said of the heads that lead in a measure, and where none stands out."""
+    """What is said of the heads that lead in a measure, and where none stands out.
+
+    Parameters
+    ----------
+    is_of_all : bool
+        Whether it is said even where all heads do it, and of those that nearly lead too.
+    """
 
     column: HeadColumn
     words: str
     none: str
     is_most: bool = True
+    is_of_all: bool = False
 
     def leads(self, values: tuple[float | None, ...]) -> float | None:
         """The value of the leading heads; None where no head has one."""
         found = [one for one in values if one is not None]
         return (max if self.is_most else min)(found) if found else None
+
+    def named(self, values: tuple[float | None, ...], best: float) -> list[int]:
+        """The heads that have the leading value, or nearly."""
+        near = NEAR * best if self.is_of_all else best
+        return [
+            head for head, value in enumerate(values)
+            if value is not None and (_alike(value, best) or near < value < best)
+        ]  # fmt: skip
 
     def is_outstanding(self, value: float, uniform: float) -> bool:
         """Whether the leading heads' value differs enough from that of uniform attention."""
@@ -256,6 +296,12 @@ class _Claim:
 
 _CLAIMS = (
     _Claim(PREVIOUS, "read{s} the previous token most", "on the previous token"),
+    _Claim(
+        INDUCTION,
+        "read{s} what followed the same token earlier (induction)",
+        "by induction",
+        is_of_all=True,
+    ),
     _Claim(FIRST, "read{s} the first token most", "on the first token"),
     _Claim(OWN, "read{s} the query’s own token most", "on the query’s own token"),
     _Claim(ENTROPY, "{are} the sharpest", "by sharpness", is_most=False),
@@ -271,7 +317,7 @@ def _sentences(
     """
     said, is_any_outstanding = [], False
     for claim in _CLAIMS:
-        values, chance = columns[claim.column], uniform[claim.column]
+        values, chance = columns.get(claim.column, ()), uniform.get(claim.column)
         best = claim.leads(values)
         if best is None or not chance:
             continue
@@ -281,12 +327,15 @@ def _sentences(
                         f"uniform attention {claim.written(chance)}.")  # fmt: skip
             continue
         is_any_outstanding = True
-        heads = [head for head, one in enumerate(values) if one is not None and _alike(one, best)]
-        if len(heads) < len(values):
+        heads = claim.named(values, best)
+        if len(heads) < len(values) or claim.is_of_all:
             words = claim.words.format(
                 s="s" * (len(heads) == 1), are="is" if len(heads) == 1 else "are"
             )
-            said.append(f"{_who(heads)} {words}: {claim.written(best)}, "
+            least = min(value for head in heads if (value := values[head]) is not None)
+            reach = claim.written(least)
+            reach = reach if _alike(least, best) else f"at least {reach}"
+            said.append(f"{_who(heads)} {words}: {reach}, "
                         f"uniform attention {claim.written(chance)}.")  # fmt: skip
     if said and not is_any_outstanding:
         return (NEAR_UNIFORM,)

@@ -177,6 +177,8 @@ class HeadTableView(QTableView):
         self.verticalHeader().setDefaultSectionSize(row)
         if table is not self._model.table:
             self._model.show_table(table)
+            header = self.horizontalHeader()
+            header.setSortIndicator(self._model.sorted_by, header.sortIndicatorOrder())
         self.setMinimumHeight(self.horizontalHeader().sizeHint().height() + ROWS * row)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
