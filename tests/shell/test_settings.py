@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QFile, QSettings, Qt, QUrl
+from PySide6.QtCore import QFile, QSettings, Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QFontDatabase, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
@@ -24,7 +25,7 @@ from visualizer.shell.settings_dialog import SettingList
 from visualizer.shell.window_manager import WindowManager, new_document
 from visualizer.widgets import app_settings, fonts
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.theme import DARK, LIGHT, Scheme
+from visualizer.widgets.theme import DARK, LIGHT, Scheme, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -230,19 +231,38 @@ def choose_in_menu(hand: Hand) -> None:
 
 @pytest.mark.parametrize("choose_dark", [choose_in_settings, choose_in_menu])
 def test_other_windows_follow_one_after_the_other(
-    windows: WindowManager, qtbot: QtBot, choose_dark: Callable[[Hand], None]
+    windows: WindowManager,
+    qtbot: QtBot,
+    choose_dark: Callable[[Hand], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, *others = (windows.open(Document()) for _ in range(3))
     for window in others:
         Hand(qtbot, window).settle()
     hand = Hand(qtbot, first)
     hand.settle()
+    themes: list[list[Theme]] = []
+    """Those of the others, before each of them is styled."""
+    turns: list[None] = []
+    styled_in: list[int] = []
+    """The turn of the event loop in which each was styled."""
+    clock = QTimer(first, interval=0)
+    clock.timeout.connect(lambda: turns.append(None))
+    clock.start()
+
+    def styled(set_scheme: Callable[[str], None], scheme: str) -> None:
+        themes.append([other.theme for other in others])
+        styled_in.append(len(turns))
+        set_scheme(scheme)
+
+    for window in others:
+        monkeypatch.setattr(window, "set_scheme", partial(styled, window.set_scheme))
     choose_dark(hand)
     assert first.theme == DARK
     assert [window.theme for window in others] == [LIGHT, LIGHT]  # the first is not held up
-    hand.until(lambda: others[0].theme == DARK)
-    assert others[1].theme == LIGHT
     hand.until(lambda: others[1].theme == DARK)
+    assert themes == [[LIGHT, LIGHT], [DARK, LIGHT]]
+    assert len(set(styled_in)) == 2  # other events come in between
 
 
 def test_a_window_that_is_closed_meanwhile_is_not_styled(
