@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from visualizer.widgets.layouts import Margins
 
 MORE = "»"
+_RESIZES = {QEvent.Type.LayoutRequest, QEvent.Type.StyleChange, QEvent.Type.FontChange}
+"""Events after which controls may have other sizes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,11 +56,19 @@ class RowItem:
     is_wanted: bool = True
 
     width: int = field(default=0, init=False)
-    """The width that it asked for when it was measured last."""
+    height: int = field(default=0, init=False)
+    """The size that it asked for when it was measured last."""
+    is_measured: bool = field(default=False, init=False)
+    """Whether that is its size still."""
 
     def measure(self) -> None:
-        hint = self.widget.sizeHint().expandedTo(self.widget.minimumSize())
-        self.width = hint.boundedTo(self.widget.maximumSize()).width()
+        if self.is_measured:
+            return
+        self.is_measured = True
+        hint = self.widget.sizeHint()
+        wanted = hint.expandedTo(self.widget.minimumSize())
+        self.width = wanted.boundedTo(self.widget.maximumSize()).width()
+        self.height = hint.height()
 
 
 class OverflowRow(QWidget):
@@ -103,7 +113,7 @@ class OverflowRow(QWidget):
         """Have a control in the row or its menu, or in neither."""
         item = self._item(widget)
         if item.is_wanted != is_wanted:
-            item.is_wanted = is_wanted
+            item.is_wanted, item.is_measured = is_wanted, False
             self.fit()
             self.updateGeometry()
 
@@ -127,7 +137,7 @@ class OverflowRow(QWidget):
     # ------------------------------------------------------------------ the size
 
     def _measure(self) -> None:
-        """Ask all controls once, as asking takes longer than placing them."""
+        """Ask those that may have another size, as asking takes longer than placing them."""
         for item in self._row_items:
             if item.is_wanted:
                 item.measure()
@@ -150,6 +160,9 @@ class OverflowRow(QWidget):
         return self._margins[0] + self._margins[2] + spaces + sum(widths)
 
     def event(self, event: QEvent) -> bool:
+        if event.type() in _RESIZES:
+            for item in self._row_items:
+                item.is_measured = False
         if event.type() is QEvent.Type.LayoutRequest:  # a control has another size
             self.fit()
             self.updateGeometry()
@@ -177,10 +190,11 @@ class OverflowRow(QWidget):
         left = self._margins[0]
         for item in fitting:
             width = spare if item.is_stretched else item.width
-            self._put(item.widget, left, width)
+            self._put(item.widget, left, width, item.height)
             left += width + self._spacing
         if is_cut:
-            self._put(self.more, left, self.more.sizeHint().width())
+            hint = self.more.sizeHint()
+            self._put(self.more, left, hint.width(), hint.height())
 
     def _fitting(self) -> list[RowItem]:
         fitting = [item for item in self._row_items if item.is_wanted]
@@ -198,9 +212,9 @@ class OverflowRow(QWidget):
                 fitting.remove(item)
         return fitting
 
-    def _put(self, widget: QWidget, left: int, width: int) -> None:
+    def _put(self, widget: QWidget, left: int, width: int, wanted: int) -> None:
         room = self.height() - self._margins[1] - self._margins[3]
-        height = min(room, widget.sizeHint().height())
+        height = min(room, wanted)
         place = QRect(left, self._margins[1] + (room - height) // 2, width, height)
         if self.layoutDirection() is Qt.LayoutDirection.RightToLeft:
             place.moveRight(self.width() - 1 - left)
