@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import logging
 import os
 import signal
@@ -56,7 +57,7 @@ QT_KEEPS = {"QTipLabel"}
 # A first run that imports torch is slow; that says nothing about the test.
 # How thorough every property is, is said here alone; tests.support.examples scales it.
 IS_CI = bool(os.environ.get("CI"))
-settings.register_profile("quick", deadline=None, derandomize=IS_CI, max_examples=20)
+settings.register_profile("quick", deadline=None, derandomize=IS_CI, max_examples=10)
 settings.register_profile("thorough", deadline=None, derandomize=IS_CI, max_examples=100)
 settings.load_profile("quick")
 
@@ -85,14 +86,22 @@ def usual_signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@pytest.fixture(scope="session")
+def settings_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Names of folders, each of which no test has had; whoever writes makes them."""
+    base = tmp_path_factory.mktemp("settings")
+    return (base / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_settings(settings_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the settings of the person who runs the tests out of them, and theirs untouched."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    folder = next(settings_folders)
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
     QSettings.setDefaultFormat(QSettings.Format.IniFormat)
     for settings_format in (QSettings.Format.IniFormat, QSettings.Format.NativeFormat):
         for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
-            QSettings.setPath(settings_format, scope, str(tmp_path / "settings"))
+            QSettings.setPath(settings_format, scope, str(folder / "settings"))
 
 
 @pytest.fixture(autouse=True)

@@ -159,9 +159,9 @@ def test_a_broken_file_is_survived(
 
 
 def test_the_tests_keep_out_of_a_persons_settings(
-    application: QApplication, tmp_path: Path
+    application: QApplication, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    assert QSettings().fileName().startswith(str(tmp_path))
+    assert Path(QSettings().fileName()).is_relative_to(tmp_path_factory.getbasetemp())
 
 
 def test_a_pane_that_closes_gives_its_room_to_the_heatmaps(open_window: Open) -> None:

@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QMessageBox, QPushButton
 
+from tests.support.waiting import wait_until
 from tests.support.window_input import CONTROL, LEFT, words
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Student:
         self.until(lambda: bool(window.lab.sample))
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        self.qtbot.waitUntil(is_so, timeout=self.patience_ms)
+        wait_until(is_so, self.patience_ms)
 
     def activate(self) -> None:
         self.window.activateWindow()

@@ -21,9 +21,9 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QWidget,
 )
-from pytestqt.exceptions import TimeoutError as TookTooLongError
 from shiboken6 import isValid
 
+from tests.support.waiting import wait_until
 from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.documents.document_file import SavedDocument
@@ -94,10 +94,10 @@ class SharedWindow:
             window.setProperty(SHARED, True)
             window.resize(*SIZE)
             qtbot.waitExposed(window)
-            qtbot.waitUntil(lambda: window.workspace.run is not None, timeout=6 * PATIENCE_MS)
+            wait_until(lambda: window.workspace.run is not None, 6 * PATIENCE_MS)
             for pane in PANES:  # made when first asked for: whoever asked would be said to differ
                 window.panes[pane.id]
-            come_to_rest(window, qtbot)
+            come_to_rest(window)
             self._start = Start(
                 window.workspace.wanted,
                 window.saveState(),
@@ -108,12 +108,12 @@ class SharedWindow:
             )
         return window
 
-    def take_back(self, qtbot: QtBot) -> None:
+    def take_back(self) -> None:
         """Reset the window; if anything differs, the next test gets a new one."""
         window, start = self._window, self._start
         if window is None or start is None:
             return
-        if not isValid(window) or not window.isVisible() or not set_back(window, start, qtbot):
+        if not isValid(window) or not window.isVisible() or not set_back(window, start):
             self.close()
 
     def close(self) -> None:
@@ -135,24 +135,24 @@ def let_go(window: MainWindow) -> None:
         QApplication.processEvents()
 
 
-def come_to_rest(window: MainWindow, qtbot: QtBot) -> None:
+def come_to_rest(window: MainWindow) -> None:
     """Wait until the numbers are computed and shown."""
     workspace = window.workspace
     workers = window.findChildren(Worker)
-    qtbot.waitUntil(
+    wait_until(
         lambda: (
             not any(worker.is_working for worker in workers)
             and not workspace.is_working
             and workspace.computed == workspace.document
             and workspace.view == workspace.wanted
         ),
-        timeout=PATIENCE_MS,
+        PATIENCE_MS,
     )
     for _ in range(3):
         QApplication.processEvents()
 
 
-def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
+def set_back(window: MainWindow, start: Start) -> bool:
     """Reset a window; return whether it is in its initial state."""
     while popup := QApplication.activePopupWidget():
         popup.close()
@@ -174,11 +174,11 @@ def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
     window.setup_pane.more_button.setChecked(False)
     window.resize(*SIZE)
     try:
-        come_to_rest(window, qtbot)
+        come_to_rest(window)
         if window.saveState() != start.panes:  # restoring panes lays out everything
             window.restoreState(start.panes)
-            come_to_rest(window, qtbot)
-    except TookTooLongError:
+            come_to_rest(window)
+    except TimeoutError:
         return False
     window.board.setFocus()
     for view in (window.board, window.lines.view):

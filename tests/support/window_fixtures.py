@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.playback_viewer import Viewer
 from tests.support.shared_window import SharedWindow, let_go
+from tests.support.waiting import wait_until
 from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer import app
 from visualizer.session.document import Document
@@ -41,9 +42,9 @@ def _let_through(window: MainWindow) -> None:
     let_go(window)
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[SharedWindow]:
-    """The window shared by the tests of a module."""
+@pytest.fixture(scope="session")
+def shared(application: QApplication) -> Iterator[SharedWindow]:
+    """The window shared by the tests of all modules."""
     made = SharedWindow()
     yield made
     made.close()
@@ -55,7 +56,7 @@ def shared_window(
 ) -> Iterator[MainWindow]:
     """The shared window, reset to its initial state."""
     yield shared.lend(qtbot)
-    shared.take_back(qtbot)
+    shared.take_back()
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def open_window(application: QApplication, qtbot: QtBot, shared: SharedWindow) -
 def fresh_window(open_window: Open, qtbot: QtBot) -> MainWindow:
     """A new window with its first numbers."""
     opened = open_window()
-    qtbot.waitUntil(lambda: opened.workspace.run is not None, timeout=6 * PATIENCE_MS)
+    wait_until(lambda: opened.workspace.run is not None, 6 * PATIENCE_MS)
     return opened
 
 

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from tests.support.waiting import wait_until
 from visualizer.attention.spec import problems
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Hand:
         self.until(self.window.isActiveWindow)
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        self.qtbot.waitUntil(is_so, timeout=PATIENCE_MS)
+        wait_until(is_so, PATIENCE_MS)
 
     def settle(self) -> None:
         """Wait until the document's numbers are computed."""

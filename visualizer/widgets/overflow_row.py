@@ -62,7 +62,7 @@ class RowItem:
     """Whether that is its size still."""
 
     def measure(self) -> None:
-        if self.is_measured:
+        if self.is_measured and not self.is_stretched:  # its text may change with every frame
             return
         self.is_measured = True
         hint = self.widget.sizeHint()
