@@ -331,15 +331,16 @@ class BoardArranger:
     ) -> tuple[float, float, float, float]:
         """Give the heights over a band's first row and its others, of cells, and of its head."""
         key = (band, longest, side)
-        if key not in self._found_heights:
+        found = self._found_heights.get(key)
+        if found is None:
             one = PanelArrangement((band,), 1, 1, longest)
-            self._found_heights[key] = (
+            found = self._found_heights[key] = (
                 self.above(one, band, 0, side),
                 self.above(one, band, 1, side),
                 self.below(band, side),
                 self.head(side),
             )
-        return self._found_heights[key]
+        return found
 
     def width_of(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
         """Give the width of a band, as `lefts` does; it is asked for thousands of times."""

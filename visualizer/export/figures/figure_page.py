@@ -6,7 +6,9 @@ painted alike.
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
@@ -48,6 +50,10 @@ THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: 
 NARROWEST = 480
 SHEET = 2**0.5
 """Height / width up to which panels keep their size, that of ISO 216 paper."""
+SMALLER = 0.96
+"""The scales that are tried where a figure does not fit, each of the one before."""
+GALLOP = (1, 2, 4, 8, 16, 32, 64, 96)
+"""Of how many of these steps a scale that fits is looked for first."""
 MOST_CELLS = 8_000_000
 """Most cells of all panels together; more are pooled, to limit time and file size."""
 TALLEST = 1e6
@@ -160,13 +166,19 @@ def _text_of(resolved: Resolved) -> str:
 def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePage:
     """Lay a figure out in the width and height of the settings, with cells of whole pixels.
 
-    If it does not fit, everything is scaled down.
+    If it does not fit, everything is scaled down, no more than it must be.
     """
     page = _placed(figure, figure_settings)
     if page.fits or figure_settings.is_trimmed:
         return page
-    smaller = (_placed(figure, figure_settings, 0.96**step) for step in range(1, 96))
-    return next((one for one in smaller if one.fits), page)
+    # What fits at a size fits at smaller ones, so that not each of them need be tried.
+    smaller = cache(lambda step: _placed(figure, figure_settings, SMALLER**step))
+    high = next((step for step in GALLOP if smaller(step).fits), 0)
+    if not high:
+        return page
+    between = range(high // 2 + 1, high)
+    first = bisect.bisect_left(between, True, key=lambda step: smaller(step).fits)
+    return smaller(between.start + first)
 
 
 def fits_at(figure: FigureContent, figure_settings: FigureSettings, size: float) -> bool:
