@@ -52,9 +52,10 @@ def faults(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
-def test_no_other_module_writes_dates_or_local_numbers(path: Path) -> None:
-    assert faults(path.read_text("utf-8")) == []
+def test_no_other_module_writes_dates_or_local_numbers() -> None:
+    found = {path.name: faults(path.read_text("utf-8")) for path in SOURCES}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    assert len(found) > 100
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,7 @@ def refuses(hand: Hand, kind: str) -> None:
     hand.until(lambda: not hand.boxes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_window_says_so_and_goes_on(
     windows: WindowManager, kind: str, folder: Path, qtbot: QtBot

@@ -57,6 +57,7 @@ def trained(folder: Path) -> TrainedModel:
     return found
 
 
+@pytest.mark.slow
 def test_a_run_has_its_settings_and_losses(folder: Path, trained: TrainedModel) -> None:
     about = RunFolder(folder).read_about()
     assert (trained.settings, trained.step) == (about.settings, 12)
@@ -108,6 +109,7 @@ def test_it_is_the_text_that_the_lab_samples(trained: TrainedModel) -> None:
     assert text == "".join(tree.tokens)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ModelKind)
 def test_every_kind_of_model_generates(kind: ModelKind, tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", model=kind, steps=2)
@@ -226,6 +228,7 @@ def test_a_trained_model_is_copied(trained: TrainedModel, way: Callable[[Any], A
 # ------------------------------------------------------------------------------- unfinished runs
 
 
+@pytest.mark.slow
 def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=12)
     with pytest.raises(InputError, match="has not saved any weights yet"):

@@ -226,12 +226,14 @@ def loaded_by(module: str) -> set[str]:
     return set(run.stdout.split())
 
 
+@pytest.mark.slow
 def test_the_window_loads_qt_and_no_torch() -> None:
     loaded = loaded_by("visualizer.shell.window")
     assert "PySide6" in loaded
     assert "torch" not in loaded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["visualizer", "visualizer.app", "visualizer.api.attention_api"])
 def test_the_command_line_and_the_package_load_neither(module: str) -> None:
     loaded = loaded_by(module)

@@ -18,6 +18,7 @@ print(torch.ones(2).sum().item())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems name the library otherwise")
 def test_the_library_is_there_before_torch_is_imported() -> None:
     done = subprocess.run(

@@ -135,6 +135,7 @@ def test_a_film_that_is_too_long_is_refused(capsys: pytest.CaptureFixture[str]) 
     assert not Path("a.gif").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "takes"),
     [(10, "less than a minute"), (70, "about 1 minute"), (185, "about 3 minutes")],
@@ -189,14 +190,15 @@ def test_the_rounding_of_odd_sizes_is_said(
     pixels: tuple[int, int] | None,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = ["--size", size, "--grain", "stage", "--text", "one two", "--export", "a.gif"]
-    assert app.main(options) == 0
+    options = ["--size", size, "--grain", "stage", "--no-motion", "--text", "one two"]
+    assert app.main([*options, "--export", "a.gif"]) == 0
     assert ("Films have even numbers of pixels, " + said in capsys.readouterr().err) == bool(said)
     read = QImageReader("a.gif").size()
     assert pixels is None or (read.width(), read.height()) == pixels
     assert read.width() % 2 == read.height() % 2 == 0
 
 
+@pytest.mark.slow
 def test_the_time_of_a_film_is_estimated_from_some_frames(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

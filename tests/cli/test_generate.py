@@ -62,6 +62,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
     assert generated(capsys, trained, *options.split()) == f"{''.join(tree.tokens)}\n"
 
 
+@pytest.mark.slow
 def test_the_options_decide_the_text(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     usual = generated(capsys, trained, "--tokens", "30")
     opened = OpenRun(RunFolder(trained), is_held=False)
@@ -85,6 +86,7 @@ def test_words_stand_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert len(said.split()) == 7
 
 
+@pytest.mark.slow
 def test_a_kept_step_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     opened = begun(tmp_path / "run")
     running = opened.running

@@ -143,6 +143,7 @@ STRANGE: dict[str, Callable[[], bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRANGE)
 def test_what_is_strange_is_refused_in_little_memory(name: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(STRANGE[name]())

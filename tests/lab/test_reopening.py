@@ -61,6 +61,7 @@ def test_a_first_time_nothing_is_offered(open_lab: Open) -> None:
     assert not any(action.isEnabled() for action in doings)
 
 
+@pytest.mark.slow
 def test_the_last_run_is_offered_with_what_was_read_of_it(open_lab: Open) -> None:
     student = open_lab()
     train(student)
@@ -86,6 +87,7 @@ def test_the_last_run_is_offered_with_what_was_read_of_it(open_lab: Open) -> Non
     assert open_lab().window.runs_pane.chosen == first.name
 
 
+@pytest.mark.slow
 def test_what_was_read_is_of_the_run_and_not_of_the_window(open_lab: Open) -> None:
     student = open_lab()
     train(student)
@@ -121,6 +123,7 @@ def test_a_run_that_was_renamed_is_offered_by_its_name(open_lab: Open) -> None:
     assert open_lab().window.runs_pane.chosen == "mine"
 
 
+@pytest.mark.slow
 def test_a_run_from_elsewhere_is_not_taken_for_one_of_the_list(
     open_lab: Open, tmp_path: Path
 ) -> None:

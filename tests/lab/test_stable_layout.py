@@ -96,6 +96,7 @@ def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
     assert [place(student, one) for one in buttons] == before
 
 
+@pytest.mark.slow
 def test_parts_are_as_large_after_any_number_of_starts(
     application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None]
 ) -> None:

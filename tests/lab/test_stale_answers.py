@@ -49,6 +49,7 @@ def can_draw(student: Student) -> tuple[bool, ...]:
     return (*(one.isEnabled() for one in buttons), *(one.isEnabled() for one in actions))
 
 
+@pytest.mark.slow
 def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student) -> None:
     assert can_draw(watching) == (True,) * 4
     retype(watching, "abba")
@@ -91,6 +92,7 @@ def test_what_a_run_says_after_another_was_begun_is_not_heard(watching: Student)
     watching.until_said("Done")
 
 
+@pytest.mark.slow
 def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) -> None:
     window = watching.window
     window.attention.board.setFocus()

@@ -96,6 +96,7 @@ def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
     assert window.lab.view.step is None
 
 
+@pytest.mark.slow
 def test_training_time_is_played_by_keys(watching: Student) -> None:
     window = watching.window
     for _ in range(3):
@@ -109,6 +110,7 @@ def test_training_time_is_played_by_keys(watching: Student) -> None:
     assert window.scrub.speed.currentText() == "4×"
 
 
+@pytest.mark.slow
 def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
     first = watching.window.lab.run
     assert first
@@ -127,6 +129,7 @@ def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
         assert line.name.endswith("(repeat-attention-only-2)")
 
 
+@pytest.mark.slow
 def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None:
     window = watching.window
     assert story(watching).tokens == tuple("abcdabcd")
@@ -143,6 +146,7 @@ def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None
     assert window.probe.text() == f"abcdabcd{node.text}"
 
 
+@pytest.mark.slow
 def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Student) -> None:
     window = watching.window
     widths = window.across.sizes()
@@ -157,6 +161,7 @@ def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Studen
     assert window.across.sizes() == widths
 
 
+@pytest.mark.slow
 def test_the_keys_stay_at_the_button_that_draws(watching: Student) -> None:
     window = watching.window
     window.generation_pane.sample.setFocus(Qt.FocusReason.TabFocusReason)
@@ -169,6 +174,7 @@ def test_the_keys_stay_at_the_button_that_draws(watching: Student) -> None:
     assert not window.generation_controller.is_running
 
 
+@pytest.mark.slow
 def test_a_token_that_is_asked_for_too_early_is_drawn_in_time(watching: Student) -> None:
     for _ in range(2):  # what comes after the first is not known yet
         QTest.mouseClick(watching.window.generation_pane.sample, LEFT)
@@ -180,6 +186,7 @@ def test_a_token_that_is_asked_for_too_early_is_drawn_in_time(watching: Student)
     assert len(story(watching).tokens) == 9  # one went elsewhere before it was there
 
 
+@pytest.mark.slow
 def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:
     window = watching.window
     for token in (2, 5):
@@ -194,6 +201,7 @@ def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:
     assert window.probe.text() == "abcdabcdc"
 
 
+@pytest.mark.slow
 def test_it_goes_on_by_itself_until_it_is_stopped_or_typed_over(watching: Student) -> None:
     window = watching.window
     watching.press(Qt.Key.Key_R)

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from PIL import Image
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QPalette
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import pytest
     from pytestqt.qtbot import QtBot
 
 
@@ -202,6 +202,7 @@ def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None
     assert student.window.lab.draft.source.path == str(tmp_path / "poem.txt")  # it stays
 
 
+@pytest.mark.slow
 def test_the_attention_to_the_probe_is_live(student: Student) -> None:
     student.type("steps", "2000")
     student.click("toggle")
@@ -246,6 +247,7 @@ def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student)
     assert student.window.bar.buttons["toggle"].isEnabled()
 
 
+@pytest.mark.slow
 def test_one_that_was_killed_is_opened_again_and_goes_on(student: Student) -> None:
     student.type("steps", "1000000")
     student.click("toggle")
@@ -321,6 +323,7 @@ def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     assert not detached_training_controller.is_at_work(folder)
 
 
+@pytest.mark.slow
 def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> None:
     folder = begin(student)
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
@@ -353,6 +356,7 @@ def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
     (folder / "orders").rmdir()
 
 
+@pytest.mark.slow
 def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -> None:
     folder = begin(student)
     student.window.lab._command = (sys.executable, "-S", "-c", "pass")  # it never does
@@ -381,6 +385,7 @@ def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     assert not detached_training_controller.is_at_work(folder)
 
 
+@pytest.mark.slow
 def test_it_is_stopped_as_soon_as_it_was_resumed(student: Student) -> None:
     """Its process takes seconds to start; a stop meanwhile is no less meant."""
     begin(student)
@@ -419,6 +424,7 @@ def test_a_new_run_is_stopped_as_soon_as_it_was_started(student: Student) -> Non
     student.until(lambda: len(generation.tree.tokens) == count + 1)
 
 
+@pytest.mark.slow
 def test_it_writes_on_right_after_a_stop_and_says_what_it_waits_for(student: Student) -> None:
     begin(student)
     window = student.window
@@ -455,6 +461,7 @@ def test_escape_lets_go_of_the_cell_wherever_the_focus_is(student: Student) -> N
     assert tried > 20
 
 
+@pytest.mark.slow
 def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_path: Path) -> None:
     begin(student)
     student.click("stop")
@@ -600,6 +607,7 @@ def test_the_run_that_is_open_is_not_deleted(student: Student) -> None:
     assert folder.exists()
 
 
+@pytest.mark.slow
 def test_a_run_is_opened_again_as_it_was(student: Student) -> None:
     folder = begin(student, "40")
     student.until_said("Done")
@@ -645,6 +653,7 @@ def share_of_yellow(path: Path) -> float:
     return float(((red > 200) & (green > 200) & (blue < 80)).mean())
 
 
+@pytest.mark.slow
 def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> None:
     begin(student, "40")
     student.until_said("Done")

@@ -57,6 +57,7 @@ def _offered(settings: TrainingSettings) -> Remedy | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("of_eight_gib")
 def test_what_never_fits_says_what_to_make_smaller() -> None:
     settings = replace(HUGE, heads=64)

@@ -46,6 +46,7 @@ def test_the_notes_transformer_has_heads_of_the_notes() -> None:
     assert loss.item() == pytest.approx(np.log(65), abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
 def test_each_can_be_trained(preset: Preset, tmp_path: Path) -> None:
     settings = preset.settings

@@ -44,11 +44,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of `STEPS` steps of which `DONE` are done, to be copied."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    made_whole(folder)
+    return folder
+
+
 @pytest.fixture
-def half_done(tmp_path: Path) -> Path:
-    """A run of `STEPS` steps of which `DONE` are done."""
-    made_whole(tmp_path / "run")
-    return tmp_path / "run"
+def half_done(trained: Path, tmp_path: Path) -> Path:
+    """A copy of that run."""
+    return shutil.copytree(trained, tmp_path / "run")
 
 
 def losses(folder: Path) -> list[tuple[float, ...]]:
@@ -266,6 +273,7 @@ def test_losses_that_cannot_be_written_are_shown_and_kept(
     opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step_s", "save_s", "oldest"), [(0.25, 0.0, 5.0), (0.25, 0.125, 5.0), (0.25, 1.0, 20.0)]
 )

@@ -97,6 +97,7 @@ def left_over(folder: Path) -> None:
         file.write("6,1.5,,0.003,1.000\n7,1.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave", [lambda _: None, left_over], ids=["whole", "left over"])
 def test_a_run_that_is_looked_at_stays_as_it_is(
     folder: Path, client: Client, leave: Callable[[Path], None]
@@ -214,6 +215,7 @@ def test_a_probe_is_not_kept_through_a_link(folder: Path, outside: Path, kind: s
     assert (tree(outside), tree(folder)) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LINKS)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_planted_while_it_is_trained_leads_nowhere(

@@ -13,6 +13,7 @@ WARM = 2
 """Caches of fonts, icons and pictures are filled by the first windows."""
 
 
+@pytest.mark.slow
 def test_what_closed_windows_computed_is_freed_the_first_ones_too() -> None:
     kept = children.python("-m", MODULE, "0")
     assert (kept["first"], kept["others"]) == (0, 0)

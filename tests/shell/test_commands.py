@@ -29,6 +29,10 @@ from visualizer.widgets.icons import icon
 from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _pytest.mark import ParameterSet
+
     from tests.support.window_input import Hand
     from visualizer.session.colour_maps import ColourMap
     from visualizer.shell.window import MainWindow
@@ -43,7 +47,16 @@ def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: ("", ""))
 
 
-@pytest.mark.parametrize("key", [command.id for command in COMMANDS])
+def _each_command() -> Iterator[ParameterSet]:
+    """Give all commands; of those that differ in what they set, the first is not slow."""
+    known: set[str] = set()
+    for command in COMMANDS:
+        name = command.id.split()[0]
+        yield pytest.param(command.id, marks=[pytest.mark.slow] if name in known else [])
+        known.add(name)
+
+
+@pytest.mark.parametrize("key", list(_each_command()))
 def test_every_action_can_be_used(hand: Hand, key: str) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.press(Qt.Key.Key_M)

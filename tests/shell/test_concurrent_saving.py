@@ -255,6 +255,7 @@ def test_a_file_is_open_in_one_window_only(
 # --------------------------------------------------------------------------- after a crash
 
 
+@pytest.mark.slow
 def test_what_takes_long_to_be_kept_is_kept_less_often(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +268,7 @@ def test_what_takes_long_to_be_kept_is_kept_less_often(
     assert list(recovery().glob("*.recovery"))
 
 
+@pytest.mark.slow
 def test_what_a_crash_left_stays_until_it_is_kept_anew(
     windows: WindowManager, crashed: Document, qtbot: QtBot
 ) -> None:

@@ -631,6 +631,7 @@ def recovery() -> Path:
     return own_folder() / "recovery"
 
 
+@pytest.mark.slow
 def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(hand: Hand, tmp_path: Path) -> None:
     hand.type_sentence("kept words")
     hand.settle()
@@ -640,6 +641,7 @@ def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(hand: Hand, tmp_path
     hand.until(lambda: not list(recovery().glob("*.recovery")))
 
 
+@pytest.mark.slow
 def test_closing_leaves_nothing_behind(hand: Hand) -> None:
     hand.type_sentence("kept words")
     hand.settle()
@@ -663,6 +665,7 @@ def crashed(tmp_path: Path) -> Document:
     return document
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_wanted", [True, False])
 def test_what_a_crash_left_is_offered(
     windows: WindowManager, crashed: Document, is_wanted: bool, qtbot: QtBot

@@ -95,6 +95,7 @@ def listed(pages: DocumentationWindow) -> list[str]:
 # ------------------------------------------------------------------------------------- pages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_is_shown_whole_with_its_pictures(pages: DocumentationWindow, name: str) -> None:
     pages.open_place(name)

@@ -73,6 +73,7 @@ def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
     assert unnamed == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str) -> None:
     window = hand.window

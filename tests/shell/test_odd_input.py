@@ -70,6 +70,7 @@ def test_texts_of_every_kind(hand: Hand, text: str, chips: tuple[str, ...]) -> N
     assert not hand.window.grab().isNull()
 
 
+@pytest.mark.slow
 def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     hand.type_number("d_out", "12")
     hand.drag(hand.find(QSlider, "heads Slider"), 12)
@@ -141,6 +142,7 @@ def test_more_than_can_be_taken_in(hand: Hand) -> None:
     assert (hand.text_problem, words(hand.window.notice)) == ("", "")
 
 
+@pytest.mark.slow
 def test_what_is_pasted_over_does_not_count(hand: Hand) -> None:
     text = "x" * LONGEST_TEXT
     hand.paste_sentence(text)

@@ -200,8 +200,15 @@ def test_a_clicker_steps(teacher: Hand) -> None:
     assert player.place == first
 
 
-@pytest.mark.parametrize("key", [Key.Key_B, Key.Key_Period])
-@pytest.mark.parametrize("back", [Key.Key_B, Key.Key_PageDown, Key.Key_F5, Key.Key_Escape])
+@pytest.mark.parametrize(
+    ("key", "back"),
+    [
+        (Key.Key_B, Key.Key_B),
+        (Key.Key_Period, Key.Key_PageDown),
+        (Key.Key_B, Key.Key_F5),
+        (Key.Key_Period, Key.Key_Escape),
+    ],
+)
 def test_a_clicker_blanks_the_screen_until_a_key(teacher: Hand, key: Key, back: Key) -> None:
     window = teacher.window
     place = window.playback_controller.place

@@ -175,6 +175,7 @@ def test_the_device_is_that_of_the_document_and_of_new_ones(hand: Hand) -> None:
     hand.settle()
 
 
+@pytest.mark.slow
 def test_unsaved_changes_are_kept_only_where_they_are_wanted(hand: Hand) -> None:
     folder = app_settings.own_folder() / app_settings.RECOVERY
 

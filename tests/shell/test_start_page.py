@@ -149,6 +149,7 @@ def test_the_lesson_opens(hand: Hand) -> None:
     assert TEXTS[Example.LESSON].title == lesson.title
 
 
+@pytest.mark.slow
 def test_the_lab_opens_and_trains(hand: Hand, windows: WindowManager, qtbot: QtBot) -> None:
     choose(hand, Example.TRAINING)
     qtbot.waitUntil(lambda: bool(windows.lab and windows.lab.isVisible()), timeout=PATIENCE_MS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QApplication, QDockWidget, QToolButton, QWidget
 
@@ -93,6 +94,7 @@ def complaints(hand: Hand) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_tips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
     window = hand.window
     window.setup_pane.more_button.setChecked(True)

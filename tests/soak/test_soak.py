@@ -51,6 +51,7 @@ def test_a_bug_that_the_program_reports_is_a_failure(
     assert not any(box.isVisible() for box in window.findChildren(QMessageBox))
 
 
+@pytest.mark.slow
 def test_faults_are_the_same_for_a_seed_and_are_mended(tmp_path: Path) -> None:
     made = []
     for name in ("a", "b"):

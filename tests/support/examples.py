@@ -1,10 +1,16 @@
-"""Scales the number of examples of a property test by the profile."""
+"""Scales the examples of a test: of a property by the profile, of a parameter by its slow ones."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from _pytest.mark import ParameterSet
 
 
 def examples(times: float, **others: Any) -> settings:
@@ -16,3 +22,9 @@ def examples(times: float, **others: Any) -> settings:
         Further settings of hypothesis for this property.
     """
     return settings(max_examples=max(1, round(times * settings().max_examples)), **others)
+
+
+def others_slow(values: Iterable[Any]) -> list[ParameterSet]:
+    """Give the values of a parameter, of which all but the first are slow."""
+    return [pytest.param(value, marks=[pytest.mark.slow] * bool(at))
+            for at, value in enumerate(values)]  # fmt: skip

@@ -201,6 +201,7 @@ def test_other_types_are_named(descr: str, tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.npy").startswith("No array in it is [layer, head, query, key]")
 
 
+@pytest.mark.slow
 def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
     count = 2**25
     bomb = _header(f"(1, {count})", data=bytes(4 * count))

@@ -61,6 +61,7 @@ def measured(options: FilmOptionsWidget, qtbot: QtBot) -> str:
     return options.told.text()
 
 
+@pytest.mark.slow
 def test_a_film_is_told_before_it_is_written(options: FilmOptionsWidget, qtbot: QtBot) -> None:
     options.show_snapshot(shot(), SMALL, ".gif")
     assert options.told.text() == "6 frames · 14 s"
@@ -71,6 +72,7 @@ def test_a_film_is_told_before_it_is_written(options: FilmOptionsWidget, qtbot: 
     assert measured(options, qtbot).endswith(f"{small}{SOON}")
 
 
+@pytest.mark.slow
 def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) -> None:
     told: list[FilmSettings] = []
     options.changed.connect(told.append)

@@ -59,6 +59,7 @@ def test_readable_text_is_not_spoken_of() -> None:
     assert found(shot(stages=STAGES), sized(178)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [sized(25), sized(12), sized(40, 40), sized(20, 300), FigureSettings(points=3), sized(500, 20)],
@@ -103,6 +104,7 @@ def test_it_is_said_in_words(one: SmallText, sentence: str) -> None:
     assert one.sentence == sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_too_small_text_is_not_written(suffix: str, tmp_path: Path) -> None:
     snapshot, path = shot(stages=STAGES), tmp_path / f"a{suffix}"

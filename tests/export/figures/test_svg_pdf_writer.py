@@ -113,6 +113,7 @@ def test_cells_have_their_colours_in_qt() -> None:
     assert_colours(rendered(svg(made), made), made)
 
 
+@pytest.mark.slow
 def test_large_panels_have_their_colours() -> None:
     made = page(" ".join(map(str, range(70))), heads=1)
     assert made.figure.board.heatmaps[0].values.size > 64 * 64

@@ -81,6 +81,7 @@ def frames(path: Path) -> tuple[list[np.ndarray], list[int]]:
         return pictures, durations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", IMAGES)
 @pytest.mark.parametrize("panels", FilmPanels)
 def test_a_film_has_a_frame_for_each_step(suffix: str, panels: FilmPanels, tmp_path: Path) -> None:
@@ -100,6 +101,7 @@ def test_a_film_has_a_frame_for_each_step(suffix: str, panels: FilmPanels, tmp_p
         assert away.mean() < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", IMAGES)
 @pytest.mark.parametrize("loops", [True, False])
 def test_a_film_begins_anew_or_not(suffix: str, loops: bool, tmp_path: Path) -> None:
@@ -108,6 +110,7 @@ def test_a_film_begins_anew_or_not(suffix: str, loops: bool, tmp_path: Path) -> 
         assert image.info.get("loop") == {True: 0, False: None if suffix == ".gif" else 1}[loops]
 
 
+@pytest.mark.slow
 def test_a_film_as_video(tmp_path: Path) -> None:
     av = pytest.importorskip("av", reason="films as MP4 need the package av")
     figure_settings = replace(LOOK, film=replace(WEIGHTS, width=1280))
@@ -286,6 +289,7 @@ def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:
 MOVING = replace(WEIGHTS, span=(Place("scores", 4), "scaled"), has_motion=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("panels", FilmPanels)
 @pytest.mark.parametrize("paper", [FigurePaper.LIGHT, FigurePaper.DARK])
 def test_what_is_read_moves_between_the_steps_of_a_film(
@@ -313,6 +317,7 @@ def test_frames_may_be_painted_in_any_order() -> None:
         np.testing.assert_array_equal(moving.pixels(frame), forward[frame])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", IMAGES)
 def test_a_film_with_motion_lasts_as_long_as_one_without(suffix: str, tmp_path: Path) -> None:
     film = replace(MOVING, span=(Place("scaled", 4), "scaled"))
@@ -328,6 +333,7 @@ def test_a_film_with_motion_lasts_as_long_as_one_without(suffix: str, tmp_path: 
         assert np.quantile(away, 0.99) <= (NEAR if suffix == ".gif" else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_size_of_a_film_with_motion_is_told_beforehand(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
@@ -349,6 +355,7 @@ def test_progress_is_told_at_each_frame(suffix: str, tmp_path: Path) -> None:
     assert {done for done, _ in told} == {*range(9)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("last", [0, 3, 8])
 def test_what_is_called_off_leaves_the_old_file(suffix: str, last: int, tmp_path: Path) -> None:

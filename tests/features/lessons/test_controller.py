@@ -76,6 +76,7 @@ def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> N
     hand.settle()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(1280, 800), (1000, 700)])
 def test_next_stays_under_the_pointer_from_page_to_page(hand: Hand, size: tuple[int, int]) -> None:
     hand.window.resize(*size)

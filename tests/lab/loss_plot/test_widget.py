@@ -233,6 +233,7 @@ def test_lines_have_their_colours_on_the_themes_paper(
     assert {head_colour(0, theme), head_colour(1, theme)} <= seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 100, 100_000])
 @pytest.mark.parametrize("scale", AxisScale)
 @pytest.mark.parametrize("size", [(1, 1), (60, 40), (640, 300), (1200, 400)])

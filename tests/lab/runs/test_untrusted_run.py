@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 
+from tests.support.examples import others_slow
 from tests.support.lab_input import FAKE, NONE, Student
 from tests.support.planted_links import KINDS, make_outside, plant, tree
 from visualizer.errors import InputError
@@ -53,6 +54,7 @@ def see(student: Student, folder: Path) -> None:
     student.until(lambda: student.window.probe_controller.result is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "age", [None, 0, -(10**6)], ids=["no orders", "new orders", "of the future"]
 )
@@ -77,7 +79,7 @@ def test_a_run_that_is_only_seen_stays_as_it_is(
     assert tree(folder) == before
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", others_slow(KINDS))
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_with_a_way_out_is_refused(
     student: Student, folder: Path, outside: Path, name: str, kind: str
@@ -92,7 +94,7 @@ def test_a_run_with_a_way_out_is_refused(
     assert (tree(outside), tree(folder)) == before
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", others_slow(KINDS))
 @pytest.mark.parametrize("name", ["lock", "orders", "losses.csv", "snapshots"])
 def test_a_run_with_a_way_out_is_listed_and_deleted(
     student: Student, folder: Path, outside: Path, name: str, kind: str
@@ -153,6 +155,7 @@ def type_and_leave(student: Student, text: str) -> None:
     student.window.lab.leave()
 
 
+@pytest.mark.slow
 def test_what_is_typed_at_a_run_that_is_only_seen_is_kept_in_memory(
     student: Student, folder: Path
 ) -> None:
@@ -165,6 +168,7 @@ def test_what_is_typed_at_a_run_that_is_only_seen_is_kept_in_memory(
     assert tree(folder) == before
 
 
+@pytest.mark.slow
 def test_what_is_typed_is_kept_with_a_run_that_is_trained(student: Student, folder: Path) -> None:
     see(student, folder)
     type_and_leave(student, "abc")

@@ -44,6 +44,7 @@ def asked(student: Student) -> Iterator[Asked]:
     made.film_controller.close()
 
 
+@pytest.mark.slow
 def test_every_kept_moment_is_a_frame(asked: Asked, tmp_path: Path) -> None:
     asked.train()
     path = tmp_path / "training.gif"
@@ -57,6 +58,7 @@ def test_every_kept_moment_is_a_frame(asked: Asked, tmp_path: Path) -> None:
     assert (3, 5) in asked.told
 
 
+@pytest.mark.slow
 def test_moments_are_left_out_evenly_where_all_would_not_fit(
     asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

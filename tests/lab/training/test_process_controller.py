@@ -119,6 +119,7 @@ def test_one_that_breaks_off_keeps_what_it_printed(qtbot: QtBot) -> None:
     ear.training.deleteLater()
 
 
+@pytest.mark.slow
 def test_those_that_end_one_after_the_other_are_all_waited_for(qtbot: QtBot) -> None:
     """The second ends, and is gone, while the first is waited for."""
     ended: list[ProcessEnd] = []

@@ -114,6 +114,7 @@ def test_cells_have_the_colours_of_their_weights(
                 assert found | 0xFF000000 in near
 
 
+@pytest.mark.slow
 def test_everything_fits_into_the_width() -> None:
     for heads in (1, 2, 12):
         frames = lay_out_training_film(a_film(6, heads, 24))
