@@ -53,6 +53,7 @@ def stand(qtbot: QtBot) -> Stand:
     return Stand.with_numbers(Document())
 
 
+@pytest.mark.slow
 def test_window_with_unsaved_work_is_closed(stand: Stand) -> None:
     stand.edit()
     assert not stand.window.document_controller.is_saved

@@ -229,6 +229,7 @@ def trained(examples: Path, run_folder: Path) -> Path:
     return examples
 
 
+@pytest.mark.slow
 def test_every_command_is_understood(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsers = {"train": train_parser, "generate": generate_parser}
     shown = [*commands()]

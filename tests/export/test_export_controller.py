@@ -16,6 +16,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from tests.support.examples import others_slow
 from tests.support.window_input import PATIENCE_MS
 from visualizer.export import export_controller, writers
 from visualizer.export.figure_settings import FigurePaper, FigureSettings
@@ -182,7 +183,7 @@ def test_an_unknown_format_is_said(
 @pytest.mark.parametrize(
     "suffix", [each.suffix for each in FORMATS if each.kind != FormatKind.FILM]
 )
-@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize("code", others_slow([errno.ENOSPC, errno.EACCES, errno.EROFS]))
 def test_what_cannot_be_written_is_said_and_the_old_file_stays(
     hand: Hand,
     answer: Answer,
@@ -390,6 +391,7 @@ def test_a_picture_is_as_wide_as_asked_for(hand: Hand) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_picture_is_never_too_large_to_be_made(hand: Hand) -> None:
     snapshot = hand.window.workspace.snapshot
     assert snapshot

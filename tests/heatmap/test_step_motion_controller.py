@@ -190,6 +190,7 @@ def test_a_pause_ends_a_motion_of_playback(moves: MotionViewer) -> None:
     assert not moves.motion.is_moving
 
 
+@pytest.mark.slow
 def test_where_a_step_is_shorter_nothing_moves(moves: MotionViewer) -> None:
     moves.viewer.choose("Steps", "by cell")
     moves.viewer.choose("Speed", "8×")

@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor, QCursor, QImage, QPainter, QPixmap
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from tests.support.examples import others_slow
 from tests.support.hand_made_panels import a_heatmap, axis
 from tests.support.window_input import words
 from visualizer.heatmap import panel_margins_paint, panel_paint
@@ -273,7 +274,7 @@ def test_another_screen_has_pictures_of_its_own(
         assert slot.cell_width * 1.75 == pytest.approx(round(slot.cell_width * 1.75))
 
 
-@pytest.mark.parametrize("ratio", [1.0, 1.75, 2.0])
+@pytest.mark.parametrize("ratio", others_slow([1.75, 1.0, 2.0]))
 def test_numbers_on_a_used_picture_are_as_on_a_new_one(
     hand: Hand, monkeypatch: pytest.MonkeyPatch, ratio: float
 ) -> None:

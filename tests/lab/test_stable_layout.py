@@ -192,6 +192,7 @@ def test_on_a_narrow_screen_the_settings_are_folded_away_at_first(
     assert narrow.collapse_controller.folded == {"left"}
 
 
+@pytest.mark.slow
 def test_parts_are_folded_away_by_keys_and_come_back(
     student: Student, qtbot: QtBot, let_go: Callable[[LabWindow], None]
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student
     assert watching.window.next.heading.text() == "After “b”"
 
 
+@pytest.mark.slow
 def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Student) -> None:
     retype(watching, "z")
     watching.until(lambda: "“z” is not known." in problem(watching))
@@ -79,6 +80,7 @@ def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Stud
     assert watching.window.training_views_controller.has_layers
 
 
+@pytest.mark.slow
 def test_what_a_run_says_after_another_was_begun_is_not_heard(watching: Student) -> None:
     lab = watching.window.lab
     former = lab._training

@@ -45,6 +45,7 @@ def has_tokens(student: Student, count: int) -> bool:
     return len(story(student).tokens) == count
 
 
+@pytest.mark.slow
 def test_after_a_stop_nothing_more_is_drawn(watching: Student) -> None:
     window = watching.window
     QTest.mouseClick(window.generation_pane.sample, LEFT)
@@ -64,6 +65,7 @@ def test_losses_are_plotted_with_the_lines_to_beat(watching: Student) -> None:
     assert plot(watching).references[0].name == "guessing by frequency"
 
 
+@pytest.mark.slow
 def test_axes_and_smoothing_by_keys(watching: Student) -> None:
     for key, axis in ((Qt.Key.Key_1, "losses"), (Qt.Key.Key_2, "steps")):
         watching.press(key)

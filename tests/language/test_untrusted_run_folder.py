@@ -111,6 +111,7 @@ def test_a_run_that_is_looked_at_stays_as_it_is(
     assert tree(folder) == before
 
 
+@pytest.mark.slow
 def test_a_run_without_its_snapshots_is_looked_at_and_then_trained(
     folder: Path, client: Client
 ) -> None:

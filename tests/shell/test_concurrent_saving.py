@@ -220,6 +220,7 @@ def test_a_document_that_is_saved_before_its_numbers_are_there_keeps_its_view(
 # --------------------------------------------------------------------------- several windows
 
 
+@pytest.mark.slow
 def test_quitting_asks_one_window_after_the_other(windows: WindowManager, qtbot: QtBot) -> None:
     made = [windows.open(Document()) for _ in range(3)]
     qtbot.waitUntil(lambda: all(window.workspace.run for window in made))

@@ -296,6 +296,7 @@ def test_the_page_follows_the_theme(pages: DocumentationWindow, hand: Hand) -> N
         assert ground.name() == theme.field.lower()
 
 
+@pytest.mark.slow
 def test_the_page_follows_the_text_size(pages: DocumentationWindow, hand: Hand) -> None:
     usual = pages.browser.document().defaultFont().pixelSize()
     pages.open_place("window.md")

@@ -57,6 +57,7 @@ def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
     assert {"Input", "Weights", "Output"} <= names
 
 
+@pytest.mark.slow
 def test_escape_lets_go_of_the_cell_wherever_the_focus_is(hand: Hand) -> None:
     for widget in reachable(hand):
         hand.click_cell(CELL)

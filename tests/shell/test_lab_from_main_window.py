@@ -123,6 +123,7 @@ def press_in(parent: QWidget, words: str) -> None:
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
+@pytest.mark.slow
 def test_quitting_that_is_called_off_leaves_the_lab_as_it_was(
     windows: WindowManager, qtbot: QtBot
 ) -> None:

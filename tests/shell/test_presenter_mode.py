@@ -97,6 +97,7 @@ def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
     assert teacher.board.hasFocus()
 
 
+@pytest.mark.slow
 def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
     hand.settle()
     hand.key(Key.Key_F4)  # one of the panes is closed, and one in front of another
@@ -164,6 +165,7 @@ def test_a_window_that_filled_the_screen_fills_it_again(usual_size: None, hand: 
     assert hand.window.isMaximized()
 
 
+@pytest.mark.slow
 def test_it_says_how_to_leave_it(teacher: Hand) -> None:
     assert "F5 or Esc leaves" in teacher.status
     teacher.click_cell(CELL)
@@ -256,6 +258,7 @@ def test_every_action_still_has_its_keys(teacher: Hand) -> None:
     assert teacher.window.workspace.document.get("causal") != was
 
 
+@pytest.mark.slow
 def test_frames_are_thicker_and_the_colours_stay(teacher: Hand) -> None:
     window = teacher.window
     assert window.theme.stroke > 1

@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
 
 from tests.support.accessible_text import heard
+from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, Hand
 from visualizer import app
 from visualizer.attention.spec import Device
@@ -96,6 +97,7 @@ def test_the_theme_is_that_of_the_menu(hand: Hand) -> None:
     assert dialog.scheme.currentText() == "Light"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("usual_text")
 def test_the_text_grows_at_once_and_at_the_next_start(hand: Hand) -> None:
     hand.window.resize(1280, 800)
@@ -230,7 +232,7 @@ def choose_in_menu(hand: Hand) -> None:
     hand.press(Qt.Key.Key_D, CONTROL | ALT)
 
 
-@pytest.mark.parametrize("choose_dark", [choose_in_settings, choose_in_menu])
+@pytest.mark.parametrize("choose_dark", others_slow([choose_in_settings, choose_in_menu]))
 def test_other_windows_follow_one_after_the_other(
     windows: WindowManager,
     qtbot: QtBot,
@@ -266,6 +268,7 @@ def test_other_windows_follow_one_after_the_other(
     assert len(set(styled_in)) == 2  # other events come in between
 
 
+@pytest.mark.slow
 def test_a_window_that_is_closed_meanwhile_is_not_styled(
     windows: WindowManager, qtbot: QtBot
 ) -> None:

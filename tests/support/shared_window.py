@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPoint, QTimer
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 SHARED = "shared by tests"
 """The property of windows that may exist before and after a test."""
 SIZE = (1280, 800)
+AWAY = QPoint(-20_000, -20_000)
+"""Where no pointer comes."""
 PLAIN = (bool, str, Enum, Path, type(None))
 """Types of attributes that are compared; others are visible, counted or measured elsewhere."""
 ASIDE = (AutosaveController, PreviewController)
@@ -85,6 +87,8 @@ class SharedWindow:
     def __init__(self) -> None:
         self._window: MainWindow | None = None
         self._start: Start | None = None
+        self._place: QPoint | None = None
+        """Where the window stood, while it is put away."""
 
     def lend(self, qtbot: QtBot) -> MainWindow:
         """Return the window with its first numbers."""
@@ -106,7 +110,18 @@ class SharedWindow:
                 window.export_controller.folder,
                 traits(window),
             )
+        if self._place is not None:
+            window.move(self._place)
+            self._place = None
+            QApplication.processEvents()
         return window
+
+    def put_away(self) -> None:
+        """Move the window off the screen until it is lent again."""
+        window = self._window
+        if window is not None and isValid(window) and self._place is None:
+            self._place = window.pos()
+            window.move(AWAY)
 
     def take_back(self) -> None:
         """Reset the window; if anything differs, the next test gets a new one."""
@@ -118,7 +133,7 @@ class SharedWindow:
 
     def close(self) -> None:
         """Close the window, if there is one."""
-        window, self._window = self._window, None
+        window, self._window, self._place = self._window, None, None
         if window is None or not isValid(window):
             return
         let_go(window)

@@ -50,13 +50,20 @@ def shared(application: QApplication) -> Iterator[SharedWindow]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def shared_here(shared: SharedWindow) -> Iterator[SharedWindow]:
+    """The shared window's, which is in the way of no pointer while other modules are tested."""
+    yield shared
+    shared.put_away()
+
+
 @pytest.fixture
 def shared_window(
-    shared: SharedWindow, application: QApplication, qtbot: QtBot
+    shared_here: SharedWindow, application: QApplication, qtbot: QtBot
 ) -> Iterator[MainWindow]:
     """The shared window, reset to its initial state."""
-    yield shared.lend(qtbot)
-    shared.take_back()
+    yield shared_here.lend(qtbot)
+    shared_here.take_back()
 
 
 @pytest.fixture

@@ -368,6 +368,7 @@ def test_a_film_may_play_when_the_window_is_closed(hand: Hand) -> None:
     assert not dialog.film_player.is_playing
 
 
+@pytest.mark.slow
 def test_a_film_goes_on_in_another_room(hand: Hand) -> None:
     dialog = film(hand, replace(SHORT, grain=Grain.ROW))
     hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.frame > 0)
@@ -508,6 +509,7 @@ def test_text_that_is_too_small_is_refused_and_a_click_widens_the_figure(hand: H
     assert dialog.save.isEnabled()
 
 
+@pytest.mark.slow
 def test_small_text_is_said_at_the_width_in_its_unit(hand: Hand) -> None:
     dialog = small_figure(hand, "12")
     choose(dialog, dialog.figure.unit, LengthUnit.INCH)
@@ -520,6 +522,7 @@ def test_small_text_is_said_at_the_width_in_its_unit(hand: Hand) -> None:
     assert dialog.save.isEnabled()
 
 
+@pytest.mark.slow
 def test_numbers_have_no_text_size(hand: Hand) -> None:
     dialog = small_figure(hand, "12")
     choose(dialog, dialog.format, ".csv")

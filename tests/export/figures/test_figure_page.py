@@ -12,6 +12,7 @@ from PIL import Image
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
+from tests.support.examples import others_slow
 from tests.support.snapshots import cell_colours, shot
 from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettings
 from visualizer.export.figures.figure_page import MOST_CELLS, figure_of, page_of
@@ -30,7 +31,7 @@ def words(count: int) -> str:
     return " ".join(f"t{number}" for number in range(count))
 
 
-@pytest.mark.parametrize("paper", FigurePaper)
+@pytest.mark.parametrize("paper", others_slow(FigurePaper))
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_picture_has_its_size_and_its_colours(preset: str, paper: FigurePaper) -> None:
     figure_settings = replace(PRESETS[preset], paper=paper, dpi=150)

@@ -349,6 +349,7 @@ def test_a_pinned_cell_far_away_is_scrolled_to(lines: Lines) -> None:
     assert 0 < place.y() < lines.view.viewport().height()
 
 
+@pytest.mark.slow
 def test_both_themes_paint_their_paper(lines: Lines) -> None:
     for theme in (DARK, LIGHT):
         lines.window.set_scheme(theme.name)

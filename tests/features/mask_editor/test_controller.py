@@ -263,6 +263,7 @@ def test_escape_in_the_bar_ends_it(painter: Painter) -> None:
     assert not painter.bar.isVisibleTo(painter.window)
 
 
+@pytest.mark.slow
 def test_escape_ends_it_before_presenter_mode(painter: Painter) -> None:
     painter.key(Qt.Key.Key_F5)
     painter.key(Qt.Key.Key_Escape)

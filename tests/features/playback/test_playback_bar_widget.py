@@ -79,6 +79,7 @@ def test_arrows_with_other_keys_do_not_step(viewer: Viewer) -> None:
     assert viewer.place == Place("input")
 
 
+@pytest.mark.slow
 def test_going_back_is_exact(viewer: Viewer) -> None:
     viewer.window.playback_controller.set_grain(Grain.CELL)
     viewer.window.playback_controller.seek_stage("scores")
@@ -93,6 +94,7 @@ def test_going_back_is_exact(viewer: Viewer) -> None:
         assert viewer.picture() == picture
 
 
+@pytest.mark.slow
 def test_seeking_equals_stepping(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_Home)
     for _ in range(26):
@@ -218,6 +220,7 @@ def test_faster_and_slower_end_at_the_fastest_and_the_slowest(viewer: Viewer) ->
         assert viewer.shown.playhead.speed == end
 
 
+@pytest.mark.slow
 def test_a_loop_begins_anew(viewer: Viewer) -> None:
     viewer.click("player.toggle_loop")
     viewer.choose("Steps", "by stage")

@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 
+from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, SHIFT
 from tests.support.zoom_gestures import NOTCH, pinch, press, pull, roll, seen, turn, under
 from visualizer.attention.head_aggregates import HeadAggregate
@@ -173,6 +174,7 @@ def test_keys_look_closer_further_and_at_all(hand: Hand) -> None:
     assert seen(hand) is None
 
 
+@pytest.mark.slow
 def test_keys_look_closer_at_the_pinned_cell_wherever_one_looks(hand: Hand) -> None:
     write(hand, FORTY)
     hand.click_cell(Cell("weights", (0, 30, 12)))
@@ -432,7 +434,9 @@ def test_one_walks_through_them_and_back(folded: Hand) -> None:
     assert view(folded).pinned
 
 
-@pytest.mark.parametrize("pane", [Qt.Key.Key_F7, Qt.Key.Key_F8, Qt.Key.Key_F9, Qt.Key.Key_F11])
+@pytest.mark.parametrize(
+    "pane", others_slow([Qt.Key.Key_F7, Qt.Key.Key_F8, Qt.Key.Key_F9, Qt.Key.Key_F11])
+)
 def test_with_any_pane_open_they_can_be_pinned_and_played(folded: Hand, pane: Qt.Key) -> None:
     folded.key(pane)
     folded.settle()
