@@ -47,12 +47,6 @@ if TYPE_CHECKING:
 ALT = Qt.KeyboardModifier.AltModifier
 
 
-@pytest.fixture
-def window(fresh_window: MainWindow) -> MainWindow:
-    """A window that has no file yet, and may be closed."""
-    return fresh_window
-
-
 def asked(hand: Hand) -> list[QFileDialog]:
     """The boxes that ask for a file."""
     return [each for each in hand.window.findChildren(QFileDialog) if each.isVisible()]

@@ -34,6 +34,7 @@ from visualizer.session.document import Document
 from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.pane_table import PANES
+from visualizer.widgets.solo_toggle_button import SoloToggleButton
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +56,9 @@ PLAIN = (bool, str, Enum, Path, type(None))
 ASIDE = (AutosaveController, PreviewController)
 """Controllers beside the window; after first use, they keep a file and an answer."""
 VIEWPORT = "qt_scrollarea_viewport"
-CACHES = ("_picture", "_page")
-"""Attributes that cache the last drawing."""
-SHOWN_ANEW = (MaskEditBar, ShapesPane)
+CACHES = ("_picture", "_page", "_theme")
+"""Attributes that cache the last drawing, or what it was drawn in."""
+SHOWN_ANEW = (MaskEditBar, ShapesPane, SoloToggleButton)
 """Widgets that set all they hold whenever they are opened: of a hidden one, nothing stays."""
 MODES = (bool, Enum, type(None))
 """Types compared in hidden widgets, whose sizes and texts date from when they were visible."""
@@ -195,6 +196,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
             come_to_rest(window)
     except TimeoutError:
         return False
+    window.board.clearFocus()  # a frame drawn around it goes
     window.board.setFocus()
     for view in (window.board, window.lines.view):
         QApplication.sendEvent(view.viewport(), QEvent(QEvent.Type.Leave))
@@ -235,6 +237,8 @@ def traits(window: MainWindow) -> Traits:
 def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str, object]]:
     """Yield the traits of an object and its children, by their path."""
     is_hidden = isinstance(thing, QWidget) and not thing.isVisibleTo(window)
+    if is_hidden and isinstance(thing, SHOWN_ANEW):
+        return
     look = {} if is_hidden else dict(_look(thing))
     plain = MODES if is_hidden else PLAIN
     if isinstance(thing, QAbstractButton):
@@ -244,8 +248,6 @@ def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str,
     }
     if look:
         yield name, look
-    if is_hidden and isinstance(thing, SHOWN_ANEW):
-        return
     counts: dict[str, int] = {}
     for part in thing.children():
         own_name = part.objectName()
