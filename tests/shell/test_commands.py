@@ -48,10 +48,10 @@ def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _each_command() -> Iterator[ParameterSet]:
-    """Give all commands; of those that differ in what they set, the first is not slow."""
+    """Give all commands; of those of one controller, the first is not slow."""
     known: set[str] = set()
     for command in COMMANDS:
-        name = command.id.split()[0]
+        name = command.id.split(".")[0].split()[0]
         yield pytest.param(command.id, marks=[pytest.mark.slow] if name in known else [])
         known.add(name)
 

@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QSlider
 
+from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, SHIFT, link_in, words
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import BooleanMatrix, Device, NumberMatrix
@@ -183,18 +184,21 @@ def test_a_larger_window_has_room_for_more_cells(hand: Hand) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "typed", "sentence"),
-    [
-        ("dropout", "1", "A rate of 1 drops every weight"),
-        ("dropout", "1.0", "A rate of 1 drops every weight"),
-        ("dropout", "1.5", "A rate of 1.5 is not a share."),
-        ("dropout", "-0.5", "A rate of -0.5 is not a share."),
-        ("heads", "3", "2 does not divide into 3 heads. Use 2 heads, or the output size 3."),
-        ("heads", "0", "The heads cannot be 0."),
-        ("d_in", "0", "The embedding size cannot be 0."),
-        ("d_out", "3", "3 does not divide into 2 heads."),
-        ("temperature", "0", "A temperature of 0 cannot divide."),
-        ("temperature", "-2", "A temperature of -2 cannot divide."),
-    ],
+    others_slow(
+        [
+            ("dropout", "1", "A rate of 1 drops every weight"),
+            ("dropout", "1.0", "A rate of 1 drops every weight"),
+            ("dropout", "1.5", "A rate of 1.5 is not a share."),
+            ("dropout", "-0.5", "A rate of -0.5 is not a share."),
+            ("heads", "3", "2 does not divide into 3 heads. Use 2 heads, or the output size 3."),
+            ("heads", "0", "The heads cannot be 0."),
+            ("d_in", "0", "The embedding size cannot be 0."),
+            ("d_out", "3", "3 does not divide into 2 heads."),
+            ("temperature", "0", "A temperature of 0 cannot divide."),
+            ("temperature", "-2", "A temperature of -2 cannot divide."),
+        ],
+        first=5,
+    ),
 )
 def test_a_wrong_number_is_said_where_it_stands(
     hand: Hand, setting: str, typed: str, sentence: str

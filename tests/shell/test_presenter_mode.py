@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QToolButton
 
 from tests.support.accessible_text import heard
 from tests.support.colour_vision import contrast
+from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, Hand, words
 from visualizer.features.playback.playback_bar_widget import TimelineSlider
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -204,12 +205,14 @@ def test_a_clicker_steps(teacher: Hand) -> None:
 
 @pytest.mark.parametrize(
     ("key", "back"),
-    [
-        (Key.Key_B, Key.Key_B),
-        (Key.Key_Period, Key.Key_PageDown),
-        (Key.Key_B, Key.Key_F5),
-        (Key.Key_Period, Key.Key_Escape),
-    ],
+    others_slow(
+        [
+            (Key.Key_B, Key.Key_B),
+            (Key.Key_Period, Key.Key_PageDown),
+            (Key.Key_B, Key.Key_F5),
+            (Key.Key_Period, Key.Key_Escape),
+        ]
+    ),
 )
 def test_a_clicker_blanks_the_screen_until_a_key(teacher: Hand, key: Key, back: Key) -> None:
     window = teacher.window

@@ -13,6 +13,7 @@ from PySide6.QtCore import QByteArray, QSettings, Qt
 from PySide6.QtWidgets import QApplication, QDockWidget, QToolBar
 
 from tests.damage import spoil_settings
+from tests.support.examples import others_slow
 from visualizer import app
 from visualizer.documents.recent_files import remember
 from visualizer.shell.pane_table import PANES
@@ -104,13 +105,16 @@ def test_at_first_there_is_a_usual_size(open_window: Open) -> None:
 
 @pytest.mark.parametrize(
     "nonsense",
-    [
-        {"scheme": "purple"},
-        {"scheme": 7},
-        {"geometry": "wide", "state": 3},
-        {"geometry": QByteArray(b"nonsense"), "state": QByteArray(b"nonsense")},
-        {"geometry": None, "state": [1, 2]},
-    ],
+    others_slow(
+        [
+            {"scheme": "purple"},
+            {"scheme": 7},
+            {"geometry": "wide", "state": 3},
+            {"geometry": QByteArray(b"nonsense"), "state": QByteArray(b"nonsense")},
+            {"geometry": None, "state": [1, 2]},
+        ],
+        first=2,
+    ),
     ids=str,
 )
 def test_nonsense_is_survived(open_window: Open, nonsense: dict[str, object]) -> None:
@@ -143,7 +147,9 @@ def test_a_state_that_was_changed_since_is_not_given_to_qt(open_window: Open) ->
     assert (window.width(), window.height()) == usual()
 
 
-@pytest.mark.parametrize("content", [b"\x00\xff\xfe\x01", b"[General\nscheme=", b"{}", b""])
+@pytest.mark.parametrize(
+    "content", others_slow([b"\x00\xff\xfe\x01", b"[General\nscheme=", b"{}", b""])
+)
 def test_a_broken_file_is_survived(
     open_window: Open, application: QApplication, content: bytes
 ) -> None:

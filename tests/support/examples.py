@@ -24,7 +24,12 @@ def examples(times: float, **others: Any) -> settings:
     return settings(max_examples=max(1, round(times * settings().max_examples)), **others)
 
 
-def others_slow(values: Iterable[Any]) -> list[ParameterSet]:
-    """Give the values of a parameter, of which all but the first are slow."""
-    return [pytest.param(value, marks=[pytest.mark.slow] * bool(at))
-            for at, value in enumerate(values)]  # fmt: skip
+def others_slow(values: Iterable[Any], first: int = 1) -> list[ParameterSet]:
+    """Give the values of a parameter, or tuples of several, of which all but the first are slow."""
+    return [
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)),
+            marks=[pytest.mark.slow] * (at >= first),
+        )
+        for at, value in enumerate(values)
+    ]

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from tests.export.test_export_controller import NoImage
+from tests.support.examples import others_slow
 from visualizer.export import export_controller, formats, writers
 from visualizer.export.data import file_size_estimate
 from visualizer.export.data.data_preview import LINES, LONGEST_LINE
@@ -156,15 +157,18 @@ def test_own_sizes_in_three_units(hand: Hand) -> None:
 
 @pytest.mark.parametrize(
     ("field", "typed", "said"),
-    [
-        ("width_", "5", "Takes 10 to 5000."),
-        ("width_", "wide", "Takes 10 to 5000."),
-        ("height_", "-3", "Takes 10 to 5000, or nothing."),
-        ("height_", "nan", "Takes 10 to 5000, or nothing."),
-        ("dpi", "300.5", "Takes a whole number from 36 to 2400."),
-        ("points", "0", "Takes 3 to 144."),
-        ("points", "1e999", "Takes 3 to 144."),
-    ],
+    others_slow(
+        [
+            ("width_", "5", "Takes 10 to 5000."),
+            ("width_", "wide", "Takes 10 to 5000."),
+            ("height_", "-3", "Takes 10 to 5000, or nothing."),
+            ("height_", "nan", "Takes 10 to 5000, or nothing."),
+            ("dpi", "300.5", "Takes a whole number from 36 to 2400."),
+            ("points", "0", "Takes 3 to 144."),
+            ("points", "1e999", "Takes 3 to 144."),
+        ],
+        first=3,
+    ),
 )
 def test_what_is_not_taken_is_said_where_it_stands(
     hand: Hand, field: str, typed: str, said: str
@@ -249,15 +253,18 @@ OF_A_FILM = {
 
 @pytest.mark.parametrize(
     ("suffix", "rows"),
-    [
-        (".html", {*ON_IT, MARKS, CARRIED}),
-        (".gif", {*ON_IT, MARKS, *OF_A_FILM, "Text size, pt", "Begins anew at its end"}),
-        (".csv", {"What"}),
-        (".md", {"What"}),
-        (".npz", set()),
-        (".json", set()),
-        (".safetensors", set()),
-    ],
+    others_slow(
+        [
+            (".html", {*ON_IT, MARKS, CARRIED}),
+            (".gif", {*ON_IT, MARKS, *OF_A_FILM, "Text size, pt", "Begins anew at its end"}),
+            (".csv", {"What"}),
+            (".md", {"What"}),
+            (".npz", set()),
+            (".json", set()),
+            (".safetensors", set()),
+        ],
+        first=3,
+    ),
 )
 def test_what_can_be_chosen_is_what_decides(hand: Hand, suffix: str, rows: set[str]) -> None:
     dialog = opened(hand)

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from tests.architecture.project_graph import ROOT
+from tests.support.examples import others_slow
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper, FigureSettings
@@ -190,7 +191,7 @@ def cells_of(
         ),
     ],
 )
-@pytest.mark.parametrize("suffix", IMAGES)
+@pytest.mark.parametrize("suffix", others_slow(IMAGES))
 def test_cells_have_the_colours_of_their_numbers(
     suffix: str, paper: FigurePaper, tmp_path: Path
 ) -> None:
@@ -345,7 +346,7 @@ def test_the_size_of_a_film_with_motion_is_told_beforehand(suffix: str, tmp_path
 # ----------------------------------------------------------------------------- on their way
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", others_slow(SUFFIXES))
 def test_progress_is_told_at_each_frame(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     told: list[tuple[int, int]] = []

@@ -11,6 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.colour_vision import contrast
+from tests.support.examples import others_slow
 from tests.support.window_input import LEFT, words
 from visualizer.features.line_view.layout import SMALLEST, lay_out
 from visualizer.features.line_view.paint import THINNEST, WIDEST, LineBrush, label_box
@@ -361,7 +362,7 @@ def test_both_themes_paint_their_paper(lines: Lines) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("heads", [2, 8])
+@pytest.mark.parametrize("heads", others_slow([8, 2]))
 def test_the_largest_weights_stand_out_at_rest(lines: Lines, scheme: str, heads: int) -> None:
     lines.hand.press(Qt.Key.Key_M)  # without the mask no weight is near 1
     lines.hand.type_number("d_out", "8")

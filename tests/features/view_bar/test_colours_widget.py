@@ -11,6 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox
 
 from tests.support.accessible_text import heard
+from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, words
 from tests.support.zoom_gestures import press
 from visualizer.attention.weight_transforms import WeightTransform
@@ -234,18 +235,21 @@ def test_typed_ends_change_the_picture_and_its_words(typed: Hand) -> None:
 
 @pytest.mark.parametrize(
     ("stage", "side", "text", "said"),
-    [
-        ("weights", "low", "x", "“x” is no number. Use one such as 0.5."),
-        ("weights", "high", "", "“” is no number. Use one such as 0.5."),
-        ("weights", "high", "inf", "“inf” is no number. Use one such as 0.5."),
-        ("weights", "high", "nan", "“nan” is no number. Use one such as 0.5."),
-        ("weights", "low", "1", "The low end, 1, must be below the high end, 1."),
-        ("weights", "low", "7", "The low end, 7, must be below the high end, 1."),
-        ("weights", "high", "0", "The low end, 0, must be below the high end, 0."),
-        ("weights", "low", "-0.5", "Nothing here is below 0. Use a low end of 0 or more."),
-        ("scores", "high", "-3", "The high end, -3, must be above 0."),
-        ("scores", "high", "0", "The high end, 0, must be above 0."),
-    ],
+    others_slow(
+        [
+            ("weights", "low", "x", "“x” is no number. Use one such as 0.5."),
+            ("weights", "high", "", "“” is no number. Use one such as 0.5."),
+            ("weights", "high", "inf", "“inf” is no number. Use one such as 0.5."),
+            ("weights", "high", "nan", "“nan” is no number. Use one such as 0.5."),
+            ("weights", "low", "1", "The low end, 1, must be below the high end, 1."),
+            ("weights", "low", "7", "The low end, 7, must be below the high end, 1."),
+            ("weights", "high", "0", "The low end, 0, must be below the high end, 0."),
+            ("weights", "low", "-0.5", "Nothing here is below 0. Use a low end of 0 or more."),
+            ("scores", "high", "-3", "The high end, -3, must be above 0."),
+            ("scores", "high", "0", "The high end, 0, must be above 0."),
+        ],
+        first=5,
+    ),
 )
 def test_what_cannot_be_is_said_and_changes_nothing(
     typed: Hand, stage: str, side: str, text: str, said: str

@@ -456,19 +456,22 @@ def test_with_any_pane_open_they_can_be_pinned_and_played(folded: Hand, pane: Qt
 
 @pytest.mark.parametrize(
     "act",
-    [
-        lambda hand: press(hand, Qt.Key.Key_Plus),
-        lambda hand: press(hand, Qt.Key.Key_O, CONTROL | SHIFT),
-        lambda hand: press(hand, Qt.Key.Key_H, CONTROL | SHIFT),
-        lambda hand: press(hand, Qt.Key.Key_N, CONTROL | SHIFT),
-        lambda hand: press(hand, Qt.Key.Key_C, CONTROL | SHIFT),
-        lambda hand: press(hand, Qt.Key.Key_BracketLeft),
-        lambda hand: press(hand, Qt.Key.Key_W, CONTROL | SHIFT),
-        lambda hand: press(hand, Qt.Key.Key_V, CONTROL | SHIFT),
-        lambda hand: write(hand, "one two"),
-        lambda hand: press(hand, Qt.Key.Key_M, CONTROL | SHIFT),
-        lambda hand: hand.type_number("heads", "1"),
-    ],
+    others_slow(
+        [
+            lambda hand: press(hand, Qt.Key.Key_Plus),
+            lambda hand: press(hand, Qt.Key.Key_O, CONTROL | SHIFT),
+            lambda hand: press(hand, Qt.Key.Key_H, CONTROL | SHIFT),
+            lambda hand: press(hand, Qt.Key.Key_N, CONTROL | SHIFT),
+            lambda hand: press(hand, Qt.Key.Key_C, CONTROL | SHIFT),
+            lambda hand: press(hand, Qt.Key.Key_BracketLeft),
+            lambda hand: press(hand, Qt.Key.Key_W, CONTROL | SHIFT),
+            lambda hand: press(hand, Qt.Key.Key_V, CONTROL | SHIFT),
+            lambda hand: write(hand, "one two"),
+            lambda hand: press(hand, Qt.Key.Key_M, CONTROL | SHIFT),
+            lambda hand: hand.type_number("heads", "1"),
+        ],
+        first=4,
+    ),
 )
 def test_whatever_one_does_with_one_pinned(folded: Hand, act: Callable[[Hand], None]) -> None:
     folded.click_cell(Cell("weights", (4, 2), HeadAggregate.MEAN))
