@@ -52,22 +52,34 @@ def narrowest(heatmap: Heatmap) -> float:
 
     A layer's panel has no scale of its own, and its notes are elided: only its title counts.
     """
-    title = _measured(heatmap.title, system_font()) * 1.3
+    title = heatmap.title
     if heatmap.layer is not None:
-        return title + 20 * text_scale()
-    scale = RAMP * text_scale() + sum(_line_width(text) for text in compact_scale(heatmap) if text)
-    notes = (_line_width(note) for note in (*heatmap.notes, *_pooling_note(heatmap)))
-    return max(NARROWEST * text_scale(), title + 8, scale, *notes)
-
-
-def _pooling_note(heatmap: Heatmap) -> tuple[str, ...]:
-    """Give the note on the pooling of the whole panel, whatever part of it is seen.
-
-    It needs its room where one looks closer, too: what is under the pointer must not move.
-    """
+        return _measured(title, system_font()) * 1.3 + 20 * text_scale()
     axes = (heatmap.rows, heatmap.columns)
-    blocks = [-(-len(axis.labels) // drawn) for axis, drawn in zip(axes, heatmap.side, strict=True)]
-    return (pooling_note(heatmap.colour.is_signed, *blocks),) if max(blocks) > 1 else ()
+    blocks = tuple(
+        -(-len(axis.labels) // drawn) for axis, drawn in zip(axes, heatmap.side, strict=True)
+    )
+    shown = (heatmap.colour, heatmap.unit, title, heatmap.stage)
+    return _narrowest(shown, heatmap.notes, blocks, system_font())
+
+
+@lru_cache(maxsize=256)
+def _narrowest(
+    shown: tuple[ColourScale, str, str, str],
+    notes: tuple[str, ...],
+    blocks: tuple[int, ...],
+    system: str,
+) -> float:
+    # Every frame asks for that of every panel, to know whether its place is another.
+    colour, _, title, _ = shown
+    if max(blocks) > 1:
+        # The note on the pooling of the whole panel needs its room where one looks closer, too:
+        # what is under the pointer must not move.
+        notes = (*notes, pooling_note(colour.is_signed, *blocks))
+    ends = _compact(_scale_texts(*shown), colour.is_signed)
+    scale = RAMP * text_scale() + sum(_line_width(text) for text in ends if text)
+    wide = _measured(title, system) * 1.3 + 8
+    return max(NARROWEST * text_scale(), wide, scale, *map(_line_width, notes))
 
 
 def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
@@ -101,8 +113,11 @@ def scale_end(heatmap: Heatmap) -> str:
 
 def compact_scale(heatmap: Heatmap) -> tuple[str, str]:
     """Format the texts before and after a column's ramp where there is little room."""
-    low, high = scale_texts(heatmap)
-    return ("", f"±{high}") if heatmap.colour.is_signed else (low, high)
+    return _compact(scale_texts(heatmap), heatmap.colour.is_signed)
+
+
+def _compact(texts: tuple[str, str], is_signed: bool) -> tuple[str, str]:
+    return ("", f"±{texts[1]}") if is_signed else texts
 
 
 def scale_texts(heatmap: Heatmap) -> tuple[str, str]:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 OVER_PANEL = {TitlePlace.OWN, TitlePlace.SHEET, TitlePlace.LINE}
-MOST = 48
-"""So many are kept: those that were used last."""
+MOST, MOST_TITLES = 48, 8
+"""So many pictures of panels, and of names over columns, are kept: those that were used last."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +60,7 @@ class PanelMarginsPixmapCache:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, QPixmap] = OrderedDict()
-        self._titles: tuple[Hashable, QPixmap] = None, QPixmap()
+        self._titles: OrderedDict[Hashable, QPixmap] = OrderedDict()
 
     def paint_on(
         self, spare: list[SparePixmap], slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float
@@ -107,15 +107,18 @@ class PanelMarginsPixmapCache:
             (_key_of_head(head.heatmap), head.left, head.width, head.notes) for head in heads
         )
         key = (shown, width, layout.head, theme, ratio, system_font())
-        if key != self._titles[0]:
+        picture = self._titles.pop(key, None)
+        if picture is None:
             picture = QPixmap((QSizeF(width, layout.head) * ratio).toSize())
             picture.setDevicePixelRatio(ratio)
             picture.fill(QColor(theme.paper))
             painter = QPainter(picture)
             panel_margins_paint.paint_column_heads(painter, heads, theme)
             painter.end()
-            self._titles = key, picture
-        return self._titles[1]
+        self._titles[key] = picture
+        if len(self._titles) > MOST_TITLES:
+            self._titles.popitem(last=False)
+        return picture
 
     def _frame(self, key: FrameKey, slot: PanelSlot, whole: QRectF) -> QPixmap:
         kept = self._kept.pop(key, None)  # to hash the key takes longer than all else here
