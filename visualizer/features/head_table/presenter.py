@@ -295,13 +295,13 @@ class _Claim:
 
 
 _CLAIMS = (
-    _Claim(PREVIOUS, "read{s} the previous token most", "on the previous token"),
     _Claim(
         INDUCTION,
         "read{s} what followed the same token earlier (induction)",
         "by induction",
         is_of_all=True,
     ),
+    _Claim(PREVIOUS, "read{s} the previous token most", "on the previous token"),
     _Claim(FIRST, "read{s} the first token most", "on the first token"),
     _Claim(OWN, "read{s} the query’s own token most", "on the query’s own token"),
     _Claim(ENTROPY, "{are} the sharpest", "by sharpness", is_most=False),
@@ -311,20 +311,22 @@ _CLAIMS = (
 def _sentences(
     columns: dict[HeadColumn, tuple[float | None, ...]], uniform: dict[HeadColumn, float | None]
 ) -> tuple[str, ...]:
-    """Name the heads that lead in each measure, or say that none differs from uniform attention.
+    """Name the heads that lead in each measure, then say in which none does.
 
     Measures in which all heads are alike, but not near uniform attention, are skipped.
     """
-    said, is_any_outstanding = [], False
+    said: list[str] = []
+    not_outstanding: list[str] = []
+    is_any_outstanding = False
     for claim in _CLAIMS:
         values, chance = columns.get(claim.column, ()), uniform.get(claim.column)
         best = claim.leads(values)
         if best is None or not chance:
             continue
+        beside = f"uniform attention {claim.written(chance)}."
         if not claim.is_outstanding(best, chance):
-            most = "most" if claim.is_most else "least"
-            said.append(f"No head stands out {claim.none}: at {most} {claim.written(best)}, "
-                        f"uniform attention {claim.written(chance)}.")  # fmt: skip
+            most = f"{'most' if claim.is_most else 'least'} {claim.written(best)}"
+            not_outstanding.append(f"No head stands out {claim.none}: at {most}, {beside}")
             continue
         is_any_outstanding = True
         heads = claim.named(values, best)
@@ -335,11 +337,10 @@ def _sentences(
             least = min(value for head in heads if (value := values[head]) is not None)
             reach = claim.written(least)
             reach = reach if _alike(least, best) else f"at least {reach}"
-            said.append(f"{_who(heads)} {words}: {reach}, "
-                        f"uniform attention {claim.written(chance)}.")  # fmt: skip
-    if said and not is_any_outstanding:
+            said.append(f"{_who(heads)} {words}: {reach}, {beside}")
+    if not_outstanding and not is_any_outstanding:
         return (NEAR_UNIFORM,)
-    return tuple(said) or ("All heads look at the same.",)
+    return (*said, *not_outstanding) or ("All heads look at the same.",)
 
 
 def _alike(one: float, other: float) -> bool:
