@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -104,6 +105,20 @@ def test_another_cell_under_a_resting_pointer_is_told(hand: Hand) -> None:
     assert hovered.stage == "weights"
     assert hovered.place[0] > 1  # of the head that stands there on the next page
     assert hovered.place[1:] == (2, 1)
+
+
+def test_which_page_of_heads_is_shown_is_said_where_it_is_turned(hand: Hand) -> None:
+    many_heads(hand)
+    hand.board.turn_page(1)
+    said = hand.window.statusBar().currentMessage()
+    pages = re.fullmatch(r"Page 2 of (\d): Head (\d+) to Head (\d+)", said)
+    assert pages, said
+    shown = {slot.heatmap.head for slot in hand.board._moving_scene()[0]
+             if hand.board._offset().y() < slot.cells.top()
+             and slot.cells.bottom() < hand.board._offset().y() + hand.board.height()}  # fmt: skip
+    assert {int(pages[2]) - 1, int(pages[3]) - 1} <= shown
+    hand.board.turn_page(-1)
+    assert hand.window.statusBar().currentMessage().startswith("Page 1 of ")
 
 
 def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:

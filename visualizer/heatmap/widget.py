@@ -360,6 +360,7 @@ ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 NOTCH = 120
 CLOSER = 1.25
 """How much closer one notch of the wheel goes."""
+SAID_MS = 5_000
 LEAST = 0.1
 """By how much fingers that meet look from further away, at once."""
 
@@ -373,6 +374,8 @@ class BoardView(BoardCanvas):
     """By how much closer, at which row and column of which stage, with their fractions."""
     enlarged = Signal(object)
     """A cell whose panel is to be large: double-clicked, or pinned as Enter was pressed."""
+    pageTurned = Signal(str, int)
+    """Which page of heads is shown, in words, and for how many milliseconds to say so."""
     dragged = Signal(str, int, int)
     """How many rows and columns of a stage the hand pulled into view, down and right."""
 
@@ -382,6 +385,7 @@ class BoardView(BoardCanvas):
         self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
         self._is_dragging = False
         self._turned = 0.0
+        self.verticalScrollBar().valueChanged.connect(self._tell_page)
         self.arranged.connect(self._later.start)  # another cell may be under the pointer
 
     # ------------------------------------------------------------------ the mouse
@@ -460,6 +464,18 @@ class BoardView(BoardCanvas):
             self.turn_page(-self._notches(event.angleDelta().y()))
         else:
             super().wheelEvent(event)
+
+    def _tell_page(self) -> None:
+        if not self._page:
+            return
+        seen = QRectF(0, self._offset().y(), self._layout.width, self._page)
+        whose = [slot.heatmap.label for slot in self._layout.slots
+                 if slot.heatmap.label and seen.contains(slot.cells.center())]  # fmt: skip
+        named = " to ".join(dict.fromkeys((whose[0], whose[-1]))) if whose else ""
+        pages = round(self._layout.height / self._page)
+        self.pageTurned.emit(
+            f"Page {round(seen.top() / self._page) + 1} of {pages}: {named}", SAID_MS
+        )
 
     def _notches(self, turned: float) -> int:
         """Count whole notches; a trackpad sends small parts, which add up to them."""

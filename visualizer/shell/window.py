@@ -562,6 +562,7 @@ def _connect_board(window: MainWindow) -> None:
     board.cellClicked.connect(cell_selection.pin)
     board.walked.connect(window.walk)
     board.leadingPointed.connect(window.view_controller.look_at_leading)
+    board.pageTurned.connect(window.statusBar().showMessage)
     board.enlarged.connect(window.view_controller.enlarge)
     board.zoomed.connect(window.view_controller.zoom_at)
     board.dragged.connect(window.view_controller.drag)
