@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from visualizer.attention.spec import (
     AttentionSpec,
     Mask,
     Normalisation,
+    NumberMatrix,
     Projection,
     Route,
     Scale,
@@ -59,6 +61,14 @@ def test_a_remedy_mends_its_problem(spec: AttentionSpec) -> None:
             field, value = problem.remedy
             mended = replace(spec, **{field: value})  # type: ignore[arg-type]
             assert problem.field not in {left.field for left in problems(mended)}
+
+
+def test_beside_own_weights_no_other_size_is_offered_for_heads() -> None:
+    """Another size would not fit the weights, and its remedy would take them away."""
+    own = (("W_query", NumberMatrix.of(np.zeros((3, 4)))),)
+    (problem,) = problems(AttentionSpec(d_in=3, d_out=4, heads=3, own_weights=own))
+    assert problem.sentence == "4 does not divide into 3 heads. Use 2 or 4 heads."
+    assert problem.remedy == ("heads", 4)
 
 
 @given(ANY_SPEC)

@@ -341,6 +341,9 @@ def _heads(spec: AttentionSpec) -> list[Problem]:
     above = next((more for more in near if total % more == 0), 0)
     nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
     wider = min(math.ceil(total / heads), LARGEST[field] // heads) * heads
+    if spec.own_weights or (field == "d_in" and spec.own_input):  # they have the size they have
+        sentence = f"{total} does not divide into {heads} heads. Use {nearest}."
+        return [Problem("heads", sentence, ("heads", above or below))]
     sentence = f"{total} does not divide into {heads} heads. Use {nearest}, or the {size} {wider}."
     return [Problem("heads", sentence, (field, wider))]
 
