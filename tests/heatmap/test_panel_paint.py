@@ -291,6 +291,25 @@ def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list
     assert found == shown
 
 
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        (None, ["1", "128", "256", "384", "512", "640", "768", "896"]),
+        (range(100, 500), ["128", "256", "384"]),
+        (range(127, 256), ["128", "256"]),
+    ],
+)
+def test_of_very_many_tokens_the_places_are_written(part: range | None, shown: list[str]) -> None:
+    tokens = replace(axis("query", 200, 5), part=part)
+    assert panel_margins_paint.names_places(tokens, 1.0)
+    found = panel_margins_paint.shown_labels(tokens, 1.0)
+    assert [text for _, text in found] == shown
+    assert [at + 1 for at, _ in found] == [int(text) for text in shown]
+    few = axis("query", 64)
+    assert not panel_margins_paint.names_places(few, 3.0)  # one in six or so
+    assert all(text == few.labels[at] for at, text in panel_margins_paint.shown_labels(few, 3.0))
+
+
 def test_columns_that_are_counted_show_round_numbers() -> None:
     columns = axis("d_head", 40)
     found = [

@@ -135,6 +135,8 @@ def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: T
     axis = slot.heatmap.columns
     upright = panel_margins_paint.are_upright(slot)
     around = metrics(12).height() if axis.is_token else 24
+    if panel_margins_paint.names_places(axis, slot.cell_width):
+        around = panel_margins_paint.widest_column(axis, slot.cell_width)
     lit = _column_label_box(slot, column, around)
     shown = panel_margins_paint.shown_columns(slot) if axis.is_token else []
     for at in _beside(axis, shown, column, slot.cell_width, around):

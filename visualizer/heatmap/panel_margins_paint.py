@@ -45,6 +45,8 @@ CENTRE = Qt.AlignmentFlag.AlignCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 LONGEST_RAMP = 144
+FEWEST_NAMED = 8
+"""Where not even one in so many tokens has room for its label, places are written instead."""
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -57,26 +59,34 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
             painter.drawText(row_label_box(slot, at), RIGHT, shortened(text, slot.longest))
     if not slot.has_column_labels:
         return
-    upright = are_upright(slot)
+    upright = are_upright(slot) and not names_places(heatmap.columns, slot.cell_width)
     for at, text in shown_columns(slot):
         paint_column_label(painter, slot, at, text, upright)
 
 
 def are_upright(slot: PanelSlot) -> bool:
-    """Whether the labels of a panel's columns are upright."""
+    """Whether the tokens over a panel's columns are upright; places never are."""
     columns = slot.heatmap.columns
     return columns.is_token and is_upright(widest_label(columns.labels), slot.cell_width)
+
+
+def names_places(axis: Axis, cell: float) -> bool:
+    """Whether the places of tokens are written: few of so many tokens would tell nothing."""
+    return axis.is_token and _step(axis, cell, metrics(12).height()) > FEWEST_NAMED
 
 
 def shown_columns(slot: PanelSlot) -> list[tuple[int, str]]:
     """Choose the column labels that fit; upright ones are chosen as those of rows."""
     axis, cell = slot.heatmap.columns, slot.cell_width
-    if are_upright(slot):
+    if are_upright(slot) and not names_places(axis, cell):
         return shown_labels(axis, cell)
-    return shown_labels(axis, cell, upright=False, needed=max(cell, _widest(axis)))
+    return shown_labels(axis, cell, upright=False, needed=max(cell, widest_column(axis, cell)))
 
 
-def _widest(axis: Axis) -> float:
+def widest_column(axis: Axis, cell: float) -> float:
+    """Give the room that column labels need side by side."""
+    if names_places(axis, cell):
+        return metrics(12).horizontalAdvance(f"{len(axis.labels):,}") + 8
     if axis.is_token:
         return widest_label(axis.labels) + 3
     return metrics(12).horizontalAdvance(axis.labels[-1]) + 8
@@ -110,14 +120,23 @@ def row_label_box(slot: PanelSlot, at: int) -> QRectF:
 def shown_labels(
     axis: Axis, cell: float, upright: bool = True, needed: float = 0
 ) -> list[tuple[int, str]]:
-    """Choose the labels that fit: all, or evenly spaced ones."""
-    line = metrics(12).height() if upright else needed
-    step = axis.block * max(1, math.ceil(line / cell - 0.25))
+    """Choose the labels that fit: all, or evenly spaced ones, or places counted from 1."""
+    step = _step(axis, cell, metrics(12).height() if upright else needed)
+    if names_places(axis, cell):
+        step = 1 << (step - 1).bit_length()
+        first = -(-(axis.seen.start + 1) // step) * step - 1
+        at_start = (0,) if axis.seen.start == 0 else ()
+        return [(at, f"{at + 1:,}") for at in (*at_start, *range(first, axis.seen.stop, step))]
     is_named = axis.is_token or step == 1
     step = step if is_named else next(round_ for round_ in _round_numbers() if round_ >= step)
     first = 0 if is_named else step - 1
     first += math.ceil((axis.seen.start - first) / step) * step  # the same ones while it moves
     return [(at, axis.labels[at]) for at in range(first, axis.seen.stop, step)]
+
+
+def _step(axis: Axis, cell: float, room: float) -> int:
+    """Give from how many rows or columns to how many there is room for a label."""
+    return axis.block * max(1, math.ceil(room / cell - 0.25))
 
 
 def _round_numbers() -> Iterator[int]:
