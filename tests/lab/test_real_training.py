@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,8 +27,6 @@ from visualizer.language.training_settings import CorpusSource, TrainingSettings
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
 
@@ -167,13 +166,13 @@ sys.exit(app.main(["lab"]))
 """
 
 
-def test_the_program_ends_when_the_checkpoint_is_written(tmp_path: Path) -> None:
+def test_the_program_ends_when_the_checkpoint_is_written() -> None:
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, timeout=180,
         check=False,
     )  # fmt: skip
     assert (run.returncode, run.stdout) == (0, "")
-    (folder,) = (tmp_path / "data").glob("*/*/runs/*")
+    (folder,) = Path(os.environ["XDG_DATA_HOME"]).glob("*/*/runs/*")
     assert RunFolder(folder).checkpoint.exists()
     assert not detached_training_controller.is_at_work(folder)
 

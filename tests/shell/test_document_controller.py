@@ -626,7 +626,10 @@ def recovery() -> Path:
 
 
 @pytest.mark.slow
-def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(hand: Hand, tmp_path: Path) -> None:
+def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(
+    fresh_window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    hand = Hand(qtbot, fresh_window)
     hand.type_sentence("kept words")
     hand.settle()
     hand.until(lambda: bool(list(recovery().glob("*.recovery"))))
@@ -636,7 +639,8 @@ def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(hand: Hand, tmp_path
 
 
 @pytest.mark.slow
-def test_closing_leaves_nothing_behind(hand: Hand) -> None:
+def test_closing_leaves_nothing_behind(fresh_window: MainWindow, qtbot: QtBot) -> None:
+    hand = Hand(qtbot, fresh_window)
     hand.type_sentence("kept words")
     hand.settle()
     hand.until(lambda: bool(list(recovery().glob("*.recovery"))))
