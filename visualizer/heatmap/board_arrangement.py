@@ -29,7 +29,7 @@ from visualizer.heatmap.panel_margins import (
     sums_width,
     widest_label,
 )
-from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.fonts import metrics, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -177,6 +177,7 @@ class BoardArranger:
     ) -> None:
         self.width, self.height, self.pixel_ratio = width, height, pixel_ratio
         self.scale, self.present = text_scale(), present
+        self.line = metrics(12).height()
         self.is_paged, self.is_height_free = is_paged, is_height_free
         self.largest_cell = min(LARGEST_CELL * self.scale, largest_cell)
         rows = [column[0].rows.labels for column in board.columns]
@@ -532,7 +533,7 @@ class BoardArranger:
 
     def above(self, one: PanelArrangement, band: tuple[int, ...], row: int, side: float) -> float:
         """Give the height over the cells of a row, for the labels of keys and whose it is."""
-        line = HEAD_LINE * self.scale + label_overhang(side / self.tokens)
+        line = HEAD_LINE * self.scale + label_overhang(side / self.tokens, self.line)
         if not self.names_keys(row):
             return line
         keys = self.keys_height(one, band, side) + ABOVE_LABELS * self.scale
@@ -542,8 +543,8 @@ class BoardArranger:
         """Give the height of the labels of a band's keys."""
         cell = side / self.tokens
         return max(
-            label_height(self.columns[at].widest_key, self.columns[at].is_token, cell, one.longest)
-            for at in band
+            label_height(column.widest_key, column.is_token, cell, one.longest, self.line)
+            for column in (self.columns[at] for at in band)
         )
 
     def names_keys(self, row: int) -> bool:

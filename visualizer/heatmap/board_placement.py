@@ -252,7 +252,7 @@ class BoardPlacement:
         measures = arranger.columns[at]
         above = arranger.above(one, band, number, self.side)
         names_keys = arranger.names_keys(number) and (number == 0 or measures.is_headed)
-        line = HEAD_LINE * self.scale + label_overhang(self.cell)
+        line = HEAD_LINE * self.scale + label_overhang(self.cell, self.arranger.line)
         head_at = None
         if says_whose and arranger.has_heads_above(band):
             keys = arranger.keys_height(one, band, self.side) if names_keys else 0.0

@@ -177,9 +177,15 @@ def _lowest(colour: ColourScale) -> str:
     return format_number(max(colour.low, colour.high * LOG_SPAN))
 
 
-def label_overhang(cell: float) -> float:
-    """Give how far the label of the first row reaches above its cell, where cells are small."""
-    return max(0.0, (metrics(12).height() - cell) / 2)
+def label_overhang(cell: float, line: float | None = None) -> float:
+    """Give how far the label of the first row reaches above its cell, where cells are small.
+
+    Parameters
+    ----------
+    line : float, optional
+        The height of a line, where it is known already.
+    """
+    return max(0.0, ((metrics(12).height() if line is None else line) - cell) / 2)
 
 
 def sums_width(heatmap: Heatmap) -> float:
@@ -187,24 +193,29 @@ def sums_width(heatmap: Heatmap) -> float:
     return 0 if heatmap.sums is None else 60 * text_scale()
 
 
-def is_upright(widest: float, cell: float) -> bool:
+def is_upright(widest: float, cell: float, line: float | None = None) -> bool:
     """Whether column labels of tokens are upright, as they do not fit side by side.
 
     Single characters never are, as that saves no room.
     """
-    return widest > max(cell - 4, metrics(12).height())
+    return widest > max(cell - 4, metrics(12).height() if line is None else line)
 
 
-def label_height(widest: float, is_token: bool, cell: float, longest: float) -> float:
+def label_height(
+    widest: float, is_token: bool, cell: float, longest: float, line: float | None = None
+) -> float:
     """Give the height that column labels need.
 
     Parameters
     ----------
     widest, longest : float
         The width of the widest label, and that to which labels are shortened.
+    line : float, optional
+        The height of a line, where it is known already.
     """
-    line = metrics(12).height()
-    return max(line, min(widest, longest)) if is_token and is_upright(widest, cell) else line
+    if line is None:
+        line = metrics(12).height()
+    return max(line, min(widest, longest)) if is_token and is_upright(widest, cell, line) else line
 
 
 def short_head_label(heatmap: Heatmap) -> str:
