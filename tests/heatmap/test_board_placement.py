@@ -41,6 +41,7 @@ from visualizer.heatmap.panel_margins import (
 )
 from visualizer.heatmap.panel_margins_paint import (
     are_upright,
+    names_places,
     paint_notes,
     paint_own_ends,
     shortened,
@@ -233,7 +234,7 @@ def texts(slot: PanelSlot) -> list[QRectF]:
             QRectF(slot.cells.left() - 8 - widest, slot.cells.top(), widest, slot.cells.height())
         )
     if slot.has_column_labels:
-        upright = slot.heatmap.columns.is_token and are_upright(slot)
+        upright = are_upright(slot) and not names_places(slot.heatmap.columns, slot.cell_width)
         for at, one in shown_columns(slot):
             wide = metrics(12).horizontalAdvance(shortened(one, slot.longest))
             line = metrics(12).ascent()
