@@ -58,7 +58,7 @@ class BoardCanvas(CellScrollArea):
         self._highlights = Highlights()
         self._fresh: Mapping[Drawn, PendingCells] = {}
         self._message = ""
-        self._is_stale = False
+        self._is_stale = self._is_to_arrange = False
         self._layout = BoardLayout((), 0, 0, 0)
         self._seen = QSize()
         self._stages: list[Hashable] = []
@@ -145,6 +145,7 @@ class BoardCanvas(CellScrollArea):
         return found[0].cell(*cell.place[-2:]).translated(-self._offset()).toAlignedRect()
 
     def _arrange(self) -> None:
+        self._is_to_arrange = False
         ratio = self.devicePixelRatioF()
         width, height = self._space()
         board, layout = self._board, self._placed(width, height, ratio)
@@ -321,7 +322,15 @@ class BoardCanvas(CellScrollArea):
         return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        self._arrange()
+        # While a window is rearranged, only the last of many sizes counts.
+        self._is_to_arrange = not self.updatesEnabled()
+        if not self._is_to_arrange:
+            self._arrange()
+
+    def arrange_late(self) -> None:
+        """Arrange panels for a size that came while nothing was painted."""
+        if self._is_to_arrange:
+            self._arrange()
 
     def _picture(self, slot: PanelSlot, whole: QRectF) -> QPixmap:
         key = id(slot.heatmap)

@@ -95,6 +95,8 @@ class PresenterMode(QObject):
 
     styleChanged = Signal()
     """The type size and the frame width have changed."""
+    rearranged = Signal()
+    """Panes and sizes have changed, of which nothing was painted in between."""
     paintingLeft = Signal()
     cellLeft = Signal()
     said = Signal(str)
@@ -135,12 +137,15 @@ class PresenterMode(QObject):
         window = self._window
         font = QFont(QGuiApplication.font())
         self._before = WindowArrangement(window.saveState(), window.windowState(), font)
+        window.setUpdatesEnabled(False)  # nothing in between is painted, nor laid out for it
         with self._docks.changed_at_once():
             for dock in self._docks.by_id.values():
                 dock.hide()
         window.menuBar().setFixedHeight(0)  # not hidden, so that its shortcuts work
         window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
         self._show_mode(larger_font(LARGER))
+        window.setUpdatesEnabled(True)
+        self.rearranged.emit()
         self._board.setFocus()
 
     def leave(self) -> None:
@@ -149,11 +154,14 @@ class PresenterMode(QObject):
             return
         self.show_again()
         self._before = None
+        window.setUpdatesEnabled(False)
         window.menuBar().setMinimumHeight(0)
         window.menuBar().setMaximumHeight(TALLEST)
         window.setWindowState(before.state)
         self._show_mode(before.font)
         self._restore(before.panes)  # last, as the type size affects them
+        window.setUpdatesEnabled(True)
+        self.rearranged.emit()
         again = partial(self._restore, before.panes)
         QTimer.singleShot(0, self, again)  # again, once the window has its old size
 

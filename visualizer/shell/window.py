@@ -589,6 +589,7 @@ def _connect_playback(window: MainWindow) -> None:
     playback_bar.questionChosen.connect(playback_controller.ask)
     presenter = window.presenter
     presenter.styleChanged.connect(window.restyle)
+    presenter.rearranged.connect(window.board.arrange_late)
     presenter.paintingLeft.connect(window.mask_edit_controller.stop)
     presenter.cellLeft.connect(window.cell_selection_controller.let_go)
     presenter.said.connect(window.facts.setText)
