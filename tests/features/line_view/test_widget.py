@@ -231,7 +231,7 @@ def test_heads_are_mixed_or_alone(lines: Lines) -> None:
     box = lines.pane.heads
     box.setFocus()
     assert [box.itemText(at) for at in range(box.count())] == [
-        *("Heads shown", "The pinned cell’s head", "Head 1", "Head 2")
+        *("All shown", "The pinned cell’s head", "Head 1", "Head 2")
     ]
     assert set(lines.panel.lines.heads.tolist()) == {0, 1}
     QTest.keyClick(box, Qt.Key.Key_End)

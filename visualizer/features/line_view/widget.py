@@ -112,7 +112,7 @@ class LinePane(QWidget):
             widget.setEnabled(bool(panel.labels))
         if panel.heads != self.heads.count() - 2:
             self.heads.clear()
-            self.heads.addItem("Heads shown", None)
+            self.heads.addItem("All shown", None)
             self.heads.addItem("The pinned cell’s head", FOLLOWS)
             for head in range(panel.heads):
                 self.heads.addItem(f"Head {head + 1}", head)
