@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ from visualizer.widgets.labels import AutoFitLabel
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
     from PySide6.QtWidgets import QMainWindow
 
@@ -137,15 +140,13 @@ class PresenterMode(QObject):
         window = self._window
         font = QFont(QGuiApplication.font())
         self._before = WindowArrangement(window.saveState(), window.windowState(), font)
-        window.setUpdatesEnabled(False)  # nothing in between is painted, nor laid out for it
-        with self._docks.changed_at_once():
-            for dock in self._docks.by_id.values():
-                dock.hide()
-        window.menuBar().setFixedHeight(0)  # not hidden, so that its shortcuts work
-        window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
-        self._show_mode(larger_font(LARGER))
-        window.setUpdatesEnabled(True)
-        self.rearranged.emit()
+        with self._painted_once():
+            with self._docks.changed_at_once():
+                for dock in self._docks.by_id.values():
+                    dock.hide()
+            window.menuBar().setFixedHeight(0)  # not hidden, so that its shortcuts work
+            window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
+            self._show_mode(larger_font(LARGER))
         self._board.setFocus()
 
     def leave(self) -> None:
@@ -154,16 +155,24 @@ class PresenterMode(QObject):
             return
         self.show_again()
         self._before = None
-        window.setUpdatesEnabled(False)
-        window.menuBar().setMinimumHeight(0)
-        window.menuBar().setMaximumHeight(TALLEST)
-        window.setWindowState(before.state)
-        self._show_mode(before.font)
-        self._restore(before.panes)  # last, as the type size affects them
-        window.setUpdatesEnabled(True)
-        self.rearranged.emit()
+        with self._painted_once():
+            window.menuBar().setMinimumHeight(0)
+            window.menuBar().setMaximumHeight(TALLEST)
+            window.setWindowState(before.state)
+            self._show_mode(before.font)
+            self._restore(before.panes)  # last, as the type size affects them
         again = partial(self._restore, before.panes)
         QTimer.singleShot(0, self, again)  # again, once the window has its old size
+
+    @contextmanager
+    def _painted_once(self) -> Iterator[None]:
+        """Paint nothing in between, and lay nothing out for sizes on the way."""
+        self._window.setUpdatesEnabled(False)
+        try:
+            yield
+        finally:
+            self._window.setUpdatesEnabled(True)
+            self.rearranged.emit()
 
     def _restore(self, panes: QByteArray) -> None:
         if not self.is_on:
