@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtGui import QGuiApplication, QTextDocument, QTextTable
+from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextDocument
 from PySide6.QtWidgets import QApplication
 
 from visualizer.features.cell.presenter import CellPanel, CellTextPiece, TermLine
@@ -64,39 +64,43 @@ def document_of(pane: CellPane) -> QTextDocument:
     return document
 
 
-def rows(pane: CellPane) -> list[list[QTextBlock]]:
-    """The cells of the table that hold a text, by rows."""
-    (table,) = (
-        frame
-        for frame in document_of(pane).rootFrame().childFrames()
-        if isinstance(frame, QTextTable)
-    )
-    return [
-        [
-            block
-            for column in range(table.columns())
-            if table.cellAt(row, column).column() == column
-            and (block := table.cellAt(row, column).firstCursorPosition().block()).text()
-        ]
-        for row in range(table.rows())
-    ]
+def lines(pane: CellPane) -> list[QTextBlock]:
+    """The lines of the terms, which stand between the formula and the sum."""
+    document = document_of(pane)
+    return [document.findBlockByNumber(at) for at in range(1, document.blockCount() - 1)]
 
 
 def texts(pane: CellPane) -> list[list[str]]:
-    return [[block.text() for block in row] for row in rows(pane)]
+    """What stands in the columns of each line, without those that are empty."""
+    return [[text for text in block.text().split("\t") if text] for block in lines(pane)]
 
 
-def right(block: QTextBlock) -> float:
-    line = block.layout().lineAt(0)
-    return block.layout().position().x() + line.naturalTextRect().right()
+def ends(block: QTextBlock) -> list[float]:
+    """Where the texts of a line end, in pixels from the left; empty ones are left out."""
+    line, at, found = block.layout().lineAt(0), 0, []
+    for text in block.text().split("\t"):
+        at += len(text)
+        if text:
+            found.append(line.cursorToX(at)[0])  # type: ignore[index]
+        at += 1
+    return found
 
 
 def is_whole(pane: CellPane) -> bool:
-    """Whether no text of the table is broken or reaches beyond the label."""
-    blocks = [block for row in rows(pane) for block in row]
+    """Whether no text of the terms is broken, touches the next or is cut."""
     return all(
-        block.layout().lineCount() == 1 and right(block) <= pane.terms.width() for block in blocks
+        block.layout().lineCount() == 1
+        and ends(block)[-1] <= pane.terms.width()
+        and ends(block) == sorted(ends(block))
+        and all(_begins_after(block, at) for at in range(1, len(ends(block))))
+        for block in lines(pane)
     )
+
+
+def _begins_after(block: QTextBlock, at: int) -> bool:
+    text = [each for each in block.text().split("\t") if each][at]
+    width = QFontMetricsF(block.charFormat().font()).horizontalAdvance(text)
+    return ends(block)[at] - width >= ends(block)[at - 1] - 1
 
 
 def test_twelve_columns_stand_in_lines_at_the_usual_width(percent: int, qtbot: QtBot) -> None:
@@ -126,25 +130,20 @@ def test_nothing_is_broken_or_cut_in_the_narrowest_pane(
 
 def test_digits_stand_below_each_other(qtbot: QtBot) -> None:
     pane = made(qtbot, columns(4), USUAL)
-    first, second, *_ = rows(pane)
-    assert [block.text() for block in first] == [
-        "column 1",
-        "−0.2677",
-        "×",
-        "(−0.4418",
-        ")",
-        "0.1183",
-    ]
-    assert [block.text() for block in second] == ["column 2", "0.4582", "×", "0.2224", "−0.1019"]
+    first, second, *_ = lines(pane)
+    written = texts(pane)
+    assert written[0] == ["column 1", "−0.2677", "×", "(−0.4418", ")", "0.1183"]
+    assert written[1] == ["column 2", "0.4582", "×", "0.2224", "−0.1019"]
     for at, other in ((1, 1), (3, 3), (5, 4)):
-        assert right(first[at]) == pytest.approx(right(second[other]), abs=1.01)
+        assert ends(first)[at] == pytest.approx(ends(second)[other], abs=1.01)
 
 
 def test_factors_go_below_a_long_name_and_back_in_a_wider_pane(qtbot: QtBot) -> None:
     terms = (term("internationalis…", ("−0.1234", "(−0.4418)"), "0.0545"),)
     pane = made(qtbot, terms, WIDTH)
-    assert texts(pane) == [["internationalis…", "0.0545"], ["−0.1234", "×", "(−0.4418", ")"]]
+    assert texts(pane) == [["internationalis…"], ["−0.1234", "×", "(−0.4418", ")", "0.0545"]]
     pane.resize(2 * WIDTH, 400)
     QApplication.processEvents()
     assert [len(row) for row in texts(pane)] == [6]
     assert is_whole(pane)
+    assert ends(lines(pane)[0])[-1] == pytest.approx(pane.terms.width(), abs=1.01)
