@@ -62,25 +62,50 @@ def _dialog(
     parent: QWidget, title: str, folder: Path, kinds: str, then: Callable[[str], object]
 ) -> QFileDialog:
     dialog = QFileDialog(parent, title, str(folder), kinds)
-    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    dialog.fileSelected.connect(then)
-    dialog.installEventFilter(_PlainBoxes(dialog))
+    _FileDialogGuard(dialog, then)
     return dialog
 
 
-class _PlainBoxes(QObject):
-    """Sets the message boxes of Qt's own file dialog to plain text.
+class _FileDialogGuard(QObject):
+    """Makes Qt's own file dialog safe to answer, and deletes it once it is answered.
 
-    Its questions and errors quote file names, which Qt would take for HTML where they look
-    like it.
+    Its questions and errors are message boxes on the stack, each with an event loop of its own.
+    They quote file names, which Qt would take for HTML where they look like it. And while one is
+    open, its list of completions may come up late and pass one more Return to the dialog: that
+    must neither delete the dialog with the box in it, nor name a second file.
     """
 
+    def __init__(self, dialog: QFileDialog, then: Callable[[str], object]) -> None:
+        super().__init__(dialog)
+        self._dialog, self._then = dialog, then
+        self._is_chosen = self._is_over = False
+        dialog.fileSelected.connect(self._choose)
+        dialog.finished.connect(self._end)
+        dialog.installEventFilter(self)
+
     def eventFilter(self, dialog: QObject, event: QEvent) -> bool:
-        if isinstance(event, QChildEvent) and event.type() == QEvent.Type.ChildPolished:
-            box = event.child()
-            if isinstance(box, QMessageBox):  # before it is laid out
-                box.setTextFormat(Qt.TextFormat.PlainText)
+        if isinstance(event, QChildEvent):
+            if event.type() == QEvent.Type.ChildPolished:
+                box = event.child()
+                if isinstance(box, QMessageBox):  # before it is laid out
+                    box.setTextFormat(Qt.TextFormat.PlainText)
+            elif event.type() == QEvent.Type.ChildRemoved and self._is_over:
+                self._delete()
         return super().eventFilter(dialog, event)
+
+    def _choose(self, name: str) -> None:
+        if not self._is_chosen:
+            self._is_chosen = True
+            self._then(name)
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._delete()
+
+    def _delete(self) -> None:
+        if not self._dialog.findChild(QMessageBox):
+            self._dialog.removeEventFilter(self)  # what it owns is removed as it is deleted
+            self._dialog.deleteLater()
 
 
 LIST_SIZE = QSize(720, 640)
