@@ -6,9 +6,10 @@ import builtins
 import gc
 import sys
 import traceback
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from visualizer.console_messages_and_progress import say
 from visualizer.documents.document_file import SavedDocument

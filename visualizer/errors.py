@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 Remedy = tuple[str, object]
 FIRST_TOKENS, FIRST_CHARACTERS = "first tokens", "first characters"
@@ -36,8 +36,7 @@ class InputError(ValueError):
         return type(self), (self.field, self.sentence, self.remedy)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """An unusable field, the reason, and a change that resolves it."""
 
     field: str

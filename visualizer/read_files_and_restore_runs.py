@@ -5,8 +5,9 @@ Modules that load torch are imported where they are used.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from visualizer.documents.document_change import DocumentChange
 from visualizer.documents.document_file import SavedDocument
@@ -116,7 +117,7 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
             kept = compute(comparison.document, None)
     except InputError:
         return alone
-    return replace(view, comparison=replace(comparison, kept=kept))
+    return replace(view, comparison=comparison.changed(kept=kept))
 
 
 def _tensors(path: Path, document: Document) -> DocumentChange:

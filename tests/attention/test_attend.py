@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from torch.nn import functional
 
 from tests.support.attention_strategies import Batch, Case, cases, specs, texts
@@ -273,7 +273,7 @@ FULL = AttentionSpec(dropout=0.5, position=AttentionSpec().position)
 )
 def test_a_toggle_recomputes_from_its_stage_on(change: dict[str, object], first: str) -> None:
     old = run(TEXT, FULL)
-    trace = run(TEXT, replace(FULL, **change), old).trace  # type: ignore[arg-type]
+    trace = run(TEXT, replace(FULL, **change), old).trace
     names = [stage.name for stage in trace.stages]
     assert trace.recomputed == set(names[names.index(first) :])
 
@@ -368,7 +368,7 @@ def test_a_spec_with_a_problem_is_refused() -> None:
 @pytest.mark.parametrize("field", ["own_mask", "own_kept"])
 def test_an_own_matrix_of_another_size_is_refused(field: str) -> None:
     matrix = BooleanMatrix.of(np.ones((2, 2)))
-    spec = replace(AttentionSpec(mask=Mask.OWN, own_mask=matrix), **{field: matrix})  # type: ignore[arg-type]
+    spec = replace(AttentionSpec(mask=Mask.OWN, own_mask=matrix), **{field: matrix})
     if field == "own_kept":
         spec = replace(spec, mask=Mask.CAUSAL)
     with pytest.raises(InputError, match="The matrix is 2 × 2 and the text needs 3 × 3") as refused:

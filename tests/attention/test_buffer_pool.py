@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from visualizer.attention import buffer_pool
 from visualizer.attention.attend import attend
@@ -136,7 +135,7 @@ def test_numbers_are_the_same_to_the_bit(
 ) -> None:
     shown = run(texts, SPEC, pool=pool)
     for change in CHANGES:
-        spec = replace(SPEC, **change)  # type: ignore[arg-type]
+        spec = replace(SPEC, **change)
         if spec.normalisation is Normalisation.SUM and len(texts) > 1:
             continue
         shown = run(texts, spec, shown, pool)

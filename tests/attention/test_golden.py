@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from visualizer.attention.attend import attend
 from visualizer.attention.mechanisms import Mechanism, spec_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.mechanisms import Mechanism, spec_of
@@ -58,8 +58,8 @@ def test_heads_are_measured_and_folded_where_they_are() -> None:
     )
     for stage in ("weights", "dropped"):
         one, other = here.measured(stage), there.measured(stage)
-        for field in fields(one):
-            pair = getattr(other, field.name), getattr(one, field.name)
+        for field in one.__struct_fields__:
+            pair = getattr(other, field), getattr(one, field)
             np.testing.assert_allclose(*pair, rtol=1e-5, atol=1e-5)
         for by, lens in itertools.product(HeadAggregate, WeightTransform):
             seen = there.seen(stage, lens, by)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from msgspec.structs import replace
 
 from tests.support.attention_strategies import Batch, Case, cases
 from tests.support.examples import examples
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 TEXT = ("Your", "journey", "starts", "with", "one", "step")
 SPEC = AttentionSpec(device=Device.CPU, d_out=4)
-NAMES = [field.name for field in fields(HeadMeasures)]
+NAMES = list(HeadMeasures.__struct_fields__)
 
 
 def expected_of(weights: np.ndarray, real: int, text: Sequence[str] = ()) -> dict[str, float]:

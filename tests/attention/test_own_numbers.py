@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases, numbers, own_weights
 from visualizer.attention.mechanisms import Mechanism, spec_of
@@ -146,7 +145,7 @@ def test_what_still_fits_stays_when_the_rest_is_drawn_again() -> None:
     (problem,) = problems(spec)
     assert problem.sentence == "W_query is 3 × 2 and the sizes need 4 × 2."
     assert problem.remedy
-    mended = replace(spec, own_weights=problem.remedy[1])  # type: ignore[arg-type]
+    mended = replace(spec, own_weights=problem.remedy[1])
     assert [name for name, _ in mended.own_weights] == ["W_output"]
     assert problems(mended) == ()
 
@@ -258,13 +257,13 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
 def test_what_does_not_fit_is_said_and_mended_by_drawing(
     change: dict[str, object], field: str, said: str
 ) -> None:
-    spec = replace(SPEC, **change)  # type: ignore[arg-type]
+    spec = replace(SPEC, **change)
     with pytest.raises(InputError) as refused:
         run(TEXT, spec)
     assert (refused.value.field, refused.value.sentence) == (field, said)
     assert refused.value.remedy
     assert refused.value.remedy[0] == field
-    assert run(TEXT, replace(spec, **dict([refused.value.remedy]))).trace.tokens == 6  # type: ignore[arg-type]
+    assert run(TEXT, replace(spec, **dict([refused.value.remedy]))).trace.tokens == 6
 
 
 def test_own_vectors_are_those_of_one_text() -> None:
@@ -277,7 +276,7 @@ def test_own_vectors_are_those_of_one_text() -> None:
 def test_sizes_that_are_wrong_themselves_are_said_first() -> None:
     own = (("W_key", matrix(3, 2)),)
     for change, field in (({"heads": 0}, "heads"), ({"d_out": 3}, "heads"), ({"d_in": 0}, "d_in")):
-        spec = replace(SPEC, own_weights=own, own_input=matrix(6, 3), **change)  # type: ignore[arg-type]
+        spec = replace(SPEC, own_weights=own, own_input=matrix(6, 3), **change)
         assert [problem.field for problem in problems(spec)] == [field]
 
 

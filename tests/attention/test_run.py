@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import tracemalloc
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from msgspec.structs import replace
 
 from tests.support.attention_strategies import Batch, Case, cases
 from tests.support.examples import examples
@@ -92,7 +92,7 @@ def test_padding_needs_a_row_that_can_be_normalised() -> None:
             run((TEXT, TEXT[:2]), replace(spec, route=route))
         assert refused.value.remedy
         field, value = refused.value.remedy
-        mended = replace(spec, **{field: value})  # type: ignore[arg-type]
+        mended = replace(spec, **{field: value})
         assert run((TEXT, TEXT[:2]), mended).trace.leading == (2,)
 
 

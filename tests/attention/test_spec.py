@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spec_of
@@ -59,7 +59,7 @@ def test_a_remedy_mends_its_problem(spec: AttentionSpec) -> None:
         assert problem.sentence.endswith(".")
         if problem.remedy:
             field, value = problem.remedy
-            mended = replace(spec, **{field: value})  # type: ignore[arg-type]
+            mended = replace(spec, **{field: value})
             assert problem.field not in {left.field for left in problems(mended)}
 
 
@@ -172,7 +172,7 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
     ],
 )
 def test_what_is_wrong_is_said(change: dict[str, object], field: str, said: str) -> None:
-    spec = replace(AttentionSpec(), **change)  # type: ignore[arg-type]
+    spec = replace(AttentionSpec(), **change)
     assert [(problem.field, problem.sentence) for problem in problems(spec)] == [(field, said)]
 
 
@@ -200,7 +200,7 @@ def test_stacked_heads_need_not_divide() -> None:
     ],
 )
 def test_sizes_of_heads(change: dict[str, object], d_head: int, width: int) -> None:
-    spec = replace(AttentionSpec(d_in=6, d_out=8, heads=2), **change)  # type: ignore[arg-type]
+    spec = replace(AttentionSpec(d_in=6, d_out=8, heads=2), **change)
     assert (spec.d_head, spec.width) == (d_head, width)
 
 

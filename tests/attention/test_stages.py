@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from visualizer.attention import masks
@@ -65,7 +65,7 @@ def test_weights_are_drawn_from_what_the_list_names(case: Case, other: Case) -> 
 
 
 def test_every_row_says_what_it_is() -> None:
-    fields = AttentionSpec.__dataclass_fields__
+    fields = AttentionSpec.__struct_fields__
     for stage in TABLE:
         assert stage.title
         assert stage.symbol

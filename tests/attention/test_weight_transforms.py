@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import replace
 from weakref import ref
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from visualizer.attention.head_aggregates import HeadAggregate

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import random
 import threading
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from tests.benchmarks import children
 from tests.benchmarks.stand import application, document

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from visualizer.app import main
 from visualizer.cli.train import TrainingConsoleProgress, settings_of, train_parser

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.documents.test_document_file import OWN_SMALL, opened, packed, put, rewritten
 from tests.support.golden_documents import CAPTURED, CAPTURED_A, CAPTURED_VIEW

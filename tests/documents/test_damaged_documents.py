@@ -7,11 +7,11 @@ import os
 import random
 import subprocess
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given
+from msgspec.structs import replace
 
 from tests.architecture.project_graph import ROOT
 from tests.damage import spoil, spoil_runs, spoil_tensor_files

@@ -6,12 +6,12 @@ import io
 import json
 import tracemalloc
 import zipfile
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
+from msgspec.structs import replace
 
 from tests.support.document_strategies import DOCUMENTS, FIELDS, VIEWS
 from tests.support.examples import examples
@@ -72,7 +72,7 @@ def test_what_is_written_is_read_again_exactly(document: Document, view: View) -
 
 
 def test_every_field_of_a_view_is_drawn() -> None:
-    assert set(FIELDS) == {field.name for field in fields(View)}
+    assert set(FIELDS) == set(View.__struct_fields__)
 
 
 @examples(0.4, suppress_health_check=[HealthCheck.too_slow])
@@ -80,10 +80,10 @@ def test_every_field_of_a_view_is_drawn() -> None:
 def test_all_of_a_view_lasts_but_the_hand_the_window_and_the_lesson(view: View) -> None:
     kept, usual = without_passing_fields(view), View()
     gone = LEFT_OUT[View] | {"playhead", "table", "comparison", "pinned"}
-    for field in fields(View):
-        source = usual if field.name in LEFT_OUT[View] else view
-        if field.name in LEFT_OUT[View] or field.name not in gone:
-            assert getattr(kept, field.name) == getattr(source, field.name)
+    for field in View.__struct_fields__:
+        source = usual if field in LEFT_OUT[View] else view
+        if field in LEFT_OUT[View] or field not in gone:
+            assert getattr(kept, field) == getattr(source, field)
     assert not kept.playhead.is_playing
     assert without_passing_fields(kept) == kept
 

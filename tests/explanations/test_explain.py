@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import given
+from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples

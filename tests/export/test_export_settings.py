@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from visualizer.export.data.file_size_estimate import TEXT_SIZES
 from visualizer.export.export_settings import (
@@ -97,7 +97,7 @@ looks = st.builds(
 def test_every_format_has_a_writer_and_every_text_a_size() -> None:
     assert set(WRITERS) == {each.suffix for each in FORMATS}
     assert set(TEXT_SIZES) == {each.suffix for each in FORMATS if each.is_text}
-    known = {each.name for each in fields(FigureSettings)}
+    known = set(FigureSettings.__struct_fields__)
     assert all(set(each.decided_by) <= known for each in FORMATS)
 
 
@@ -182,11 +182,11 @@ def test_what_cannot_be_chosen_of_a_format_decides_nothing(
 ) -> None:
     settings = ExportSettings(suffix, figure_settings)
     usual, asked = FigureSettings(), settings.figure_settings
-    for each in fields(FigureSettings):
-        if each.name not in settings.deciding:
-            assert getattr(asked, each.name) == getattr(usual, each.name)
-        elif each.name != "extent":
-            assert getattr(asked, each.name) == getattr(figure_settings, each.name)
+    for each in FigureSettings.__struct_fields__:
+        if each not in settings.deciding:
+            assert getattr(asked, each) == getattr(usual, each)
+        elif each != "extent":
+            assert getattr(asked, each) == getattr(figure_settings, each)
     assert asked.extent in settings.extents
     assert (
         asked.extent is figure_settings.extent

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import OrderedDict
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QImage, QPainter
 
@@ -522,7 +522,7 @@ def test_pooled_cells_stand_for_their_first() -> None:
     heatmap = board.heatmaps[0]
     pooled = type(heatmap)(
         **{
-            **{name: getattr(heatmap, name) for name in heatmap.__slots__},
+            **{name: getattr(heatmap, name) for name in heatmap.__struct_fields__},
             "rows": type(heatmap.rows)("query", tuple("abcdefgh"), 2),
             "columns": type(heatmap.columns)("key", tuple("abcdefgh"), 2),
         }

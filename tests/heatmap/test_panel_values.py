@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.support.screens import needs, resolved, warm
 from tests.support.small_runs import a_run, board, panel
@@ -45,8 +46,7 @@ RUNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(Struct, frozen=True):
     """A panel, and what it was asked to be of."""
 
     run: Run

@@ -138,7 +138,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication, QMessageBox
 from visualizer import app
 from tests.lab.test_real_training import SMALL
-from dataclasses import replace
+from msgspec.structs import replace
 
 def look():
     labs = [one for one in QApplication.topLevelWidgets() if type(one).__name__ == "LabWindow"]

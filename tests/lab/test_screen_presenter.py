@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from visualizer.errors import InputError
 from visualizer.lab.attention_view.first_probe_text import first_probe_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from tests.architecture.project_graph import ROOT
 from tests.language.test_training_run import losses, same
@@ -65,7 +65,7 @@ def test_what_never_fits_says_what_to_make_smaller() -> None:
         check_room(settings, 65)
     remedy = refused.value.remedy
     while remedy:  # each that is offered is taken
-        settings = replace(settings, **{remedy[0]: remedy[1]})  # type: ignore[arg-type]
+        settings = replace(settings, **{remedy[0]: remedy[1]})
         assert problems(settings) == ()
         remedy = _offered(settings)
     check_room(settings, 65)

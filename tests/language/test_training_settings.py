@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from visualizer.errors import InputError
 from visualizer.language.training_settings import (
@@ -46,11 +45,11 @@ def test_the_first_settings_can_be_trained() -> None:
 
 @pytest.mark.parametrize(("changes", "field", "sentence"), WRONG)
 def test_what_is_wrong_is_said(changes: dict[str, object], field: str, sentence: str) -> None:
-    (problem,) = problems(replace(TrainingSettings(), **changes))  # type: ignore[arg-type]
+    (problem,) = problems(replace(TrainingSettings(), **changes))
     assert problem.field == field
     assert problem.sentence.startswith(sentence)
     with pytest.raises(InputError, match=r"\."):
-        check(replace(TrainingSettings(), **changes))  # type: ignore[arg-type]
+        check(replace(TrainingSettings(), **changes))
 
 
 @pytest.mark.parametrize("model", [ModelKind.BIGRAM, ModelKind.AVERAGE, ModelKind.DOT_PRODUCT])
@@ -61,10 +60,10 @@ def test_heads_count_only_where_there_are_some(model: ModelKind) -> None:
 @given(st.sampled_from(sorted(LIMITS.keys() - {"size"})), st.integers(-(2**40), 2**40))
 def test_what_mends_a_number_mends_it(name: str, value: int) -> None:
     settings = TrainingSettings(model=ModelKind.BIGRAM)
-    settings = replace(settings, **{name: value})  # type: ignore[arg-type]
+    settings = replace(settings, **{name: value})
     for problem in problems(settings):
         assert problem.remedy
-        settings = replace(settings, **{problem.remedy[0]: problem.remedy[1]})  # type: ignore[arg-type]
+        settings = replace(settings, **{problem.remedy[0]: problem.remedy[1]})
     assert problems(settings) == ()
 
 

@@ -10,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from tests.support.struct_strategies import structs
 from visualizer.language.wire_format import Message, MessageUnpacker
 
 NUMBERS = arrays.arrays(
     st.sampled_from([np.float32, np.float64, np.int64]), arrays.array_shapes(min_side=0, max_dims=4)
 )
-MESSAGES = st.builds(
+MESSAGES = structs(
     Message,
-    st.text(),
-    st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
-    st.dictionaries(st.text(), NUMBERS, max_size=3),
+    says=st.text(),
+    values=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
+    arrays=st.dictionaries(st.text(), NUMBERS, max_size=3),
 )
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support import small_runs
 from tests.support.examples import examples
 from tests.support.screens import needs, present, warm
+from tests.support.struct_strategies import structs
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.head_measures import measure
@@ -138,16 +139,17 @@ def views(draw: st.DrawFn, shape: tuple[int, int, int, int], stage: str) -> View
         ),
         guess=draw(
             st.none()
-            | st.builds(
+            | structs(
                 Prediction,
-                st.just(stage),
-                st.sampled_from(PredictionQuestion),
-                st.just((Cell(stage, place),)),
-                st.booleans(),
+                stage=st.just(stage),
+                question=st.sampled_from(PredictionQuestion),
+                marks=st.just((Cell(stage, place),)),
+                is_revealed=st.booleans(),
             )
         ),
         comparison=draw(
-            st.none() | st.builds(Comparison, st.sampled_from(ComparisonKind), heads=st.just(pair))
+            st.none()
+            | structs(Comparison, against=st.sampled_from(ComparisonKind), heads=st.just(pair))
         ),
         table=draw(st.sampled_from((TableSelection(), TableSelection("weights", 1)))),
         tokens=TokenSelection(

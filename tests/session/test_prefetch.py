@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
+from tests.support.struct_strategies import structs
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import Mode
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor
@@ -60,7 +61,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "tokens": st.sets(st.integers(0, 29), max_size=2).map(
         lambda chosen: TokenSelection(frozenset(chosen))
     ),
-    "lines": st.builds(LineOptions, top=st.integers(0, 3), solo=st.none() | st.integers(-1, 2)),
+    "lines": structs(LineOptions, top=st.integers(0, 3), solo=st.none() | st.integers(-1, 2)),
 }
 CHANGES = st.sampled_from(sorted(FIELDS)).flatmap(
     lambda name: st.tuples(st.just(name), FIELDS[name])

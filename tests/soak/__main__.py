@@ -72,6 +72,7 @@ def environment(place: Path) -> dict[str, str]:
         "XDG_CACHE_HOME": str(place / "cache"),
         "QT_QPA_PLATFORM": os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM", "offscreen"),
         "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",  # Python leaves half a file where the disk is full
     }
     return {**os.environ, **own}
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import (

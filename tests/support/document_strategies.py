@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.support.struct_strategies import structs
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import (
@@ -84,7 +85,7 @@ def captured(draw: st.DrawFn) -> CapturedAttention:
 
 
 OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS}" for name in OWN_LAYERS)]
-SPECS = st.builds(
+SPECS = structs(
     AttentionSpec,
     d_in=SIZES,
     d_out=SIZES,
@@ -113,7 +114,7 @@ SPECS = st.builds(
     dtype=st.sampled_from(Dtype),
     device=st.sampled_from(Device),
 )
-DOCUMENTS = st.builds(
+DOCUMENTS = structs(
     Document,
     text=ANY_TEXT,
     tokenizer=st.sampled_from(Tokenizer),
@@ -124,11 +125,11 @@ DOCUMENTS = st.builds(
 )
 
 PLACES = st.lists(COUNTS, min_size=2, max_size=3).map(tuple)
-CELLS = st.builds(
+CELLS = structs(
     Cell, stage=STAGES, place=PLACES, fold=st.none() | st.sampled_from(HeadAggregate),
     part=st.sampled_from(ComparedSide),
 )  # fmt: skip
-STEPS = st.builds(Place, stage=STAGES, row=COUNTS, column=COUNTS)
+STEPS = structs(Place, stage=STAGES, row=COUNTS, column=COUNTS)
 SPANS = st.tuples(COUNTS, COUNTS).filter(lambda ends: ends[0] < ends[1]).map(lambda e: range(*e))
 
 
@@ -139,7 +140,7 @@ def ends(draw: st.DrawFn) -> tuple[str, float, float]:
     return draw(STAGES), low, high
 
 
-COLOURINGS = st.builds(
+COLOURINGS = structs(
     ColourOptions,
     curve=st.sampled_from(ColourCurve),
     limits=st.sampled_from(ColourLimits),
@@ -147,7 +148,7 @@ COLOURINGS = st.builds(
     sequential=st.sampled_from([each.id for each in maps_of(MapKind.SEQUENTIAL)]),
     diverging=st.sampled_from([each.id for each in maps_of(MapKind.DIVERGING)]),
 )
-PLAYHEADS = st.builds(
+PLAYHEADS = structs(
     Playhead,
     place=st.none() | STEPS,
     grain=st.sampled_from(Grain),
@@ -161,13 +162,13 @@ PLAYHEADS = st.builds(
 @st.composite
 def guesses(draw: st.DrawFn) -> Prediction:
     stage = draw(STAGES)
-    marks = draw(st.lists(st.builds(Cell, stage=st.just(stage), place=PLACES), max_size=2))
+    marks = draw(st.lists(structs(Cell, stage=st.just(stage), place=PLACES), max_size=2))
     return Prediction(
         stage, draw(st.sampled_from(PredictionQuestion)), tuple(marks), draw(st.booleans())
     )
 
 
-COMPARISONS = st.builds(
+COMPARISONS = structs(
     Comparison,
     against=st.sampled_from(ComparisonKind),
     document=DOCUMENTS,
@@ -176,14 +177,14 @@ COMPARISONS = st.builds(
     alone=st.frozensets(STAGES),
     before=st.frozensets(STAGES),
 )
-TABLES = st.builds(
+TABLES = structs(
     TableSelection,
     name=STAGES | ANY_TEXT,
     head=COUNTS,
     problem=ANY_TEXT,
     document=st.none() | DOCUMENTS,
 )
-TOKENS = st.builds(
+TOKENS = structs(
     TokenSelection,
     chosen=st.frozensets(COUNTS, max_size=4),
     role=st.sampled_from(TokenRole),
@@ -191,14 +192,14 @@ TOKENS = st.builds(
     match=st.none() | COUNTS,
 )
 TRAILS = st.lists(CELLS, max_size=3).map(tuple)
-LINES = st.builds(
+LINES = structs(
     LineOptions,
     threshold=st.floats(0, 1),
     top=st.integers(0, MOST_OF_A_QUERY),
     solo=st.none() | st.just(-1) | COUNTS,
     by_key=st.frozensets(CELLS, max_size=2),
 )
-PAINTINGS = st.builds(
+PAINTINGS = structs(
     MaskEditState, is_on=st.booleans(), window=COUNTS, prefix=COUNTS, padding=COUNTS
 )  # fmt: skip
 FIELDS: dict[str, st.SearchStrategy[Any]] = {

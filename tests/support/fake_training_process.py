@@ -7,11 +7,11 @@ import os
 import queue
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from visualizer.language.run_folder import RunFolder, RunMetadata, plain_settings, settings_of
 from visualizer.language.wire_format import Message, MessageUnpacker

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from visualizer.language.loss_log import LossRow, parse
 from visualizer.language.opened_training_run import OpenRun

@@ -79,7 +79,7 @@ def test_marks_can_be_seen(theme: Theme, mark: str, ground: str) -> None:
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_a_colour_is_written_out(theme: Theme) -> None:
-    names = [name for name in theme.__slots__ if name not in {"name", "heads", "stroke"}]
+    names = [name for name in theme.__struct_fields__ if name not in {"name", "heads", "stroke"}]
     values = [*(getattr(theme, name) for name in names), *theme.heads]
     assert all(QColor(value).isValid() and len(value) == 7 for value in values)
     assert len({theme.paper, theme.ink, theme.quiet, theme.accent, theme.warning}) == 5

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import (
@@ -30,8 +31,7 @@ OWN = {**OWN_LAYERS, **OWN_BIASES}
 """Names of weights and biases, and their layers."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Idle:
+class _Idle(Struct, frozen=True):
     """When an argument has no effect, and the rest of the sentence that says so."""
 
     argument: str

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.api.argument_conversion import (
     attention_document_of,
@@ -152,8 +154,7 @@ def _is_folder(path: Path) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Attention:
+class Attention(Struct, frozen=True, eq=False):
     """An attention module computed on a text: its numbers, their explanations and figures.
 
     Or attention captured elsewhere, which has weights or scores alone.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.api.argument_validation import file_path, several
 from visualizer.export.figure_settings import PIXELS_AN_INCH
@@ -30,8 +31,7 @@ LARGEST_SVG = 2_000_000
 """Size limit of an SVG in a notebook, in bytes; larger figures are shown as PNG."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Figure:
+class Figure(Struct, frozen=True, eq=False):
     """A figure of heatmaps, with its settings.
 
     It is drawn when displayed, saved or read as pixels: by a running Qt application, from any
@@ -101,8 +101,7 @@ class Figure:
         return file.getvalue()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Explained:
+class Explained(Struct, frozen=True, eq=False):
     """A number with its meaning and the terms of its computation."""
 
     readout: CellPanel

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.api.argument_conversion import naming_arguments
 from visualizer.api.argument_validation import number, string, whole_number
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 MOST_TOKENS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TrainedModel:
+class TrainedModel(Struct, frozen=True, eq=False):
     """A language model of a training run, as `load` reads it from the run's folder.
 
     The model is that of the last checkpoint. Plain torch reads it, too, with safetensors::

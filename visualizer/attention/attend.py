@@ -6,10 +6,10 @@ projection); Raschka 2024, §3.3 to §3.6 (the variants).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from msgspec import Struct
 from torch import Tensor
 from torch.nn import functional
 
@@ -74,8 +74,7 @@ def attend(
     return Trace(spec, stages(spec), dict(parameters), held, frozenset(recomputed), axes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StageInputs:
+class StageInputs(Struct, frozen=True, eq=False):
     """Inputs that every operation may read."""
 
     spec: AttentionSpec

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.spec import AttentionSpec, Dtype, Mask, Mode, Normalisation, Projection
 from visualizer.attention.stages import CELLS, Operation, Stage
@@ -16,8 +15,7 @@ LONGEST_NAME = 28
 HALF = 13
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedAttention:
+class CapturedAttention(Struct, frozen=True):
     """Numbers [layer, head, query, key] with their tokens, comparable and hashable.
 
     Parameters

@@ -11,10 +11,10 @@ prefix matching).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 ROWS = 1024
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HeadMeasures:
+class HeadMeasures(Struct, frozen=True, eq=False):
     """Measures of each head, read-only arrays [..., head] with the leading axes of the trace.
 
     Each is a mean over the queries with nonzero weights, without padding; left out are queries

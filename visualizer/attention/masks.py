@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Route
 from visualizer.errors import InputError, Remedy
@@ -18,8 +18,7 @@ WEIGHTS = ("unmasked", *AFTER)
 FORBIDDING = (*MASKED_SCORES, *WEIGHTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Masking:
+class Masking(Struct, frozen=True):
     """The fields of a spec that decide which cells are allowed.
 
     Padding is masked before normalising, so that a padded text has the same numbers as alone; the

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordedNumbers:
+class RecordedNumbers(Struct, frozen=True, eq=False):
     """The results of a run, without its spec, which is part of the document.
 
     Parameters

@@ -6,11 +6,12 @@ Failures are reported as sentences: no text, too long a text, an absent device, 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
@@ -42,8 +43,7 @@ SMALL = 2**24
 USABLE = 0.75
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class Run(Struct, frozen=True, eq=False):
     """A trace with its tokens.
 
     Parameters

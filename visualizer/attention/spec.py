@@ -8,10 +8,10 @@ chapter 3 (the other variants, under the book's names).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.errors import InputError, Problem, Remedy
 
@@ -117,8 +117,7 @@ class Device(StrEnum):
     MPS = "mps"
 
 
-@dataclass(frozen=True, slots=True)
-class BooleanMatrix:
+class BooleanMatrix(Struct, frozen=True):
     """A boolean matrix, comparable and hashable, packed to eight cells a byte."""
 
     rows: int
@@ -137,8 +136,7 @@ class BooleanMatrix:
         return cells.reshape(self.rows, self.columns).astype(bool)
 
 
-@dataclass(frozen=True, slots=True)
-class NumberMatrix:
+class NumberMatrix(Struct, frozen=True):
     """A float64 matrix, comparable and hashable, as bytes in row-major order."""
 
     rows: int
@@ -183,8 +181,7 @@ LARGEST = {"d_in": 1_000_000, "d_out": 1_000_000, "heads": 1_000, "window": 1_00
 LARGEST_SEED = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionSpec:
+class AttentionSpec(Struct, frozen=True):
     """Everything that determines an attention module's numbers, apart from the text.
 
     A spec may be invalid while the user types; `problems` lists what is wrong with it.

@@ -7,10 +7,12 @@ checks, explanations, the stage bar, captions and exports.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.masks import FORBIDDING, MASKED_SCORES, WEIGHTS, Masking
 from visualizer.attention.spec import (
@@ -55,8 +57,7 @@ class Operation(StrEnum):
     CAPTURED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """One named tensor and how it is computed.
 
     Parameters

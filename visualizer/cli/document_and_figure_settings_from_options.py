@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from visualizer.cli.matrices_in_files import own_weights_in, with_module_in
 from visualizer.cli.options import SETTING_GROUPS, value_of

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.cli.options import option_of, value_of
 from visualizer.console_messages_and_progress import close_standard_output, say
@@ -37,8 +39,7 @@ SHORT_FILM = 24
 SHORT_TIME = "less than a minute"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExportJob:
+class ExportJob(Struct, frozen=True, eq=False):
     """A file to be written; the path is `STANDARD_OUTPUT` where there is none."""
 
     path: Path

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from visualizer.attention.importers.state_dict import MOST_NUMBERS, is_module, spec_in
 from visualizer.attention.masks import parse_mask

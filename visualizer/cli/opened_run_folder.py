@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from visualizer.cli.export_files import ALL, SEVERAL, STANDARD_OUTPUT, named_path
 from visualizer.errors import InputError

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from visualizer.attention.spec import Device
 from visualizer.cli import listed_names, option_types

@@ -10,11 +10,11 @@ from __future__ import annotations
 import io
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.documents.recorded_run_archive import (
     is_computed_from,
@@ -53,8 +53,7 @@ _MOST_MARKS = 1_000_000
 """Limit of commas and opening brackets in the tree: each may become a value."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SavedDocument:
+class SavedDocument(Struct, frozen=True, eq=False):
     """What a document file holds.
 
     Parameters

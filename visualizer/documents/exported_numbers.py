@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.importers import numpy_files
 from visualizer.attention.importers.file_contents import ArrayEntry
@@ -43,8 +43,7 @@ _NAME_AT = 30
 """Place of a member's name in its header."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExportedNumbers:
+class ExportedNumbers(Struct, frozen=True, eq=False):
     """The numbers of an exported file.
 
     Parameters

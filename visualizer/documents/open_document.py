@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from visualizer.documents.document_file import SavedDocument, read_document
 from visualizer.documents.embedded_document import (

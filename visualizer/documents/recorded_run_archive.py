@@ -8,11 +8,11 @@ numbers that follow from it would not follow from what is shown.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from visualizer.attention.recorded_numbers import RecordedNumbers
 from visualizer.attention.spec import LAYERS, Projection, problems

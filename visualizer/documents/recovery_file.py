@@ -11,11 +11,13 @@ import json
 import os
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError, reason_of
@@ -108,8 +110,7 @@ def _fill(content: bytes, file: BinaryIO) -> None:
     file.write(content)
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveredDocument:
+class RecoveredDocument(Struct, frozen=True):
     """The recovery file of a program that crashed.
 
     Parameters

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.head_aggregates import HeadAggregate
@@ -80,4 +81,4 @@ def _lasting(comparison: Comparison | None) -> Comparison | None:
         comparison.against is ComparisonKind.KEPT and not comparison.document
     ):
         return None
-    return replace(comparison, kept=None, tally=SampleTally())
+    return comparison.changed(kept=None, tally=SampleTally())

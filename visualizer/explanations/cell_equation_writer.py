@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor
 from visualizer.explanations.step_values_and_wording import trimmed
@@ -21,24 +21,21 @@ MOST_EXPONENT = 88.0
 SHOWN_SHIFTED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class EquationPart:
+class EquationPart(Struct, frozen=True):
     """A piece of the line; lit is a number that stands in a panel and was read from there."""
 
     text: str
     is_lit: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EquationTerm:
+class EquationTerm(Struct, frozen=True):
     """One term of a line, with its parts; `is_reckoned` where it is a number that was computed."""
 
     parts: list[EquationPart]
     is_reckoned: bool = True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EquationTermWriter:
+class EquationTermWriter(Struct, frozen=True, eq=False):
     """An explanation with ways to write its terms."""
 
     trace: Trace

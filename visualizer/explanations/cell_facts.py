@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import shorten
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CellFacts:
+class CellFacts(Struct, frozen=True, eq=False):
     """A cell with the words for its parts."""
 
     run: Run

@@ -7,11 +7,11 @@ the sum, or as the chosen one of two.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
@@ -29,8 +29,7 @@ class CombineRule(StrEnum):
     CHOICE = auto()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Factor:
+class Factor(Struct, frozen=True, eq=False):
     """One factor of each of n terms.
 
     Parameters
@@ -58,8 +57,7 @@ class Factor:
         return tuple(term if place is None else place for place in self.index)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class Group(Struct, frozen=True, eq=False):
     """Terms of the same kind, each the product of its factors."""
 
     factors: tuple[Factor, ...]
@@ -80,8 +78,7 @@ class TermList(NamedTuple):
     is_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Explanation:
+class Explanation(Struct, frozen=True, eq=False):
     """One cell of a stage, and the terms that give its value.
 
     Parameters
@@ -110,8 +107,7 @@ class Explanation:
         return np.concatenate([group.terms for group in self.groups])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExplainedCell:
+class ExplainedCell(Struct, frozen=True, eq=False):
     """A cell of a trace, with methods that read its factors."""
 
     trace: Trace

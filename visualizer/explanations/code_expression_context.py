@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.attention import masks as attention_masks
 from visualizer.attention.masks import Masking
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.dialect_identifiers import CodeIdentifiers
 
 
-@dataclass(frozen=True, slots=True)
-class ExpressionContext:
+class ExpressionContext(Struct, frozen=True):
     """A stage to be written, with short ways to the words for it."""
 
     spec: AttentionSpec

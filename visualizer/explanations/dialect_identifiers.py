@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum, auto
+
+from msgspec import Struct
 
 from visualizer.attention.spec import Mask
 from visualizer.attention.stages import TABLE
@@ -17,8 +18,7 @@ class MaskPolarity(StrEnum):
     COUNTS = auto()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CodeIdentifiers:
+class CodeIdentifiers(Struct, frozen=True, eq=False):
     """The identifiers of one dialect.
 
     Parameters

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +38,7 @@ def no_parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> None:
     """Give no weights: most operations meet none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationExplainer:
+class OperationExplainer(Struct, frozen=True, kw_only=True):
     """All that is said and written of an operation, each by what knows the numbers.
 
     Parameters

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeParameter:
+class ShapeParameter(Struct, frozen=True):
     """A layer or table of weights that a stage meets.
 
     Parameters

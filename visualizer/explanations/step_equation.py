@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.explanations.cell_equation_writer import EquationPart, EquationTermWriter
 from visualizer.explanations.explain import explain
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from visualizer.session.timeline import Step
 
 
-@dataclass(frozen=True, slots=True)
-class Equation:
+class Equation(Struct, frozen=True):
     """One line: a name, equals, parts, equals, the result.
 
     Parameters

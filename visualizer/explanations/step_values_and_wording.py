@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.masks import Masking
 from visualizer.language.tokenizers import visible
@@ -29,8 +29,7 @@ LEAST_ROUNDED = 0.01
 ALIKE = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class LargestValue:
+class LargestValue(Struct, frozen=True):
     """The largest of some numbers.
 
     Parameters
@@ -69,8 +68,7 @@ class LargestValue:
         return self.times == self.count > 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StepValues:
+class StepValues(Struct, frozen=True, eq=False):
     """A step in one head of one text, with ways to read what it is made of.
 
     Parameters

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.stages import Operation
 from visualizer.language.tokenizers import visible
@@ -48,8 +48,7 @@ def judge(resolved: Resolved, guess: Prediction) -> PredictionVerdict:
     return PredictionVerdict(right, wrong, missed, judging.largest_said(right, missed))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PredictionJudge:
+class PredictionJudge(Struct, frozen=True, eq=False):
     """A prediction, with short ways to the numbers and the words."""
 
     run: Run

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import traceback
-from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, QSettings, QTimer, Signal
 
 from visualizer.export import export_settings

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from visualizer.export.figure_settings import (
     MM_AN_INCH,
@@ -82,8 +84,7 @@ class LengthUnit(StrEnum):
         return text.rstrip("0").rstrip(".") if decimals else text
 
 
-@dataclass(frozen=True, slots=True)
-class ExportSettings:
+class ExportSettings(Struct, frozen=True):
     """A format with its figure settings.
 
     Parameters

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from visualizer.export.film_settings import FilmSettings
 
@@ -32,8 +33,7 @@ class FigurePaper(StrEnum):
     DARK = "dark"
 
 
-@dataclass(frozen=True, slots=True)
-class FigureSettings:
+class FigureSettings(Struct, frozen=True):
     """The settings of a figure.
 
     Parameters

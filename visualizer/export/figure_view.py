@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from visualizer.export.figure_settings import FigureExtent
 from visualizer.session.resolved_view import resolve

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.errors import InputError
 from visualizer.heatmap.step_motion_paths import MOTION_MS
@@ -24,8 +26,7 @@ MOTION_FRAMES = MOTION_MS // MOTION_FRAME_MS
 MOTION_SHARES = tuple((frame + 0.5) / MOTION_FRAMES for frame in range(MOTION_FRAMES))
 
 
-@dataclass(frozen=True, slots=True)
-class FilmFrame:
+class FilmFrame(Struct, frozen=True):
     """A frame of a film.
 
     Parameters
@@ -40,8 +41,7 @@ class FilmFrame:
     motion_share: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FilmPlan:
+class FilmPlan(Struct, frozen=True):
     """The steps of a film: a frame each, after those of its motion.
 
     Parameters

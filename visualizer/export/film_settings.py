@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from visualizer.session.timeline import Grain, Place
 
@@ -17,8 +18,7 @@ class FilmPanels(StrEnum):
     SPAN = "span"
 
 
-@dataclass(frozen=True, slots=True)
-class FilmSettings:
+class FilmSettings(Struct, frozen=True):
     """The settings of a film of the computation.
 
     Parameters

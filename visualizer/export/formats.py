@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
+
+from msgspec import Struct
 
 
 class FormatKind(StrEnum):
@@ -22,8 +23,7 @@ class FormatKind(StrEnum):
         return self in {FormatKind.FIGURE, FormatKind.FILM}
 
 
-@dataclass(frozen=True, slots=True)
-class ExportFormat:
+class ExportFormat(Struct, frozen=True):
     """An export format.
 
     Parameters

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import (
@@ -28,8 +30,7 @@ _LENGTH = re.compile(rf"{_NUMBER}(mm|cm|in|px)")
 _AREA = re.compile(rf"{_NUMBER}(mm|cm|in|px)?[x×]{_NUMBER}(mm|cm|in|px)")
 
 
-@dataclass(frozen=True, slots=True)
-class FigureSize:
+class FigureSize(Struct, frozen=True):
     """The size of a figure in a unit; pixels become a length by the resolution."""
 
     width: float
@@ -92,7 +93,7 @@ def figure_settings(
     settings = SIZES.get(size or "", FigureSettings())
     given = {"extent": layout, "paper": theme, "dpi": dpi}
     chosen = {name: value for name, value in given.items() if value is not None}
-    settings = replace(settings, **chosen)  # type: ignore[arg-type]
+    settings = replace(settings, **chosen)
     if not SMALLEST_DPI <= settings.dpi <= LARGEST_DPI:
         sentence = f"A figure has {SMALLEST_DPI} to {LARGEST_DPI:,} pixels an inch."
         raise InputError("dpi", sentence)

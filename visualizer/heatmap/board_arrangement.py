@@ -11,9 +11,10 @@ import bisect
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.heatmap.panel_margins import (
     HEAD,
@@ -70,8 +71,7 @@ NARROW_SHARE = 0.6
 """The width of a panel with many features, as a share of the side of the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class PanelArrangement:
+class PanelArrangement(Struct, frozen=True):
     """How the panels of a board stand.
 
     Parameters

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
 from PySide6.QtCore import QRectF
 
 from visualizer.heatmap.board_arrangement import ABOVE_LABELS, shared_notes
@@ -46,8 +47,7 @@ class TitlePlace(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedPanels:
+class PlacedPanels(Struct, frozen=True):
     """The places of panels, each with the number of its panel, and the size of the whole.
 
     Parameters
@@ -74,8 +74,7 @@ class PlacedPanels:
     page: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PanelPlace:
+class PanelPlace(Struct, frozen=True):
     """Where a panel stands, whichever part of it is seen.
 
     Parameters
@@ -114,8 +113,7 @@ class PanelPlace:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class PanelSlot:
+class PanelSlot(Struct, frozen=True, dict=True):
     """One panel's place.
 
     Parameters
@@ -224,8 +222,7 @@ class PanelSlot:
         return ColumnHead(self.heatmap, self.cells.left(), width, notes)
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnHead:
+class ColumnHead(Struct, frozen=True):
     """What stands over a column of panels.
 
     Parameters
@@ -244,8 +241,7 @@ class ColumnHead:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class BoardLayout:
+class BoardLayout(Struct, frozen=True, dict=True):
     """All places, and the size of the whole.
 
     Parameters

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from visualizer.heatmap.comparison_board_presenter import present_compared
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, present_cursor
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BoardContents:
+class BoardContents(Struct, frozen=True, eq=False):
     """The panels, the cursor and the highlights.
 
     Parameters

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.heatmap.panel_colour_scale import counted
 from visualizer.number_format import format_number
@@ -30,8 +30,7 @@ LONGEST = 99_999.0
 """The largest number without an exponent."""
 
 
-@dataclass(frozen=True, slots=True)
-class CellNumberFormat:
+class CellNumberFormat(Struct, frozen=True):
     """How the numbers of a stage are written.
 
     Parameters
@@ -58,8 +57,7 @@ class CellNumberFormat:
         return f"−{written}" if value < 0 and written.strip("0.") else written
 
 
-@dataclass(frozen=True, slots=True)
-class NumberRange:
+class NumberRange(Struct, frozen=True):
     """What is written in the cells of a stage's panels.
 
     Parameters

@@ -5,10 +5,10 @@ Also the mean of dropout samples, and heads beside heads.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.session.token_selection_and_search import TokenRole
 from visualizer.session.zoom_ranges import row_role
@@ -13,8 +15,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 
-@dataclass(frozen=True, slots=True)
-class CellCursor:
+class CellCursor(Struct, frozen=True):
     """The hovered or pinned cell, and all that is highlighted with it.
 
     Parameters

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.heatmap.board_arrangement import (
     BELOW,
@@ -26,8 +27,7 @@ LEAST_SIDES = (96, 72)
 """The least side of the other panels, and that of a small canvas."""
 
 
-@dataclass(frozen=True, slots=True)
-class LargePanelArrangement:
+class LargePanelArrangement(Struct, frozen=True):
     """How panels stand beside a large one.
 
     Parameters

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from visualizer.attention.trace import LeadingIndex
 from visualizer.session.cell_address import ComparedSide
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from visualizer.session.zoom_ranges import Zoom
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """One side of a heatmap.
 
     Parameters
@@ -64,8 +64,7 @@ class Axis:
         return self.seen.start + cell * self.block
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Heatmap:
+class Heatmap(Struct, frozen=True, eq=False):
     """A panel.
 
     Parameters
@@ -159,8 +158,7 @@ class Heatmap:
         return self.rows.part is not None or self.columns.part is not None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Board:
+class Board(Struct, frozen=True, eq=False):
     """All panels: a column a stage and a row a head, or a column a head and a row a layer.
 
     Parameters
@@ -212,8 +210,7 @@ Drawn = tuple[str, ComparedSide, LeadingIndex]
 """A target, and the leading index of its layer and text."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PendingCells:
+class PendingCells(Struct, frozen=True, eq=False):
     """Cells whose mask has changed and whose numbers are pending.
 
     Parameters

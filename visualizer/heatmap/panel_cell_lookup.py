@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from visualizer.session.cell_address import Cell
 from visualizer.session.compared_tensors import tensor_of

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.colour_options import ColourCurve, ColourLimits
@@ -25,8 +25,7 @@ ROUNDING_OF_SHARES = 1e-3
 """How far above 1 rounding to 16 bits may lift a share of 1, relative to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColourScale:
+class ColourScale(Struct, frozen=True):
     """The colour map, curve and ends of a panel.
 
     Parameters

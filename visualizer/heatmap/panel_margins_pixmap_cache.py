@@ -7,9 +7,9 @@ would take most of the time. Panels that differ in their numbers alone share a p
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 from PySide6.QtGui import QColor, QPainter, QPixmap
 
@@ -35,8 +35,7 @@ MOST, MOST_TITLES = 48, 8
 """So many pictures of panels, and of names over columns, are kept: those that were used last."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PanelPixmap:
+class PanelPixmap(Struct, frozen=True, eq=False):
     """A panel's picture.
 
     Parameters

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.masks import Masking
@@ -34,8 +34,7 @@ UNEVEN = 1.1e-4
 FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Largest"}
 
 
-@dataclass(frozen=True, slots=True)
-class SideLabels:
+class SideLabels(Struct, frozen=True):
     """The labels of a text's queries and keys."""
 
     rows: tuple[str, ...]

@@ -5,8 +5,10 @@ What a step reads is what the explanations of its cells name; nothing here draws
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.explanations.explain import explain
 from visualizer.explanations.user_prediction_instruction_and_verdict import judge
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from visualizer.session.user_prediction import Prediction, PredictionVerdict
 
 
-@dataclass(frozen=True, slots=True)
-class ComputedExtent:
+class ComputedExtent(Struct, frozen=True):
     """How much of a stage is computed: whole rows, and some columns of the next."""
 
     stage: str
@@ -30,8 +31,7 @@ class ComputedExtent:
     columns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HighlightBlock:
+class HighlightBlock(Struct, frozen=True):
     """A block of cells that is computed now, or read for it.
 
     Parameters
@@ -47,16 +47,14 @@ class HighlightBlock:
     is_made: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BlockReading:
+class BlockReading(Struct, frozen=True):
     """A block that a step computes in one head, and the blocks that are read for it."""
 
     made: HighlightBlock
     read: tuple[HighlightBlock, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ShownStep:
+class ShownStep(Struct, frozen=True):
     """The playback step that is highlighted.
 
     Parameters
@@ -144,8 +142,7 @@ def _between(
     return [HighlightBlock(stage, head, rows, columns, False) for head in heads]
 
 
-@dataclass(frozen=True, slots=True)
-class Highlights:
+class Highlights(Struct, frozen=True):
     """The highlights, covers and prediction marks over the panels.
 
     Parameters

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QEasingCurve, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
@@ -30,8 +30,7 @@ OUTLINE = 3
 EASING = QEasingCurve.Type.InOutCubic
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MovingCells:
+class MovingCells(Struct, frozen=True, eq=False):
     """A picture of cells that are read, and where it begins and ends.
 
     Parameters

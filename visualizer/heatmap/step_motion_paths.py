@@ -6,8 +6,10 @@ key's column of the scores, and a row of queries to the row of scores that they 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.session.zoom_ranges import row_role
 
@@ -32,8 +34,7 @@ AxisNames = tuple[str, str]
 """The names of a stage's rows and columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class MotionPath:
+class MotionPath(Struct, frozen=True):
     """Cells that are read, and the cells that they are read for."""
 
     source: HighlightBlock

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.lab.collapse_controller import LEFT, LOSSES
 from visualizer.lab.loss_plot.axis_and_ticks import AxisScale
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from visualizer.session.colour_options import ColourOptions
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LabControllers:
+class LabControllers(Struct, frozen=True, eq=False):
     """The controllers that the lab's commands call."""
 
     window: QMainWindow
@@ -50,8 +50,7 @@ class LabControllers:
     set_scheme: Callable[[Scheme], object]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LabState:
+class LabState(Struct, frozen=True, eq=False):
     """Decides which commands are enabled and which are checked."""
 
     screen: LabScreen

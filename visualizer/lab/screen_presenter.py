@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.lab.settings.presenter import LabSettingsPanel, present_setup
 from visualizer.lab.training.run_state import BUSY, Phase, RunState
@@ -38,8 +39,7 @@ DOING = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingBarState:
+class TrainingBarState(Struct, frozen=True):
     """The training bar: enabled actions and progress.
 
     Parameters
@@ -62,8 +62,7 @@ class TrainingBarState:
     can_train_more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LabScreen:
+class LabScreen(Struct, frozen=True):
     """The lab except for its plots and pictures.
 
     Parameters
@@ -184,8 +183,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
-@dataclass(frozen=True, slots=True)
-class LabView:
+class LabView(Struct, frozen=True):
     """The view of the lab.
 
     Parameters

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 BEFORE = "Start the training: the attention of every head is shown here as it forms."
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WatchedTraining:
+class WatchedTraining(Struct, frozen=True, eq=False):
     """The widgets that show a training.
 
     Parameters

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from msgspec import Struct
+from msgspec.structs import replace
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
@@ -32,8 +33,7 @@ _STATES = ("exp_avg", "exp_avg_sq", "step")
 """AdamW's state tensors of each parameter."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrainerState:
+class TrainerState(Struct, frozen=True):
     """State of a training run besides its tensors.
 
     Parameters

@@ -11,10 +11,10 @@ Unsupervised Multitask Learners" (standard deviation of the initial weights).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
+from msgspec.structs import replace
 from torch import Tensor, nn
 
 from visualizer.attention.mechanisms import Mechanism, spec_of

@@ -5,9 +5,8 @@ A system that overcommits memory would otherwise kill the program later without 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
+from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.run import USABLE, gib

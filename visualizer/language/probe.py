@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from msgspec import Struct
 
 from visualizer.attention.spec import Projection
 from visualizer.attention.tensor_with_cached_reductions import readable
@@ -29,8 +29,7 @@ MOST_BYTES = 256 * 2**20
 """Most bytes of the weights and scores of a text."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Probe:
+class Probe(Struct, frozen=True, eq=False):
     """A text as the input of a model.
 
     Parameters

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError, reason_of
@@ -57,8 +58,7 @@ _CODING = JsonCoding({kind.__name__: kind for kind in _KINDS})
 _SNAPSHOT = re.compile(r"([0-9]{8})\.safetensors")
 
 
-@dataclass(frozen=True, slots=True)
-class RunMetadata:
+class RunMetadata(Struct, frozen=True):
     """Metadata of a run, known before its first step.
 
     Parameters
@@ -130,8 +130,7 @@ def settings_of(values: object) -> TrainingSettings:
     return settings
 
 
-@dataclass(frozen=True, slots=True)
-class RunFolder:
+class RunFolder(Struct, frozen=True):
     """The files of a run."""
 
     path: Path

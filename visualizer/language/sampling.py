@@ -11,9 +11,9 @@ nucleus sampling).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.errors import InputError
 
@@ -24,8 +24,7 @@ NO_NUMBERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
+class Sampling(Struct, frozen=True):
     """Sampling settings.
 
     Parameters

@@ -6,11 +6,11 @@ Neither the text that was learned nor the lock is needed, and nothing is written
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from msgspec import Struct
 
 from visualizer.attention.tensor_with_cached_reductions import readable
 from visualizer.errors import InputError
@@ -30,8 +30,7 @@ AttentionState = dict[str, torch.Tensor]
 """Parameters of an attention module by the names of its ``state_dict``."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SavedModel:
+class SavedModel(Struct, frozen=True, eq=False):
     """A model as a run's folder holds it.
 
     Parameters

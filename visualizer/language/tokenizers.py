@@ -6,13 +6,13 @@ token. Characters are extended grapheme clusters (Unicode UAX #29).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 from unicodedata import category
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.errors import InputError
 
@@ -74,8 +74,7 @@ def _symbol(letter: str) -> str:
 MOST_SAID = 5
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True, dict=True):
     """Bidirectional mapping of tokens and numbers.
 
     Parameters

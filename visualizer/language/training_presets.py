@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_settings import (
@@ -14,8 +15,7 @@ from visualizer.language.training_settings import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
+class Preset(Struct, frozen=True):
     """Named settings that demonstrate an effect.
 
     Parameters

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.run import is_out_of_memory
 from visualizer.errors import InputError, reason_of
@@ -76,8 +77,7 @@ class DivergedError(Exception):
         self.sentence = sentence
 
 
-@dataclass(frozen=True, slots=True)
-class FinalLosses:
+class FinalLosses(Struct, frozen=True):
     """Mean losses over many batches after all steps."""
 
     training: float

@@ -10,8 +10,9 @@ Sources: Karpathy 2023, "Let's build GPT" (the steps, the block size, the optimi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError, Problem
@@ -30,8 +31,7 @@ class CorpusKind(StrEnum):
     ADDITION = "addition"
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusSource:
+class CorpusSource(Struct, frozen=True):
     """The source of a text to learn.
 
     Parameters
@@ -68,8 +68,7 @@ class LearningRateDecay(StrEnum):
     COSINE = "cosine"
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingSettings:
+class TrainingSettings(Struct, frozen=True):
     """Everything that determines a training: equal settings give equal losses.
 
     They may be invalid while the user types; `problems` lists what is wrong with them.

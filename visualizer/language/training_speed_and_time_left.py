@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SPAN_S = 5.0
 
@@ -40,8 +41,7 @@ class TrainingSpeed:
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingProgress:
+class TrainingProgress(Struct, frozen=True):
     """Progress of a training.
 
     Parameters

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,8 +21,7 @@ LONGEST = 2**28
 """Most bytes of a header; stray text output read as a length exceeds it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Message:
+class Message(Struct, frozen=True, eq=False):
     """A message with JSON values and arrays.
 
     Parameters
@@ -96,8 +95,7 @@ class MessageUnpacker:
         return MessageHeader(says, values, kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageHeader:
+class MessageHeader(Struct, frozen=True):
     """A message's kind and values, and the names, types and shapes of its arrays."""
 
     says: str

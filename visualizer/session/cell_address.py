@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from visualizer.attention.head_aggregates import HeadAggregate
@@ -20,8 +21,7 @@ class ComparedSide(StrEnum):
     CHANGE = "change"
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A cell of a stage, in the text shown.
 
     Parameters

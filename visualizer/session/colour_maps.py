@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class MapKind(StrEnum):
@@ -13,8 +14,7 @@ class MapKind(StrEnum):
     DIVERGING = "diverging"
 
 
-@dataclass(frozen=True, slots=True)
-class ColourMap:
+class ColourMap(Struct, frozen=True):
     """One colour map.
 
     Parameters

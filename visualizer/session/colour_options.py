@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from visualizer.session.colour_maps import AUTOMATIC, USUAL
 
@@ -31,8 +32,7 @@ class ColourLimits(StrEnum):
     TYPED = "typed"
 
 
-@dataclass(frozen=True, slots=True)
-class ColourOptions:
+class ColourOptions(Struct, frozen=True):
     """Colour options of all panels.
 
     Parameters

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.cell_address import ComparedSide
@@ -78,8 +79,7 @@ def _lens(resolved: Resolved) -> WeightTransform:
     return WeightTransform.PLAIN if is_sampled else resolved.view.lens
 
 
-@dataclass(frozen=True, slots=True)
-class LargestChange:
+class LargestChange(Struct, frozen=True):
     """The largest difference and its position within the indexed part."""
 
     value: float

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from visualizer.session.dropout_samples import SampleTally
 
@@ -25,8 +27,7 @@ class ComparisonKind(StrEnum):
     SAMPLES = "samples"
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True, eq=False):
     """A requested comparison.
 
     Parameters
@@ -52,10 +53,24 @@ class Comparison:
     count: int = 1
     alone: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
-    tally: SampleTally = field(default_factory=SampleTally, compare=False, repr=False)
-    made: WeakKeyDictionary[CachedTensor, CachedTensor] = field(
-        default_factory=WeakKeyDictionary, init=False, compare=False, repr=False
-    )
+    tally: SampleTally = field(default_factory=SampleTally)
+    made: WeakKeyDictionary[CachedTensor, CachedTensor] = field(default_factory=WeakKeyDictionary)
+
+    @property
+    def asked(self) -> tuple[object, ...]:
+        """What was asked for, without what was drawn and derived since."""
+        asked = self.against, self.kept, self.document, self.heads, self.count
+        return (*asked, self.alone, self.before)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Comparison) and self.asked == other.asked
+
+    def __hash__(self) -> int:
+        return hash(self.asked)
+
+    def changed(self, **fields: Any) -> Comparison:
+        """Return the comparison with other fields; what was derived for these is left behind."""
+        return replace(self, made=WeakKeyDictionary(), **fields)
 
     def of(self, live: CachedTensor, make: Callable[[], CachedTensor]) -> CachedTensor:
         """Return the cached result for a live tensor, computing it on first use."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of
 from visualizer.attention.spec import AttentionSpec, Mask, Projection, problems
@@ -25,8 +27,7 @@ class LineSplit(StrEnum):
     APART = "apart"
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """One text or batch of texts, and the attention module to run on it.
 
     Parameters

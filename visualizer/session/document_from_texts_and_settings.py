@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from visualizer.attention.spec import BIAS, LAYERS, Arrangement, Projection
 from visualizer.errors import InputError

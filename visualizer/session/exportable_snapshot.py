@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
+class Snapshot(Struct, frozen=True, eq=False):
     """Everything exportable at one moment: a run, its document and its resolved view.
 
     Parameters

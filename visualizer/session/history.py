@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -12,8 +13,7 @@ Value = TypeVar("Value")
 LONGEST = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class History(Generic[Value]):
+class History(Struct, Generic[Value], frozen=True):
     """Values before and after the present one, nearest last.
 
     Parameters

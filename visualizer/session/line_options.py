@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
@@ -24,16 +25,14 @@ class LineSide(StrEnum):
     KEY = "key"
 
 
-@dataclass(frozen=True, slots=True)
-class LineToken:
+class LineToken(Struct, frozen=True):
     """A token on one side of the line view."""
 
     side: LineSide
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class LineOptions:
+class LineOptions(Struct, frozen=True):
     """Options of the line view.
 
     Parameters

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class MaskBrush(StrEnum):
@@ -16,8 +17,7 @@ class MaskBrush(StrEnum):
     PADDING = "padding"
 
 
-@dataclass(frozen=True, slots=True)
-class MaskEditState:
+class MaskEditState(Struct, frozen=True):
     """Whether the mask is being edited, and the parameters of the brushes.
 
     Parameters

@@ -7,9 +7,11 @@ numbers of a stage.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.session.cell_address import Cell
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from visualizer.session.zoom_ranges import Zoom
 
 
-@dataclass(frozen=True, slots=True)
-class PoolingExtent:
+class PoolingExtent(Struct, frozen=True):
     """The drawn part of a stage, and how many rows and columns are pooled into a drawn cell."""
 
     blocks: tuple[int, int]
@@ -85,8 +86,7 @@ def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
     return math.ceil(rows / room), math.ceil(columns / room)
 
 
-@dataclass(frozen=True, eq=False)
-class Resolved:
+class Resolved(Struct, frozen=True, eq=False, dict=True):
     """What a view shows of a run.
 
     Parameters
@@ -156,9 +156,9 @@ class Resolved:
     overview: str | None
     sheet: str | None
     large: str | None
-    made: dict[Hashable, object] = field(default_factory=dict, repr=False)
+    made: dict[Hashable, object] = field(default_factory=dict)
     """Values shared between panels, by key, made on first use."""
-    _extents: dict[tuple[str, int, bool], PoolingExtent] = field(default_factory=dict, repr=False)
+    _extents: dict[tuple[str, int, bool], PoolingExtent] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ panels
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 Panel = TypeVar("Panel")
 
 
-@dataclass(frozen=True, slots=True)
-class PanelId(Generic[Panel]):
+class PanelId(Struct, Generic[Panel], frozen=True):
     """A panel's id, typed by the panel."""
 
     name: str
@@ -50,8 +50,7 @@ class LatePanels(dict[str, object]):
             self.__missing__(next(iter(self.makers)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Screen:
+class Screen(Struct, frozen=True, eq=False):
     """The window's whole content.
 
     Parameters
@@ -71,8 +70,7 @@ class Screen:
         return wanted.of(self.panels)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Moment:
+class Moment(Struct, frozen=True, eq=False):
     """The inputs of the panels of one screen.
 
     Parameters

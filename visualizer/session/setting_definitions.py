@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from visualizer.attention.mechanisms import TITLES
 from visualizer.attention.spec import (
@@ -59,8 +60,7 @@ BOUNDS: dict[SettingKind, tuple[float, float]] = {
 """What can be typed into a control, some values that cannot be computed among it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One setting.
 
     Parameters
@@ -181,8 +181,7 @@ def unsettable(spec: AttentionSpec) -> Setting | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class SettingState:
+class SettingState(Struct, frozen=True):
     """A setting with its current value and problem."""
 
     setting: Setting

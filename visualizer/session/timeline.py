@@ -6,12 +6,12 @@ A step is a block of cells of one stage, computed in all heads at once, as the m
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.stages import TABLE
 
@@ -40,8 +40,7 @@ def step_ms(grain: Grain, speed: float) -> float:
     return 1000 / (speed * STEPS_PER_SECOND[grain])
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A playback position that stays valid when the document changes."""
 
     stage: str
@@ -49,8 +48,7 @@ class Place:
     column: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Playhead:
+class Playhead(Struct, frozen=True):
     """The playback position and how playback continues.
 
     Parameters
@@ -71,8 +69,7 @@ class Playhead:
     span: tuple[Place, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """The cells computed together: a block of a stage, in every head."""
 
     stage: str
@@ -80,8 +77,7 @@ class Step:
     columns: range
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The steps of a run, indexed by number.
 
     Parameters

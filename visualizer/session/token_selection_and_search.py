@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,8 +23,7 @@ class TokenRole(StrEnum):
         return TokenRole.KEY if self is TokenRole.QUERY else TokenRole.QUERY
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSelection:
+class TokenSelection(Struct, frozen=True):
     """The state of the token strip.
 
     Parameters

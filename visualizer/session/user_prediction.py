@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
@@ -17,8 +19,7 @@ class PredictionQuestion(StrEnum):
     ZERO = "zero"
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """A stage covered until its cells have been predicted.
 
     Parameters
@@ -33,8 +34,7 @@ class Prediction:
     is_revealed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PredictionVerdict:
+class PredictionVerdict(Struct, frozen=True):
     """The verdict on a prediction.
 
     Parameters

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.colour_options import ColourOptions
@@ -30,8 +31,7 @@ class CodeDialect(StrEnum):
     SDPA = "sdpa"
 
 
-@dataclass(frozen=True, slots=True)
-class TableSelection:
+class TableSelection(Struct, frozen=True):
     """What the tensor table shows.
 
     Parameters
@@ -48,20 +48,36 @@ class TableSelection:
     document: Document | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LessonPosition:
+class LessonPosition(Struct, frozen=True):
     """A page of an open lesson."""
 
     lesson_id: str
     page: int
 
 
-AT_ONCE = {"at once": True}
-"""Marks fields of a view that are shown before anything is prefetched for them."""
+class ViewShownAtOnce(Struct, frozen=True):
+    """The part of a view that is shown before anything is prefetched for it.
+
+    Parameters
+    ----------
+    dialect : CodeDialect
+        The naming dialect of the code.
+    lesson : LessonPosition or None
+        The open page of a lesson.
+    table : TableSelection
+        What the tensor table shows.
+    painting : MaskEditState
+        Whether the mask is being edited.
+    """
+
+    hovered: Cell | None = None
+    dialect: CodeDialect = CodeDialect.BOOK
+    lesson: LessonPosition | None = None
+    table: TableSelection = field(default_factory=TableSelection)
+    painting: MaskEditState = field(default_factory=MaskEditState)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(ViewShownAtOnce, frozen=True):
     """What is shown of a run.
 
     Parameters
@@ -82,8 +98,6 @@ class View:
         Positions on the run's leading axes.
     lines : LineOptions
         What the line view draws.
-    painting : MaskEditState
-        Whether the mask is being edited.
     panes : frozenset of str
         The visible panes; panels of others are not made.
     large : str or None
@@ -93,14 +107,8 @@ class View:
         pooled.
     guess : Prediction or None
         The current prediction.
-    dialect : CodeDialect
-        The naming dialect of the code.
-    lesson : LessonPosition or None
-        The open page of a lesson.
     comparison : Comparison or None
         The active comparison.
-    table : TableSelection
-        What the tensor table shows.
     tokens : TokenSelection
         The tokens selected together.
     past, future : tuple of Cell
@@ -111,7 +119,6 @@ class View:
     text: int = 0
     layer: int = 0
     panes: frozenset[str] = frozenset()
-    hovered: Cell | None = field(default=None, metadata=AT_ONCE)
     pinned: Cell | None = None
     heads: frozenset[int] | None = None
     folds: frozenset[HeadAggregate] = frozenset()
@@ -124,12 +131,8 @@ class View:
     small_room: int = 0
     playhead: Playhead = field(default_factory=Playhead)
     guess: Prediction | None = None
-    dialect: CodeDialect = field(default=CodeDialect.BOOK, metadata=AT_ONCE)
-    lesson: LessonPosition | None = field(default=None, metadata=AT_ONCE)
     comparison: Comparison | None = None
-    table: TableSelection = field(default_factory=TableSelection, metadata=AT_ONCE)
     tokens: TokenSelection = field(default_factory=TokenSelection)
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
     lines: LineOptions = field(default_factory=LineOptions)
-    painting: MaskEditState = field(default_factory=MaskEditState, metadata=AT_ONCE)

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import gc
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from visualizer.attention.torch_library_loading import load_torch_library
 from visualizer.errors import InputError
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.resolved_view import resolve
-from visualizer.session.view import View
+from visualizer.session.view import View, ViewShownAtOnce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,8 +38,7 @@ class ComputeFunction(Protocol):
     def __call__(self, document: Document, previous: Run | None) -> Run: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class Shown(Struct, frozen=True, eq=False):
     """The state when a request is made.
 
     Parameters
@@ -59,8 +60,7 @@ class Shown:
     panels: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WorkerResult:
+class WorkerResult(Struct, frozen=True, eq=False):
     """The result of a request: a run, or the error that refused it.
 
     Without a document it concerns a view of the current run.
@@ -137,7 +137,7 @@ def _refused(presenter: Presenter, shown: Shown, refused: InputError) -> WorkerR
 
 def as_far_as_read(view: View, read: View) -> View:
     """Return the part of a view that can be shown while only another view is prefetched."""
-    at_once = [each.name for each in fields(View) if each.metadata.get("at once")]
+    at_once = ViewShownAtOnce.__struct_fields__
     return replace(read, **{name: getattr(view, name) for name in at_once})
 
 

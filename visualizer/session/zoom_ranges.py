@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
@@ -24,8 +25,7 @@ def row_role(stage: str) -> str:
     return ROLES.get(stage, "query")
 
 
-@dataclass(frozen=True, slots=True)
-class Zoom:
+class Zoom(Struct, frozen=True):
     """The visible queries and keys; rows of tokens that are not queries follow the keys."""
 
     queries: range

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.run_parameters_as_spec_weights import are_kept
@@ -63,8 +64,7 @@ if TYPE_CHECKING:
     from visualizer.shell.start_page_controller import StartPageController
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Controllers:
+class Controllers(Struct, frozen=True, eq=False):
     """What the main window's commands act on."""
 
     window: QMainWindow
@@ -99,8 +99,7 @@ class Controllers:
         return cast("ShapesPane", self.panes["Shapes"])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WindowState:
+class WindowState(Struct, frozen=True, eq=False):
     """What decides which commands are possible, and which are on."""
 
     screen: Screen

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import traceback
 from collections import deque
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.documents.document_change import DocumentChange

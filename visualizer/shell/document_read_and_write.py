@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.documents.document_file import SUFFIX, write_document
 from visualizer.storage import atomic_file
@@ -31,8 +32,7 @@ OPENED = (
 """The file filter of the open dialog."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReadResult:
+class ReadResult(Struct, frozen=True, eq=False):
     """The result of reading a file: a document of its own, or a change of the current one.
 
     Parameters
@@ -48,8 +48,7 @@ class ReadResult:
     is_reverting: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WriteResult:
+class WriteResult(Struct, frozen=True, eq=False):
     """The result of writing a file, the window's own or an unrelated copy."""
 
     document: Document
@@ -58,8 +57,7 @@ class WriteResult:
     version: FileVersion | None
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
+class ChangedFile(Struct, frozen=True):
     """A file that was not written because another program has changed it."""
 
     path: Path

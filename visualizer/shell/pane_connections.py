@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PaneControllers:
+class PaneControllers(Struct, frozen=True, eq=False):
     """What the panes share; what only one of them needs is made where that is connected.
 
     Parameters

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QToolBar, QWidget
 from shiboken6 import isValid
@@ -30,8 +30,7 @@ WIDE = 1500
 """The width of a window from which on panes are wider in proportion."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaneScale:
+class PaneScale(Struct, frozen=True):
     """What the usual widths of panes depend on.
 
     Parameters

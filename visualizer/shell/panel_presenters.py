@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from visualizer.features.cell.presenter import CELL, present_cell
 from visualizer.features.code.presenter import CODE, present_code
@@ -50,8 +51,7 @@ WAITING = "The heatmaps will be here in a moment: loading PyTorch."
 EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
 
 
-@dataclass(frozen=True, slots=True)
-class StatusLine:
+class StatusLine(Struct, frozen=True):
     """The status bar: what was computed where, and notices."""
 
     facts: str = ""
@@ -68,8 +68,7 @@ def _nothing(*given: object) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class PanelPresenter(Generic[Panel]):
+class PanelPresenter(Struct, Generic[Panel], frozen=True):
     """How one panel is made.
 
     Parameters

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAccessible,
@@ -49,8 +49,7 @@ BLANK_HINT = "Presenter mode  ·  any key shows the heatmaps again"
 TALLEST = 2**24 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class WindowArrangement:
+class WindowArrangement(Struct, frozen=True):
     """The window's arrangement before presenter mode."""
 
     panes: QByteArray

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -41,8 +41,7 @@ SCHEMES = (
 DEVICES = next(setting.choices for setting in SETTINGS if setting.name == "device")
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramSettings:
+class ProgramSettings(Struct, frozen=True):
     """The values that the Settings window shows.
 
     Parameters
@@ -63,8 +62,7 @@ class ProgramSettings:
     autosaves: bool
 
 
-@dataclass(frozen=True, slots=True)
-class KeptFolder:
+class KeptFolder(Struct, frozen=True):
     """A folder where the program keeps something.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Exact, strict coding of frozen dataclasses as JSON, directed by their type hints.
+"""Exact, strict coding of structs as JSON, directed by their type hints.
 
 The JSON form of a value follows from its type hint alone. Bytes are not put into JSON: they become
 separate members, named by their path in the tree.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,14 +32,14 @@ class DamagedError(ValueError):
 
 
 class JsonCoding:
-    """Encodes trees of dataclasses as JSON values and decodes them.
+    """Encodes trees of structs as JSON values and decodes them.
 
     Parameters
     ----------
     names : mapping
-        Types in the hints of the dataclasses that their modules import for type checking only.
+        Types in the hints of the structs that their modules import for type checking only.
     left_out : mapping
-        Fields that are not saved, by dataclass; decoding gives them their defaults.
+        Fields that are not saved, by struct; decoding gives them their defaults.
     """
 
     def __init__(
@@ -46,14 +47,14 @@ class JsonCoding:
     ) -> None:
         self._names = dict(names)
         self._left_out = left_out or {}
-        self._hints: dict[type, dict[str, Any]] = {}
+        self._hints: dict[type[Struct], dict[str, Any]] = {}
 
-    def hints(self, kind: type) -> dict[str, Any]:
-        """Return the saved fields of a dataclass and their types."""
+    def hints(self, kind: type[Struct]) -> dict[str, Any]:
+        """Return the saved fields of a struct and their types."""
         if kind not in self._hints:
             hints = get_type_hints(kind, localns=self._names)
             left_out = self._left_out.get(kind, frozenset())
-            named = (field.name for field in fields(kind) if field.name not in left_out)
+            named = (name for name in kind.__struct_fields__ if name not in left_out)
             self._hints[kind] = {name: hints[name] for name in named}
         return self._hints[kind]
 
@@ -71,7 +72,7 @@ class JsonCoding:
         if origin is frozenset:
             kind = get_args(hint)[0]
             return sorted((self.encode(one, kind, path, members) for one in value), key=json.dumps)
-        if isinstance(hint, type) and is_dataclass(hint):
+        if isinstance(hint, type) and issubclass(hint, Struct):
             kept = self.hints(hint)
             return {
                 name: self.encode(getattr(value, name), kind, f"{path}/{name}", members)
@@ -105,7 +106,7 @@ class JsonCoding:
             )
         if origin is frozenset:
             return self._decoded_set(given, get_args(hint)[0], path, members)
-        if is_dataclass(hint):
+        if isinstance(hint, type) and issubclass(hint, Struct):
             return self._decoded(given, hint, path, members)
         if hint is bytes:
             return _taken(given, path, members)

@@ -17,8 +17,10 @@ import secrets
 import stat
 import sys
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.storage.private_folder import PRIVATE
 from visualizer.storage.regular_file import WITHOUT_WAITING, check_regular_status
@@ -146,8 +148,7 @@ def _folder_flags() -> int:
     return getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class ContainedFolder:
+class ContainedFolder(Struct, frozen=True):
     """A folder below which no link is followed.
 
     Parameters
@@ -214,8 +215,7 @@ class ContainedFolder:
             _remove_parts(folder)
 
 
-@dataclass(frozen=True, slots=True)
-class ContainedFile:
+class ContainedFile(Struct, frozen=True):
     """A file of a `ContainedFolder`, existing or not: a regular file, never a link."""
 
     folder: ContainedFolder

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QByteArray, QCoreApplication, QSettings, QStandardPaths, Qt
 
 from visualizer.attention.spec import Device
@@ -59,8 +59,7 @@ MOST_DIGITS = 5
 """Of a size in pixels."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowKeys:
+class WindowKeys(Struct, frozen=True):
     """The keys that store the geometry and state of one kind of window."""
 
     geometry: str

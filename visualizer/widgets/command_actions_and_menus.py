@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from msgspec import Struct
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
@@ -26,8 +26,7 @@ StateT = TypeVar("StateT")
 """What decides which commands of a window are enabled and which are checked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Face:
+class Face(Struct, frozen=True):
     """What a button shows for a command whose text or icon changes.
 
     Parameters
@@ -43,8 +42,7 @@ class Face:
     tip: str = ""
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 makes none of a generic alias that has them
-class Command(Generic[ControllersT, StateT]):
+class Command(Struct, Generic[ControllersT, StateT], frozen=True):
     """One row of the command table.
 
     Parameters

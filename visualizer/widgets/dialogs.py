@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import platform
 import sys
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6 import __version__ as pyside_version
 from PySide6.QtCore import QChildEvent, QEvent, QObject, QSize, Qt, qVersion
 from PySide6.QtGui import QKeyEvent
@@ -198,8 +198,7 @@ def refuse(window: QWidget, title: str, sentence: str) -> None:
     box.open()
 
 
-@dataclass(frozen=True, slots=True)
-class ShortcutGroup:
+class ShortcutGroup(Struct, frozen=True):
     """Shortcuts of one subject.
 
     Parameters

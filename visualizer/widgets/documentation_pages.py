@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +21,7 @@ MARKS = re.compile(r"</?kbd>|[`*|\\]")
 """What Markdown writes and a reader does not see."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageSection:
+class PageSection(Struct, frozen=True):
     """A part of a page under its own heading.
 
     Parameters
@@ -42,8 +42,7 @@ class PageSection:
         return all(word in text for word in words.casefold().split())
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentationPage:
+class DocumentationPage(Struct, frozen=True):
     """A page in Markdown.
 
     Parameters

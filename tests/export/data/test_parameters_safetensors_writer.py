@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import types
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
+from msgspec.structs import replace
 
 from tests.support import book_modules
 from tests.support.small_runs import a_run
@@ -49,7 +49,7 @@ def written(run: Run) -> bytes:
 
 def spec(mechanism: Mechanism, **fields: object) -> dict[str, Any]:
     base = spec_of(mechanism, AttentionSpec(d_in=3, d_out=4, heads=2, device=Device.CPU))
-    own = {name: getattr(base, name) for name in base.__dataclass_fields__}
+    own = {name: getattr(base, name) for name in base.__struct_fields__}
     return {**own, "dropout": 0.0, **fields}
 
 
@@ -136,7 +136,7 @@ def test_they_open_again_with_their_mask(
     assert [getattr(found, field) for field in fields] == [
         getattr(run.trace.spec, field) for field in fields
     ]
-    again = a_run(**{name: getattr(found, name) for name in found.__dataclass_fields__})
+    again = a_run(**{name: getattr(found, name) for name in found.__struct_fields__})
     np.testing.assert_array_equal(
         again.trace.read(again.trace.last), run.trace.read(run.trace.last)
     )

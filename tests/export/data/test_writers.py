@@ -8,7 +8,6 @@ import io
 import json
 import math
 import re
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,7 +99,7 @@ def as_json(run: Run) -> dict[str, Any]:
 )
 def test_what_is_written_is_what_is_shown(view: View) -> None:
     run = a_run("one two three", "four five six", dropout=0.5)
-    seen = {field.name: getattr(view, field.name) for field in fields(view)}
+    seen = {name: getattr(view, name) for name in view.__struct_fields__}
     heatmaps = board(run, **seen).heatmaps
     sheets = shown_matrices(resolved(run, view))
     assert [(one.stage, one.head, one.leading, one.fold) for one in sheets] == [
@@ -364,7 +363,7 @@ def test_the_spec_has_all_its_fields_as_plain_values() -> None:
         lengths=(1, 2),
     )
     read = json.loads(json.dumps(plain_spec(spec), allow_nan=False))
-    assert list(read) == [field.name for field in fields(spec)]
+    assert list(read) == list(spec.__struct_fields__)
     assert read["own_mask"] == [[1, 0], [1, 1]]
     assert np.array_equal(read["own_weights"]["W_query"], weights)
     assert (read["mask"], read["lengths"], read["own_kept"]) == ("own", [1, 2], None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.snapshots import shot
 from visualizer import app

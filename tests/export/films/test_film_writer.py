@@ -6,11 +6,11 @@ import itertools
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from PIL import Image
 
 from tests.architecture.project_graph import ROOT

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.small_runs import a_run

@@ -10,12 +10,13 @@ import math
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from msgspec.structs import replace
 
 from tests.support.attention_strategies import Batch, Case, cases
 from tests.support.small_runs import a_run

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run, elsewhere

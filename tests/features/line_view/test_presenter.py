@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
+from tests.support.struct_strategies import structs
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation
@@ -235,7 +236,7 @@ def test_a_threshold_above_all_says_how_to_see_more() -> None:
     heads=st.integers(1, 4),
     most=st.integers(1, 60),
     mask=st.sampled_from([Mask.NONE, Mask.CAUSAL, Mask.WINDOW]),
-    options=st.builds(
+    options=structs(
         LineOptions,
         threshold=st.sampled_from([0.0, 0.1, 0.3]),
         top=st.integers(0, 5),

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
@@ -339,5 +340,5 @@ def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
 def test_the_widget_keeps_no_run_alive(viewer: Viewer) -> None:
     made = viewer.window.workspace.screen.panel(PLAYBACK)
     assert made.made_of is not None
-    assert viewer.shown == viewer.bar.track._bar == made
+    assert viewer.shown == viewer.bar.track._bar == replace(made, made_of=None)
     assert viewer.shown.made_of is viewer.bar.track._bar.made_of is None

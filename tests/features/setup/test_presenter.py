@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
@@ -78,7 +78,7 @@ def shown(document: Document, refused: InputError | None = None) -> dict[str, Se
 def test_a_problem_stands_at_its_own_setting(
     fields: dict[str, object], where: str, sentence: str
 ) -> None:
-    document = Document(spec=replace(AttentionSpec(), **fields))  # type: ignore[arg-type]
+    document = Document(spec=replace(AttentionSpec(), **fields))
     said = {name: row.problem.sentence for name, row in shown(document).items() if row.problem}
     assert list(said) == [where]
     assert sentence in said[where]
@@ -86,7 +86,7 @@ def test_a_problem_stands_at_its_own_setting(
 
 @pytest.mark.parametrize("fields", [fields for fields, _, _ in WRONG], ids=str)
 def test_what_is_offered_mends_it(fields: dict[str, object]) -> None:
-    document = Document(spec=replace(AttentionSpec(), **fields))  # type: ignore[arg-type]
+    document = Document(spec=replace(AttentionSpec(), **fields))
     for _ in range(2):  # one remedy may lead to a smaller problem, such as 1 column for 2 heads
         for problem in problems(document.spec):
             document = document.set(*problem.remedy) if problem.remedy else document
@@ -171,7 +171,7 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
     ],
 )
 def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[str]) -> None:
-    document = Document(spec=replace(AttentionSpec(), **fields))  # type: ignore[arg-type]
+    document = Document(spec=replace(AttentionSpec(), **fields))
     found = {name for name, row in shown(document).items() if not row.counts}
     assert found == idle | {"own_input", "own_weights"}
 

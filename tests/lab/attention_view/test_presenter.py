@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support.probe_results import a_reading
 from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (

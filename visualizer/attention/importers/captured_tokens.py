@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from visualizer.attention.importers.file_contents import MOST_LETTERS
 from visualizer.attention.importers.reader_checks_and_errors import (

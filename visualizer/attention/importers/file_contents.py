@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +19,7 @@ NAMED = 4
 """Most entries that a sentence names; of the others it states the number."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ArrayEntry:
+class ArrayEntry(Struct, frozen=True, eq=False):
     """An array of numbers in a file.
 
     Parameters
@@ -46,8 +46,7 @@ class ArrayEntry:
         return f"{self.name or 'an array'} ({' × '.join(map(str, self.shape)) or 'one number'})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FileContents:
+class FileContents(Struct, frozen=True, eq=False):
     """The listed contents of a tensor file.
 
     Parameters

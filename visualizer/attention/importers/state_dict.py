@@ -8,10 +8,11 @@ not include the number of heads of a `MultiHeadAttention`, its dropout and its s
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from visualizer.attention.importers.reader_checks_and_errors import (
     natural_order_key,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.weight_transforms import WeightTransform
@@ -30,8 +31,7 @@ SEEN = {
 _NO_LETTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class ExportMatrix:
+class ExportMatrix(Struct, frozen=True):
     """One matrix of a run.
 
     Parameters

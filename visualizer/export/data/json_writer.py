@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -40,7 +39,7 @@ def plain_spec(spec: AttentionSpec) -> dict[str, object]:
     Enum values are their names, the user's matrices are lists of rows (Booleans as 0 and 1), and
     the user's weights are such lists by name.
     """
-    found = {field.name: _plain(getattr(spec, field.name)) for field in fields(spec)}
+    found = {name: _plain(getattr(spec, name)) for name in spec.__struct_fields__}
     found["own_weights"] = {name: _plain(matrix) for name, matrix in spec.own_weights}
     return found
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+from msgspec.structs import replace
 from safetensors.numpy import save
 
 from visualizer.attention.masks import Masking, allowed_by

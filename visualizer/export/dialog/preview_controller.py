@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import traceback
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QObject, QSize, Qt, Signal
 
 from visualizer.errors import InputError
@@ -40,8 +40,7 @@ PIXELS = ".png"
 """The raster format of figures; others are vector graphics."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExportPreview:
+class ExportPreview(Struct, frozen=True, eq=False):
     """A preview, an image or text, and the size of the file.
 
     Parameters

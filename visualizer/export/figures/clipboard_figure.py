@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QByteArray, QMimeData
 
 from visualizer.export.figures.figure_page import figure_of, page_of
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 SVG_MIME = "image/svg+xml"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClipboardFigure:
+class ClipboardFigure(Struct, frozen=True, eq=False):
     """A figure as PNG and SVG for the clipboard."""
 
     image: QImage

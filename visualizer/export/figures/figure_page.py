@@ -7,10 +7,11 @@ painted alike.
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
@@ -61,8 +62,7 @@ TALLEST = 1e6
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FigureContent:
+class FigureContent(Struct, frozen=True, eq=False):
     """The content of a page."""
 
     board: Board
@@ -78,8 +78,7 @@ class FigureContent:
         return self.title or ", ".join(stages) or "Attention"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FigurePage:
+class FigurePage(Struct, frozen=True, eq=False):
     """A figure with its layout on a page.
 
     Parameters

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import PIXELS_AN_INCH
@@ -30,8 +32,7 @@ _WIDER, _TRIES = 1.1, 12
 _MOST_TEXT = 144.0
 
 
-@dataclass(frozen=True, slots=True)
-class SmallText:
+class SmallText(Struct, frozen=True):
     """Text of a figure that is too small to be read well on paper.
 
     Parameters

@@ -15,11 +15,11 @@ import json
 import math
 import re
 import zlib
-from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+from msgspec.structs import asdict
 
 from visualizer.documents.embedded_document import as_script
 from visualizer.errors import InputError

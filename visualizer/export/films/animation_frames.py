@@ -6,9 +6,10 @@ The margin under the panels holds the sentence of the step, its calculation and 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QTextDocument
 
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FrameMargins:
+class FrameMargins(Struct, frozen=True, eq=False):
     """The title, step sentence and track around the panels, in full size even if panels shrink.
 
     Parameters
@@ -69,16 +69,14 @@ class FrameMargins:
         paint_words(painter, self.words, bar, theme)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PaintedStep:
+class PaintedStep(Struct, frozen=True, eq=False):
     """A step without what moves, and what moves over it."""
 
     still: QImage
     cells: tuple[MovingCells, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AnimationFrames:
+class AnimationFrames(Struct, frozen=True, eq=False):
     """A film with its layout, whose frames can be painted in any order.
 
     Parameters

@@ -6,10 +6,11 @@ Encoders are imported when they are needed.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from msgspec import Struct
 
 from visualizer.export.films.film_layout import lay_out_film
 from visualizer.number_format import format_count
@@ -138,8 +139,7 @@ def _samples(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:
         yield frames.pixels(frame)
 
 
-@dataclass(frozen=True, slots=True)
-class FilmEstimate:
+class FilmEstimate(Struct, frozen=True):
     """The estimated size of a film, and the time that it takes to be made."""
 
     bytes: int

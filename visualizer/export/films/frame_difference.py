@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FramePatch:
+class FramePatch(Struct, frozen=True, eq=False):
     """The smallest rectangle that contains all changes.
 
     Parameters

@@ -6,11 +6,12 @@ is explained by the same cell of each head; weight transforms and comparisons ad
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.stages import Operation, is_hatched
@@ -113,16 +114,14 @@ def _sampled(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[st
 SHOWN_TERMS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class CellTextPiece:
+class CellTextPiece(Struct, frozen=True):
     """A formatted number and the cell it was read from; None where it belongs to no cell."""
 
     text: str
     source: Cell | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TermLine:
+class TermLine(Struct, frozen=True):
     """One term: its name, its factors and its value."""
 
     name: str
@@ -136,8 +135,7 @@ class TermLine:
         return " × ".join(piece.text for piece in self.pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class CellPanel:
+class CellPanel(Struct, frozen=True):
     """The Cell pane.
 
     Parameters

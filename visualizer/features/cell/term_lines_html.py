@@ -6,9 +6,10 @@ the pane, the factors stand below the name. Nothing is broken within a name or a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +31,7 @@ INDENT = 12
 """Pixels before factors that stand below their name."""
 
 
-@dataclass(frozen=True, slots=True)
-class TermLines:
+class TermLines(Struct, frozen=True):
     """Terms with the widths of their columns in pixels.
 
     Parameters

@@ -11,9 +11,11 @@ names; Karpathy 2023, "Let's build GPT", for the lecture's; the reference of
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.spec import Mask, Normalisation, Scale
 from visualizer.attention.stages import Operation, outside_one_call, stages
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
     from visualizer.explanations.dialect_identifiers import CodeIdentifiers
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
+class CodeLine(Struct, frozen=True):
     """One line of code.
 
     Parameters

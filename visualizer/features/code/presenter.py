@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.features.code.code_line_generator import CodeLine, lines
 from visualizer.session.screen import PanelId
@@ -20,8 +21,7 @@ TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CodePanelLine:
+class CodePanelLine(Struct, frozen=True):
     """One line of the Code pane.
 
     Parameters
@@ -41,8 +41,7 @@ class CodePanelLine:
         return self.text.startswith("#")
 
 
-@dataclass(frozen=True, slots=True)
-class CodePanel:
+class CodePanel(Struct, frozen=True):
     """The code of a run, in one dialect."""
 
     title: str

@@ -8,10 +8,10 @@ unit of rounding and from what magnifies it, and mostly is too small for a fourt
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.spec import (
     Dtype,
@@ -39,8 +39,7 @@ OTHER_DEVICE = 4  # factor on the tolerance: a GPU sums in another order
 NO_SIZE = 1e-30
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerance:
+class Tolerance(Struct, frozen=True):
     """The allowed deviation from an expected number: a relative and an absolute part."""
 
     relative: float

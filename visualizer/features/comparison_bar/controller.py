@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
 from visualizer.features.comparison_bar.presenter import COMPARISON
@@ -41,7 +41,7 @@ class ComparisonController(QObject):
     def swap(self) -> None:
         now, workspace = self._now, self._workspace
         if now and now.document and workspace.run:
-            other = replace(now, kept=workspace.run, document=workspace.computed)
+            other = now.changed(kept=workspace.run, document=workspace.computed)
             view = replace(workspace.wanted, comparison=other)
             workspace.show_document(now.document, view)
 
@@ -127,4 +127,4 @@ class ComparisonController(QObject):
     def _change(self, **fields: Any) -> None:
         now = self._now
         if now and any(getattr(now, name) != value for name, value in fields.items()):
-            self._workspace.look(comparison=replace(now, **fields))
+            self._workspace.look(comparison=now.changed(**fields))

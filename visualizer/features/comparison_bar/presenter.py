@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.features.comparison_bar.largest_difference import largest_difference
 from visualizer.features.comparison_bar.setting_differences import differences
@@ -24,8 +25,7 @@ NAMED = 3
 ASIDE = "Set aside while a step is played or predicted."
 
 
-@dataclass(frozen=True, slots=True)
-class ComparePanel:
+class ComparePanel(Struct, frozen=True):
     """The contents of the comparison bar.
 
     Parameters

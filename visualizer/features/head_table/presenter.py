@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.number_format import format_number, format_share
 from visualizer.session.screen import PanelId
@@ -38,8 +38,7 @@ UNIFORM = "Uniform"
 UNIFORM_SAYS = "Uniform attention reads every allowed key alike"
 
 
-@dataclass(frozen=True, slots=True)
-class HeadColumn:
+class HeadColumn(Struct, frozen=True):
     """One column of the table: a measure of heads.
 
     Parameters
@@ -112,8 +111,7 @@ COLUMNS = (PREVIOUS, INDUCTION, FIRST, OWN, LARGEST, ENTROPY, DISTANCE)
 """All columns; that of induction stands only where a token is repeated."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeadRow:
+class HeadRow(Struct, frozen=True):
     """One row of the table: the measures of a head; without a head, the means over all heads.
 
     Parameters
@@ -137,8 +135,7 @@ class HeadRow:
         return "Mean of the heads" if self.head is None else f"Head {self.name}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HeadTablePanel:
+class HeadTablePanel(Struct, frozen=True, eq=False):
     """The Heads pane, for one text.
 
     Parameters
@@ -249,8 +246,7 @@ def _lead(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str:
     return f"Means over {counted:,} of {every}, of the {weights}: the others read nothing.{rest}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
+class _Claim(Struct, frozen=True):
     """What is said of the heads that lead in a measure, and where none stands out.
 
     Parameters

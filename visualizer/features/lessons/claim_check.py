@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.features.lessons.lesson import Measure
 from visualizer.number_format import format_number
@@ -28,8 +28,7 @@ class ClaimResult(StrEnum):
     CHANGED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimCheck:
+class ClaimCheck(Struct, frozen=True):
     """A claim with the result of its check."""
 
     words: str

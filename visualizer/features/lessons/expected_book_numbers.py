@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +17,7 @@ class UnfitError(ValueError):
     """An invalid value in a lesson, as a sentence; the caller adds the line."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BookNumbers:
+class BookNumbers(Struct, frozen=True, eq=False):
     """Printed numbers by section and name.
 
     Parameters

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.session.view import LessonPosition
 
@@ -25,8 +26,7 @@ class Measure(StrEnum):
     SHAPE = auto()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Claim:
+class Claim(Struct, frozen=True, eq=False):
     """Printed numbers, and where in a stage they should stand.
 
     Parameters
@@ -61,8 +61,7 @@ class Claim:
         return "the notes" if self.section.startswith("notes") else "the book"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Page:
+class Page(Struct, frozen=True, eq=False):
     """One page of a lesson, independent of the page before it.
 
     Parameters
@@ -89,8 +88,7 @@ class Page:
         return self.span[0] if self.span else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class Lesson(Struct, frozen=True, eq=False):
     """The pages of a lesson, in order.
 
     Parameters

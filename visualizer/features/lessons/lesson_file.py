@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from visualizer.attention.spec import problems
 from visualizer.attention.stages import shape, stages
@@ -109,8 +110,7 @@ def read_lesson(text: str, name: str, printed: BookNumbers) -> Lesson:
     return Lesson(name, table["title"], table.get("section", ""), tuple(pages))
 
 
-@dataclass(frozen=True, slots=True)
-class TomlSource:
+class TomlSource(Struct, frozen=True):
     """The text of a TOML file, and checks common to all its tables."""
 
     text: str
@@ -148,8 +148,7 @@ class TomlSource:
         return document
 
 
-@dataclass(frozen=True, slots=True)
-class PageParser:
+class PageParser(Struct, frozen=True):
     """Parser of one page's table."""
 
     source: TomlSource

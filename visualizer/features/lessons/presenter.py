@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.spec import Device
 from visualizer.features.lessons.claim_check import check_claim
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import LessonPosition
 
 
-@dataclass(frozen=True, slots=True)
-class LessonPanel:
+class LessonPanel(Struct, frozen=True):
     """The Lesson pane: one page with its checked claims.
 
     Parameters

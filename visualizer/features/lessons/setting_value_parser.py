@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ WORDS: dict[type, str] = {
 }
 LARGEST = 2**63
 _DERIVED = ("mechanism", "causal", "text", "tokenizer", "lines")
-NAMES = (*_DERIVED, *(field.name for field in fields(AttentionSpec) if field.name != "lengths"))
+NAMES = (*_DERIVED, *(name for name in AttentionSpec.__struct_fields__ if name != "lengths"))
 
 
 def is_a(value: object, kind: type) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from visualizer.heatmap.panel_margins import LONGEST_LABEL, widest_label
 from visualizer.widgets.fonts import metrics, text_scale
@@ -23,8 +22,7 @@ SPREAD = 0.7
 """The fraction of a row's height over which the lines of all heads are spread."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineLayout:
+class LineLayout(Struct, frozen=True):
     """Geometry of the line view: one row per token, the same on both sides.
 
     Parameters

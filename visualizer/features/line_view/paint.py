@@ -6,11 +6,11 @@ All lines are painted incrementally into a pixmap, so that no frame takes long.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from PySide6.QtCore import QByteArray, QDataStream, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPainterPath, QPen, QPixmap
 
@@ -50,8 +50,7 @@ MOST_AT_ONCE = 10_000
 """The longest path; longer ones are split so that they can be drawn in different frames."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineStroke:
+class LineStroke(Struct, frozen=True):
     """Lines of one colour and strength, as one path.
 
     Parameters
@@ -65,8 +64,7 @@ class LineStroke:
     cost: float
 
 
-@dataclass(frozen=True, slots=True)
-class LineBrush:
+class LineBrush(Struct, frozen=True):
     """The pens of a picture's lines: their width is their strength, whatever else is drawn.
 
     Opacity is strength in relation to the strongest line, which is opaque: it stands out from the
@@ -290,8 +288,7 @@ HIGHEST = 4096
 """The highest picture of all rows; a higher one holds the visible part only, until it scrolls."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinePictureKey:
+class LinePictureKey(Struct, frozen=True):
     """The inputs of a picture of all lines.
 
     Parameters

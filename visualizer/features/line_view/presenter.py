@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.line_view.weights_drawn_as_lines import (
@@ -44,8 +46,7 @@ _NUMBERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LinePanel:
+class LinePanel(Struct, frozen=True, eq=False):
     """The line view of one text.
 
     Parameters
@@ -98,8 +99,7 @@ class LinePanel:
     options: LineOptions = field(default_factory=LineOptions)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LineSource:
+class LineSource(Struct, frozen=True, eq=False):
     """The inputs of the lines: what is read, and how far playback has come."""
 
     resolved: Resolved

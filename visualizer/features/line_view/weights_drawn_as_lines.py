@@ -6,11 +6,11 @@ named by a `LineRequest`, and the worker reads it before it is shown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.masks import Masking, allowed_in_text
 from visualizer.heatmap.panel_colour_scale import SHORT
@@ -40,8 +40,7 @@ MOST_LINES = 3000
 MOST_LIT = 100
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SelectedLines:
+class SelectedLines(Struct, frozen=True, eq=False):
     """Lines in order of weight, smallest first, so that the largest are drawn on top.
 
     Parameters
@@ -70,8 +69,7 @@ class SelectedLines:
         return len(self.weights)
 
 
-@dataclass(frozen=True, slots=True)
-class LineRequest:
+class LineRequest(Struct, frozen=True):
     """The part of a run that lines are read from, and which of its weights have a line.
 
     Parameters

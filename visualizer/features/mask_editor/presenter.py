@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.masks import Masking, allowed
 from visualizer.attention.spec import BooleanMatrix
@@ -35,8 +36,7 @@ NO_FIT = "start from a brush: the matrix does not fit the text"
 NO_PANEL = "Show the scores or the weights to paint in them"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MaskEditPanel:
+class MaskEditPanel(Struct, frozen=True, eq=False):
     """The mask editor, while the mask is edited.
 
     Parameters

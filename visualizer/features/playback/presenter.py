@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from visualizer.explanations.step_equation import Equation, equation
 from visualizer.explanations.user_prediction_instruction_and_verdict import instruction
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
     from visualizer.session.user_prediction import PredictionQuestion
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineSegment:
+class TimelineSegment(Struct, frozen=True):
     """One stage on the timeline.
 
     Parameters
@@ -34,8 +35,7 @@ class TimelineSegment:
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlaybackBarState:
+class PlaybackBarState(Struct, frozen=True):
     """The contents of the playback bar.
 
     Parameters
@@ -57,7 +57,7 @@ class PlaybackBarState:
     equation: Equation | None = None
     question: PredictionQuestion | None = None
     is_revealed: bool = False
-    made_of: Hashable = field(default=None, compare=False, repr=False)
+    made_of: Hashable = None
 
 
 PLAYBACK: PanelId[PlaybackBarState] = PanelId("Playback")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
@@ -28,8 +28,7 @@ def track_height() -> float:
     return metrics(12).height() + (2 * KNOB + 4) * text_scale()
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineSegments:
+class TimelineSegments(Struct, frozen=True):
     """The positions of stages on a timeline of a given width."""
 
     bar: PlaybackBarState

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
 from visualizer.number_format import format_count
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
 
 
-@dataclass(frozen=True, slots=True)
-class SetupPanel:
+class SetupPanel(Struct, frozen=True):
     """The current settings and the text."""
 
     text: str

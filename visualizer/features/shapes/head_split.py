@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.attention.spec import Arrangement
 from visualizer.explanations.shape_equations import sizes
@@ -21,8 +22,7 @@ MOST_ROWS = 8
 _DRAWN = ("queries", "keys", "values", "context", "concat")
 
 
-@dataclass(frozen=True, slots=True)
-class HeadSplit:
+class HeadSplit(Struct, frozen=True):
     """A matrix whose columns are divided among the heads.
 
     Parameters

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.attention.spec import Dtype
 from visualizer.explanations.operation_registry import TEXTS
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 _NAMES = {"token": "tokens", "query": "queries", "key": "keys", "head": "heads"}
 
 
-@dataclass(frozen=True, slots=True)
-class Dim:
+class Dim(Struct, frozen=True):
     """One axis of a tensor: its name and its size."""
 
     name: str
@@ -36,8 +36,7 @@ class Dim:
         return "tokens" if self.name in {"queries", "keys"} else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeRow:
+class ShapeRow(Struct, frozen=True):
     """One stage of the ledger.
 
     Parameters
@@ -77,8 +76,7 @@ class ShapeRow:
         return "; ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class ShapesPanel:
+class ShapesPanel(Struct, frozen=True):
     """The Shapes pane.
 
     Parameters

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.session.screen import PanelId
 
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 
-@dataclass(frozen=True, slots=True)
-class StageBarItem:
+class StageBarItem(Struct, frozen=True):
     """One stage of the stage bar."""
 
     stage: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.resources import resource
 
@@ -26,8 +26,7 @@ class Example(StrEnum):
     TRAINED = "trained"
 
 
-@dataclass(frozen=True, slots=True)
-class ExampleText:
+class ExampleText(Struct, frozen=True):
     """The words under a picture."""
 
     title: str
@@ -56,8 +55,7 @@ TEXTS = {
 """In the order of the page."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PictureNumbers:
+class PictureNumbers(Struct, frozen=True, eq=False):
     """The numbers that the pictures are painted from; torch computed them.
 
     Parameters
@@ -105,8 +103,7 @@ def picture_numbers() -> PictureNumbers:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StartPanel:
+class StartPanel(Struct, frozen=True):
     """What the start page shows.
 
     Parameters

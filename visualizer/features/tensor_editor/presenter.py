@@ -5,10 +5,10 @@ Input vectors, weights and biases can be edited; everything else is computed fro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.run_parameters_as_spec_weights import weights_of
 from visualizer.attention.spec import BIAS, LAYERS, OWN_LAYERS
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 COVERED = "Covered until the prediction is revealed."
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NumberBlock:
+class NumberBlock(Struct, frozen=True, eq=False):
     """A block of a table's numbers, and which of its cells are forbidden or dropped."""
 
     numbers: np.ndarray
@@ -43,8 +42,7 @@ class NumberBlock:
         return "dropped" if self.dropped is not None and self.dropped[row, column] else ""
 
 
-@dataclass(frozen=True, slots=True)
-class NumberTablePanel:
+class NumberTablePanel(Struct, frozen=True):
     """The Numbers pane: one tensor of a run, of one head and text, as rows and columns.
 
     Parameters

@@ -5,11 +5,11 @@ The weights are those of the current head, or the mean of all heads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.stages import is_hatched
@@ -31,8 +31,7 @@ NAMED = 3
 """A sentence names at most this many tokens; of more it gives the number only."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenWeights:
+class TokenWeights(Struct, frozen=True):
     """The weight each token receives from the selected queries, or gives to the selected keys.
 
     Parameters
@@ -62,8 +61,7 @@ class TokenWeights:
         return unescape(self.says.replace("<b>", "").replace("</b>", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenPanel:
+class TokenPanel(Struct, frozen=True):
     """The token strip of the current text.
 
     Parameters
@@ -154,8 +152,7 @@ def _apart(role: TokenRole) -> str:
     return f"These are the {here}. The {there} are other tokens: the heatmaps show who reads whom."
 
 
-@dataclass(frozen=True, slots=True)
-class TokenQuery:
+class TokenQuery(Struct, frozen=True):
     """The request for weights: tokens, stage and head; without a head, the mean of all."""
 
     resolved: Resolved

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.heatmap.panel_colour_scale import SHORT
@@ -26,8 +27,7 @@ class BoardArrangement(StrEnum):
     HEAD = "one_head"
 
 
-@dataclass(frozen=True, slots=True)
-class ColourEnds:
+class ColourEnds(Struct, frozen=True):
     """The colour limits of a stage; where 0 is the centre, the lower one follows the upper."""
 
     stage: str
@@ -37,8 +37,7 @@ class ColourEnds:
     is_signed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ViewControlsPanel:
+class ViewControlsPanel(Struct, frozen=True):
     """The current choices, and the options there are.
 
     Parameters

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
 
 
-@dataclass(frozen=True, slots=True)
-class LabCellPointer:
+class LabCellPointer(Struct, frozen=True):
     """The hovered cell and the pinned one."""
 
     hovered: Cell | None = None

@@ -8,9 +8,9 @@ all layers fit; below the smallest readable size they scroll.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from PySide6.QtCore import QRectF
 
 from visualizer.heatmap.board_layout import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
@@ -42,8 +42,7 @@ SEES_THE_FUTURE = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LabAttentionPanel:
+class LabAttentionPanel(Struct, frozen=True, eq=False):
     """The attention view of the lab.
 
     Parameters

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 CLEARLY = 0.25
 
 
-@dataclass(frozen=True, eq=False)
-class ProbeResult:
+class ProbeResult(Struct, frozen=True, eq=False, dict=True):
     """The attention of all layers and heads to a text, and its next-token logits.
 
     Parameters

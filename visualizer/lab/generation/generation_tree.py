@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.language.sampling import draw_of_seed
 
@@ -16,8 +18,7 @@ ROOT = -1
 """The node of the prompt."""
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationNode:
+class GenerationNode(Struct, frozen=True):
     """A generated token.
 
     Parameters
@@ -41,8 +42,7 @@ class GenerationNode:
     is_drawn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationTree:
+class GenerationTree(Struct, frozen=True):
     """All branches that were generated, and the current node.
 
     Parameters

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from visualizer.language.sampling import NO_NUMBERS, Sampling, probabilities
 from visualizer.language.tokenizers import visible
@@ -19,8 +19,7 @@ ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """The possible ends of the bars' axis."""
 
 
-@dataclass(frozen=True, slots=True)
-class NextTokenBar:
+class NextTokenBar(Struct, frozen=True):
     """The bar of a token, or of all that have no bar of their own.
 
     Parameters
@@ -66,8 +65,7 @@ SAME = 5e-4
 """Probabilities that differ by less look the same when written."""
 
 
-@dataclass(frozen=True, slots=True)
-class NextTokensPanel:
+class NextTokensPanel(Struct, frozen=True):
     """The most likely tokens in descending order, and the others together.
 
     Parameters

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.lab.generation.generation_tree import ROOT
 from visualizer.language.tokenizers import visible
@@ -18,8 +20,7 @@ MOST_AHEAD = 400
 """The most tokens that are shown after the current node."""
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratedToken:
+class GeneratedToken(Struct, frozen=True):
     """A chip: one token of the prompt or of the tree.
 
     Parameters
@@ -61,8 +62,7 @@ class GeneratedToken:
         return ", ".join(said)
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationPanel:
+class GenerationPanel(Struct, frozen=True):
     """The generation pane: chips and what can be done.
 
     Parameters

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from msgspec import Struct
 
 
 class AxisScale(StrEnum):
@@ -20,16 +20,14 @@ LARGEST_PLAIN, SMALLEST_PLAIN = 1e7, 1e-4
 """Numbers outside this range are written with an exponent."""
 
 
-@dataclass(frozen=True, slots=True)
-class AxisTick:
+class AxisTick(Struct, frozen=True):
     """A tick of an axis with its label."""
 
     value: float
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlotAxis:
+class PlotAxis(Struct, frozen=True):
     """An axis: its extent, scale and ticks.
 
     Parameters

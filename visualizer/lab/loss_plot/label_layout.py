@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from PySide6.QtCore import QPointF, QRectF
 
 from visualizer.number_format import format_number
@@ -49,8 +49,7 @@ GAP, AROUND = 6.0, 3.0
 """Pixels from a vertical line to its label, and of background at both sides of a label."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlotLabel:
+class PlotLabel(Struct, frozen=True):
     """A label over the plot, and the line that it names.
 
     Parameters

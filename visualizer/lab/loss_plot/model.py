@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from visualizer.lab.loss_plot.axis_and_ticks import AxisScale, PlotAxis
 
@@ -26,8 +26,7 @@ class LossLineRole(StrEnum):
     VALIDATION = "validation"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LossCurve:
+class LossCurve(Struct, frozen=True, eq=False):
     """The losses of a plotted run.
 
     Parameters
@@ -41,8 +40,7 @@ class LossCurve:
     colour: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceLoss:
+class ReferenceLoss(Struct, frozen=True):
     """A baseline loss, drawn as a horizontal line.
 
     Parameters
@@ -55,8 +53,7 @@ class ReferenceLoss:
     loss: float
 
 
-@dataclass(frozen=True, slots=True)
-class PlotOptions:
+class PlotOptions(Struct, frozen=True):
     """The options of the loss plot.
 
     Parameters
@@ -70,8 +67,7 @@ class PlotOptions:
     steps: AxisScale = AxisScale.LINEAR
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LossLine:
+class LossLine(Struct, frozen=True, eq=False):
     """A line of the plot, with all its points.
 
     Parameters
@@ -94,8 +90,7 @@ class LossLine:
         return f"{self.name}, {self.role}" if self.name else str(self.role)
 
 
-@dataclass(frozen=True, slots=True)
-class LegendKey:
+class LegendKey(Struct, frozen=True):
     """An entry of the legend: a run's colour, a role's stroke, or both if there is one run."""
 
     words: str
@@ -103,16 +98,14 @@ class LegendKey:
     colour: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class LossGap:
+class LossGap(Struct, frozen=True):
     """The first step at which a run's loss is not finite."""
 
     step: int
     words: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LossPlot:
+class LossPlot(Struct, frozen=True, eq=False):
     """The content of the loss plot.
 
     Parameters

@@ -7,10 +7,11 @@ plot in words for tooltips and screen readers.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.lab.loss_plot.axis_and_ticks import AxisScale, PlotAxis, ticks_between
 from visualizer.lab.loss_plot.model import (
@@ -207,8 +208,7 @@ def _apart(low: float, high: float, scale: AxisScale) -> tuple[float, float]:
 DECIMALS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class PlotReadoutRow:
+class PlotReadoutRow(Struct, frozen=True):
     """The value of a line at a step.
 
     Parameters
@@ -222,8 +222,7 @@ class PlotReadoutRow:
     colour: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class PlotReadout:
+class PlotReadout(Struct, frozen=True):
     """The values of all lines at a step."""
 
     step: int

@@ -8,10 +8,10 @@ its start at 0); Jugel et al. 2014, "M4: A Visualization-Oriented Time Series Da
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.lab.training.growing_array import GrowingArray
 
@@ -22,8 +22,7 @@ FURTHEST_POWER = 100.0
 """Powers of e that a block of the average spans: its sums do not overflow float64."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SmoothedLosses:
+class SmoothedLosses(Struct, frozen=True, eq=False):
     """The training losses of a run, smoothed; made by `smooth`.
 
     Parameters

@@ -6,11 +6,11 @@ import itertools
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.errors import InputError, reason_of
 from visualizer.lab.training.recorded_losses import Losses
@@ -29,8 +29,7 @@ MOST_OF_PROBE = 2**20
 _FORBIDDEN = set('/\\:*?"<>|\0')
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
+class StoredRun(Struct, frozen=True):
     """A stored run.
 
     Parameters

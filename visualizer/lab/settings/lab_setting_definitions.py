@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from visualizer.attention.spec import Device
 from visualizer.language.tokenizers import Tokenizer

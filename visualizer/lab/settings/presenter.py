@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from visualizer.errors import InputError, Problem
 from visualizer.lab.settings.lab_setting_definitions import LAB_SETTINGS, STAYING, get
@@ -21,8 +21,7 @@ AT_TEXT = {"text": "kind", "memory": "batch"}
 """The setting at which a problem of the text or of memory is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class LabSettingsPanel:
+class LabSettingsPanel(Struct, frozen=True):
     """The settings pane.
 
     Parameters

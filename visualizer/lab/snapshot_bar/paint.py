@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
@@ -27,8 +27,7 @@ def axis_height() -> float:
     return metrics(12).height() + (2 * KNOB + 6) * text_scale()
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotAxis:
+class SnapshotAxis(Struct, frozen=True):
     """Places and paints the stops on an axis of a given width."""
 
     scrub: SnapshotTimeline

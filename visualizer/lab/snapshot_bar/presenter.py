@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from visualizer.number_format import format_number
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 DECIMALS = 3
 
 
-@dataclass(frozen=True)
-class SnapshotTimeline:
+class SnapshotTimeline(Struct, frozen=True, dict=True):
     """The selectable steps of training, and the selected one.
 
     Parameters

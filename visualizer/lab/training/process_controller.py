@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from PySide6.QtCore import (
     QCoreApplication,
     QEventLoop,
@@ -36,8 +36,7 @@ _KILLED = 9
 NOTHING = "It had not begun, and nothing is changed."
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessEnd:
+class ProcessEnd(Struct, frozen=True):
     """How a training process ended.
 
     Parameters

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
 
 from visualizer.lab.training.growing_array import GrowingArray
 
@@ -29,8 +29,7 @@ class EarlierLosses:
         self.longest = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Losses:
+class Losses(Struct, frozen=True, eq=False):
     """The losses of a run so far; extending them costs only what is added.
 
     Made by `Losses.of` and `extended`, which ensure that steps ascend.

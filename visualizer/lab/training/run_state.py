@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from visualizer.lab.training.recorded_losses import Losses, Measured
 from visualizer.language.run_folder import settings_of
@@ -41,8 +42,7 @@ OPEN = frozenset({Phase.RUNNING, Phase.PAUSED, Phase.DONE, Phase.STOPPED, Phase.
 """Phases in which its model can be queried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Why a run ended unexpectedly.
 
     Parameters
@@ -55,8 +55,7 @@ class Failure:
     details: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunState:
+class RunState(Struct, frozen=True, eq=False):
     """The state of an open run.
 
     Parameters

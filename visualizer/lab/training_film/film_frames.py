@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigurePaper
@@ -24,8 +25,7 @@ Losses = tuple["Measured | None", "Measured | None"]
 """The training and the validation loss, where known."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingFilmSettings:
+class TrainingFilmSettings(Struct, frozen=True):
     """The settings of a film of training.
 
     Parameters
@@ -46,8 +46,7 @@ class TrainingFilmSettings:
     colouring: ColourOptions = field(default_factory=ColourOptions)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainingFilm:
+class TrainingFilm(Struct, frozen=True, eq=False):
     """The steps of a film, a frame each; made by `training_film`."""
 
     results: tuple[ProbeResult, ...]

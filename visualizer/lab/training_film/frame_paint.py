@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
@@ -24,8 +25,7 @@ SAMPLES = 5
 SPACE = 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainingFilmFrames:
+class TrainingFilmFrames(Struct, frozen=True, eq=False):
     """A film with its layout.
 
     Parameters

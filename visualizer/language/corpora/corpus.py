@@ -7,12 +7,12 @@ one token longer than a block, and the last tenth of the rows is for validation.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from visualizer.errors import InputError
 from visualizer.language.corpora.encoding import number
@@ -36,8 +36,7 @@ class Split(StrEnum):
     VALIDATION = "validation"
 
 
-@dataclass(frozen=True, eq=False)
-class Corpus:
+class Corpus(Struct, frozen=True, eq=False, dict=True):
     """A text as token numbers.
 
     Parameters
