@@ -145,12 +145,10 @@ def strokes(
         pen = brush.pen(head, level, bool(is_wide), bool(is_negative), theme)
         costs = rows.right - rows.left + np.abs(ends[at] - begins[at])
         costs *= WIDE_COSTS if is_wide else 1
-        parts = np.cumsum(costs) // MOST_AT_ONCE
-        for part in np.unique(parts):
-            some = at[parts == part]
-            cost = float(costs[parts == part].sum())
+        cuts = np.nonzero(np.diff(np.cumsum(costs) // MOST_AT_ONCE))[0] + 1
+        for some, each in zip(np.split(at, cuts), np.split(costs, cuts), strict=True):
             path = _curves(rows, begins[some], ends[some]) if is_wide else _path(pieces[some])
-            yield LineStroke(path, pen, cost)
+            yield LineStroke(path, pen, float(each.sum()))
 
 
 def _alike(kinds: np.ndarray, some: np.ndarray) -> list[np.ndarray]:
