@@ -24,16 +24,20 @@ WINDOWS = 4
 LINGER_MS = 20
 REST_MS = round(1000 * REST_S) + 500
 """Memory that is used again is given back once nothing has been asked for a while."""
+WARM = 2
+"""Caches of fonts, icons and pictures are filled by the first windows."""
+BETWEEN_RESTS = 5
 
 
 def main(times: int) -> dict[str, Any]:
-    """Open windows and close them again, this many times.
+    """Open windows and close them again, this many times once all caches are filled.
 
     Returns
     -------
     dict
         ``first``, ``others``: how many traces of closed windows stay in memory, of the first window
-        and of the others. ``bytes``: the memory after each time, at rest.
+        and of the others. ``bytes``: the memory at rest, once the caches are filled and after
+        each few times.
     """
     taken: list[int] = []
     with application():
@@ -43,11 +47,12 @@ def main(times: int) -> dict[str, Any]:
         others = _closed(manager, 2)
         kept = {"first": _alive(first), "others": _alive(others)}
         gc.enable()
-        for _ in range(times):
+        for number in range(-WARM, times):
             _closed(manager, WINDOWS)
-            gc.collect()
-            linger(REST_MS)
-            taken.append(psutil.Process().memory_info().rss)
+            if number % BETWEEN_RESTS == BETWEEN_RESTS - 1:
+                gc.collect()
+                linger(REST_MS)
+                taken.append(psutil.Process().memory_info().rss)
     return {**kept, "bytes": taken}
 
 
