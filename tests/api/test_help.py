@@ -10,6 +10,7 @@ import pytest
 
 import visualizer
 from visualizer.api.argument_conversion import _NAMES
+from visualizer.api.figure_and_explained_number import Explained
 from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.attention.spec import LARGEST_SEED, AttentionSpec
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
@@ -42,6 +43,12 @@ def quoted(words: str) -> set[str]:
 def test_every_argument_is_described_in_order(kind: type) -> None:
     described = [name for name in said(kind) if name in kind.__annotations__]
     assert described == list(kind.__annotations__)
+
+
+@pytest.mark.parametrize("name", [*visualizer.__all__, "Explained"])
+def test_help_is_given_of_all_that_a_notebook_uses(name: str) -> None:
+    thing = Explained if name == "Explained" else getattr(visualizer, name)
+    assert name.strip("_") in pydoc.plain(pydoc.render_doc(thing)) or name == "__version__"
 
 
 @pytest.mark.parametrize("name", choices())

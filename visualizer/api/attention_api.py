@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.api.argument_conversion import (
@@ -154,7 +154,9 @@ def _is_folder(path: Path) -> bool:
     return False
 
 
-class Attention(Struct, frozen=True, eq=False):
+# No struct: `help` would evaluate the types of its fields, which are imported for checking only.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Attention:
     """An attention module computed on a text: its numbers, their explanations and figures.
 
     Or attention captured elsewhere, which has weights or scores alone.

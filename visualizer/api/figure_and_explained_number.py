@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import warnings
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from visualizer.api.argument_validation import file_path, several
 from visualizer.export.figure_settings import PIXELS_AN_INCH
@@ -31,7 +30,9 @@ LARGEST_SVG = 2_000_000
 """Size limit of an SVG in a notebook, in bytes; larger figures are shown as PNG."""
 
 
-class Figure(Struct, frozen=True, eq=False):
+# No struct: `help` would evaluate the types of its fields, which are imported for checking only.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Figure:
     """A figure of heatmaps, with its settings.
 
     It is drawn when displayed, saved or read as pixels: by a running Qt application, from any
@@ -101,7 +102,8 @@ class Figure(Struct, frozen=True, eq=False):
         return file.getvalue()
 
 
-class Explained(Struct, frozen=True, eq=False):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Explained:
     """A number with its meaning and the terms of its computation."""
 
     readout: CellPanel

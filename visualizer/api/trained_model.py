@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from visualizer.api.argument_conversion import naming_arguments
 from visualizer.api.argument_validation import number, string, whole_number
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
 MOST_TOKENS = 1_000_000
 
 
-class TrainedModel(Struct, frozen=True, eq=False):
+# No struct: `help` would evaluate the types of its fields, which are imported for checking only.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TrainedModel:
     """A language model of a training run, as `load` reads it from the run's folder.
 
     The model is that of the last checkpoint. Plain torch reads it, too, with safetensors::
