@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     Scenes = dict[str, tuple[Step, ...]]
     """One after another in the same window, each beginning where the one before ended."""
 
-SMALL = ("--block=8", "--width=8", "--heads=2", "--batch=4", "--size=4000", "--threads=1")
-RUNS = {"small": ("--steps=120",), "other": ("--steps=60", "--seed=5"),
+SMALL = ("--block=8", "--batch=4", "--size=4000", "--threads=1")
+NARROW = ("--width=8", "--heads=2")
+RUNS = {"small": ("--steps=120", *NARROW), "other": ("--steps=60", "--seed=5", *NARROW),
         "bigram": ("--steps=60", "--model=bigram")}  # fmt: skip
 TRAINED_AT = 1_600_000_000
 """When the runs went on last, in seconds since 1970."""

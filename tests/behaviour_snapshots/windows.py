@@ -238,7 +238,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "colours by rank": ("By rank",),
     "colours of rows": ("Range: each row’s",),
     "colours of panels": ("Range: each panel’s",),
-    "colours typed": ("View>Panes>Colours", "Range: typed"),
+    "colours typed": ("View>Panes>Colours", "Range: typed…"),
     **{f"colour map {name}": (name,)
        for name in (each.menu_text.replace("&", "") for each in maps_of(MapKind.SEQUENTIAL)[1:])},
     "signed dark at 0": ("Signed numbers dark at 0",),
