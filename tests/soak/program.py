@@ -17,7 +17,7 @@ from tests.soak.__main__ import DID
 from tests.soak.faults import make_files
 from tests.soak.monkey import Monkey
 from tests.soak.watch import Watch
-from visualizer.app import make_application, window_services
+from visualizer.app import empty_own_clipboard, make_application, window_services
 from visualizer.documents.document_file import SavedDocument
 from visualizer.lab.training.process_controller import wait_for_trainings
 from visualizer.session.document import Document
@@ -160,6 +160,7 @@ def main(seed: str, minutes: str, place: str) -> int:
     failed = bool(run.watch.failures)
     del run
     application.processEvents()
+    empty_own_clipboard()  # as the program does at its end
     return int(failed)
 
 
