@@ -27,6 +27,10 @@ class ComparisonKind(StrEnum):
     SAMPLES = "samples"
 
 
+DERIVED = {"tally", "made"}
+"""Fields of a comparison that are not compared."""
+
+
 class Comparison(Struct, frozen=True, eq=False):
     """A requested comparison.
 
@@ -59,8 +63,7 @@ class Comparison(Struct, frozen=True, eq=False):
     @property
     def asked(self) -> tuple[object, ...]:
         """What was asked for, without what was drawn and derived since."""
-        asked = self.against, self.kept, self.document, self.heads, self.count
-        return (*asked, self.alone, self.before)
+        return tuple(getattr(self, name) for name in self.__struct_fields__ if name not in DERIVED)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Comparison) and self.asked == other.asked
