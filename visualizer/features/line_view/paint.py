@@ -134,7 +134,6 @@ def strokes(
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
     levels = brush.levels(lines.strengths)
     are_few = len(lines) <= FEW and rows.count <= FEW
-    pieces = _pieces(rows, begins, ends)
     widths = np.array([brush.width(level) for level in range(LEVELS)])[levels]
     are_wide = np.full(len(lines), are_few) | (widths >= THIN)
     if not are_few and are_wide.sum() > MOST_WIDE:
@@ -147,7 +146,8 @@ def strokes(
         costs *= WIDE_COSTS if is_wide else 1
         cuts = np.nonzero(np.diff(np.cumsum(costs) // MOST_AT_ONCE))[0] + 1
         for some, each in zip(np.split(at, cuts), np.split(costs, cuts), strict=True):
-            path = _curves(rows, begins[some], ends[some]) if is_wide else _path(pieces[some])
+            part = (rows, begins[some], ends[some])
+            path = _curves(*part) if is_wide else _path(_pieces(*part))
             yield LineStroke(path, pen, float(each.sum()))
 
 
