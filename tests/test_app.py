@@ -1,4 +1,4 @@
-"""The window appears before torch is loaded, and leaves nothing behind when closed."""
+"""The window appears before torch and numpy are loaded, and leaves nothing behind when closed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ pytestmark = pytest.mark.slow
 WATCHED = """
 import sys
 
+from visualizer.numpy_import_on_first_use import import_numpy_on_first_use
+
+import_numpy_on_first_use()
 from visualizer import app
+import PySide6.QtCore
+
+app.import_plainly()  # as it does itself, before it imports the window
 from visualizer.shell.window_manager import WindowManager
 from visualizer.shell.panel_presenters import STATUS
 
@@ -38,7 +44,8 @@ def opened(windows, document):
 def note_first_paint():
     window = kept[0]
     window.painted.disconnect(note_first_paint)
-    print("shown", window.isVisible(), "torch" in sys.modules, window.workspace.run is None)
+    loaded = {"torch", "numpy._core"} & sys.modules.keys()
+    print("shown", window.isVisible(), loaded, window.workspace.run is None)
     print("start page", window.start_page.page is not None)
 
 
@@ -73,13 +80,17 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("arguments", "has_page"), [(["--device", "cpu"], False), ([], True)])
+# What reads options loads numpy.
+@pytest.mark.parametrize(
+    ("arguments", "loaded", "has_page"),
+    [(["--device", "cpu"], {"numpy._core"}, False), ([], set(), True)],
+)
 def test_from_the_first_picture_to_the_end(
-    tmp_path: Path, arguments: list[str], has_page: bool
+    tmp_path: Path, arguments: list[str], loaded: set[str], has_page: bool
 ) -> None:
     ended = run(WATCHED.replace("ARGUMENTS", repr(arguments)), tmp_path)
     assert ended.stdout.splitlines() == [
-        "shown True False True",
+        f"shown True {loaded} True",
         f"start page {has_page}",
         "computed True CPU  ·  6 tokens",
         "closed False False",

@@ -233,13 +233,14 @@ def show_lab(folder: Path | None) -> int:
 def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
     """Run the event loop until all windows are closed and training runs have been saved."""
     application = make_application()
-    from visualizer.lab.training.process_controller import wait_for_trainings
     from visualizer.shell.window_manager import WindowManager
 
     windows = WindowManager(window_services())
     begin_(windows)
     sys.excepthook = partial(show_bug, windows)
     status = application.exec()
+    from visualizer.lab.training.process_controller import wait_for_trainings  # delays no window
+
     wait_for_trainings()
     sys.excepthook = sys.__excepthook__
     del windows  # before the application that owns them
@@ -319,8 +320,8 @@ def take_text_size() -> None:
 def import_plainly() -> None:
     """Restore Python's own ``__import__``, which PySide6 wraps.
 
-    The wrapper serves modules that select ``snake_case`` names. No module here does, and torch's
-    thousands of imports take a fifth longer with it.
+    The wrapper serves modules that select ``snake_case`` names. No module here does, torch's
+    thousands of imports take a fifth longer with it, and it looks into numpy, which imports it.
     """
     builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
 

@@ -67,7 +67,7 @@ TIP_SETTERS = {"setToolTip", "setWhatsThis"}
 FEATURES = "visualizer/features/"
 FLOORS = (
     ("version", "errors", "resources", "date_format", "number_format", "progress_callback"),
-    ("memory_allocator_settings", "interruption_of_windowless_work"),
+    ("memory_allocator_settings", "interruption_of_windowless_work", "numpy_import_on_first_use"),
     ("console_messages_and_progress", "storage"),
     ("attention",),
     ("language", "models"),

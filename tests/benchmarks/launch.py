@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from visualizer.__main__ import load_numpy
+from visualizer.numpy_import_on_first_use import import_numpy_on_first_use
 
 if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked
@@ -18,12 +18,13 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 def main(started: float, folder: str) -> None:
     """Open the window as the program does; say when it was painted, and when with numbers."""
-    load_numpy()
+    import_numpy_on_first_use()
     from visualizer.app import make_application, open_window
+
+    application = make_application()
     from visualizer.heatmap.board_presenter import BOARD_CONTENTS
     from visualizer.session.document import Document
 
-    application = make_application()
     _keep_settings_in(folder)
     window = open_window(Document())
     moments: dict[str, float | bool] = {}

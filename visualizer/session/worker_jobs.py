@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.torch_library_loading import load_torch_library
 from visualizer.errors import InputError
+from visualizer.numpy_import_on_first_use import import_numpy_now
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View, ViewShownAtOnce
@@ -209,6 +210,7 @@ def _import_torch() -> None:
 def _import_and_leave_out_of_collections(is_done: Event) -> None:
     load_torch_library()
     with suppress(Exception):  # it fails again where it is used, which says why
+        import_numpy_now()
         import_module("visualizer.attention.run")
     # The objects of torch's import are permanent; scanning them for garbage would block the
     # window for tens of milliseconds at every collection.
