@@ -41,6 +41,7 @@ from visualizer.heatmap.panel_margins import (
 )
 from visualizer.heatmap.panel_margins_paint import (
     are_upright,
+    label_size,
     names_places,
     paint_notes,
     paint_own_ends,
@@ -227,7 +228,8 @@ def texts(slot: PanelSlot) -> list[QRectF]:
     """Give the places of all that is written around a panel's cells."""
     found = []
     if slot.has_row_labels:
-        widths = (metrics(12).horizontalAdvance(shortened(one, slot.longest))
+        small = label_size(slot.heatmap.rows, slot.cell_height)
+        widths = (metrics(small).horizontalAdvance(shortened(one, slot.longest, small))
                   for _, one in shown_labels(slot.heatmap.rows, slot.cell_height))  # fmt: skip
         widest = max(widths, default=0)
         found.append(
@@ -235,9 +237,10 @@ def texts(slot: PanelSlot) -> list[QRectF]:
         )
     if slot.has_column_labels:
         upright = are_upright(slot) and not names_places(slot.heatmap.columns, slot.cell_width)
+        label = label_size(slot.heatmap.columns, slot.cell_width)
         for at, one in shown_columns(slot):
-            wide = metrics(12).horizontalAdvance(shortened(one, slot.longest))
-            line = metrics(12).ascent()
+            wide = metrics(label).horizontalAdvance(shortened(one, slot.longest, label))
+            line = metrics(label).ascent()
             size = (line, wide) if upright else (wide, line)
             cell = slot.heatmap.columns.cell(at)
             left = slot.cells.left() + (cell + 0.5) * slot.cell_width - size[0] / 2

@@ -368,11 +368,11 @@ def test_the_frame_of_a_cell_is_seen_on_every_colour(value: float, theme: Theme)
 
 @pytest.mark.usefixtures("application")
 def test_a_lit_label_hides_those_it_would_overlap() -> None:
-    heatmap = a_heatmap([[0.5] * 40] * 40)
+    heatmap = a_heatmap([[0.5] * 60] * 60)
     placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
-    assert placed.cell_height < 14
+    assert placed.cell_height < panel_margins_paint.SMALL_LABEL
     shown = {at for at, _ in panel_margins_paint.shown_labels(heatmap.rows, placed.cell_height)}
-    row = next(at for at in range(1, 39) if at not in shown)
+    row = next(at for at in range(1, 59) if at not in shown)
     image = lit(placed, CellCursor(query=row, key=row), LIGHT)
     box = panel_margins_paint.row_label_box(placed, row)
     assert LIGHT.accent.upper() in colours(image, box)
@@ -381,6 +381,20 @@ def test_a_lit_label_hides_those_it_would_overlap() -> None:
     ) | panel_margins_paint.row_label_box(placed, row + 1)
     assert LIGHT.ink.upper() not in colours(image, neighbours)
     assert LIGHT.ink.upper() in colours(lit(placed, CellCursor(), LIGHT), neighbours)
+
+
+@pytest.mark.usefixtures("application")
+def test_a_lit_label_leaves_others_as_they_are_where_every_row_is_named() -> None:
+    heatmap = a_heatmap([[0.5] * 40] * 40)
+    placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
+    assert panel_margins_paint.SMALL_LABEL <= placed.cell_height < panel_margins_paint.LABEL
+    images = [lit(placed, cursor, LIGHT) for cursor in (CellCursor(), CellCursor(query=7, key=7))]
+    for row in (6, 8):
+        box = panel_margins_paint.row_label_box(placed, row)
+        middle = box.adjusted(0, 4, 0, -4).toRect()
+        before, after = (image.copy(middle) for image in images)
+        assert before == after
+        assert len(colours(images[1], QRectF(middle))) > 1  # it is written there
 
 
 @pytest.mark.usefixtures("application")

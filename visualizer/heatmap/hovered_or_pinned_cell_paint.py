@@ -112,19 +112,21 @@ def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: s
 def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) -> None:
     """Draw a row's label in the accent, over labels that it would touch."""
     lit = panel_margins_paint.row_label_box(slot, row)
-    line = metrics(12).height()
+    size = panel_margins_paint.label_size(slot.heatmap.rows, slot.cell_height)
+    line = panel_margins_paint.line_room(slot.heatmap.rows, slot.cell_height)
     shown = panel_margins_paint.shown_labels(slot.heatmap.rows, slot.cell_height)
     for at in _beside(slot.heatmap.rows, shown, row, slot.cell_height, line):
         # Otherwise it would stick out under the highlighted label.
         box = panel_margins_paint.row_label_box(slot, at)
         painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
-    painter.fillRect(lit.adjusted(0, 0, 4, 0), QColor(theme.paper))
-    painter.setFont(font(12, QFont.Weight.DemiBold))
+    spare = max(0.0, lit.height() - max(line, slot.cell_height)) / 2
+    painter.fillRect(lit.adjusted(0, spare, 4, -spare), QColor(theme.paper))
+    painter.setFont(font(size, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
     painter.drawText(
         lit,
         panel_margins_paint.RIGHT,
-        panel_margins_paint.shortened(slot.heatmap.rows.labels[row], slot.longest),
+        panel_margins_paint.shortened(slot.heatmap.rows.labels[row], slot.longest, size),
     )
 
 
@@ -134,7 +136,8 @@ def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: T
         return
     axis = slot.heatmap.columns
     upright = panel_margins_paint.are_upright(slot)
-    around = metrics(12).height() if axis.is_token else 24
+    size = panel_margins_paint.label_size(axis, slot.cell_width)
+    around = panel_margins_paint.line_room(axis, slot.cell_width) if axis.is_token else 24
     if panel_margins_paint.names_places(axis, slot.cell_width):
         around = panel_margins_paint.widest_column(axis, slot.cell_width)
     lit = _column_label_box(slot, column, around)
@@ -142,7 +145,7 @@ def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: T
     for at in _beside(axis, shown, column, slot.cell_width, around):
         painter.fillRect(_column_label_box(slot, at, around), QColor(theme.paper))
     painter.fillRect(lit, QColor(theme.paper))
-    painter.setFont(font(12, QFont.Weight.DemiBold))
+    painter.setFont(font(size, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
     panel_margins_paint.paint_column_label(painter, slot, column, axis.labels[column], upright)
 
@@ -150,9 +153,9 @@ def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: T
 def _beside(
     axis: Axis, shown: list[tuple[int, str]], lit: int, pitch: float, room: float
 ) -> list[int]:
-    """Return the shown labels within `room` pixels of a highlighted one."""
+    """Return the other shown labels within `room` pixels of a highlighted one."""
     here = axis.cell(lit)
-    return [at for at, _ in shown if abs(axis.cell(at) - here) * pitch < room]
+    return [at for at, _ in shown if at != lit and abs(axis.cell(at) - here) * pitch < room]
 
 
 def _column_label_box(slot: PanelSlot, column: int, around: float) -> QRectF:

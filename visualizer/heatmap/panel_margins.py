@@ -26,6 +26,8 @@ RAMP = 28
 """The width of the shortest colour ramp."""
 HEAD_MARK = 13
 """The width of the mark in a head's colour, with its air."""
+POOLED = "each cell: "
+"""How the note on what a drawn cell stands for begins where there is room."""
 BETWEEN = 5
 """Between a colour ramp and the numbers at its ends."""
 
@@ -79,13 +81,19 @@ def _narrowest(
     ends = _compact(_scale_texts(*shown), colour.is_signed)
     scale = RAMP * text_scale() + sum(_line_width(text) for text in ends if text)
     wide = _measured(title, system) * 1.3 + 8
-    return max(NARROWEST * text_scale(), wide, scale, *map(_line_width, notes))
+    short = (note.removeprefix(POOLED) for note in notes)
+    return max(NARROWEST * text_scale(), wide, scale, *map(_line_width, short))
 
 
 def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
     """Say what a drawn cell stands for."""
     which = "farthest from 0" if is_signed else "largest"
-    return f"each cell: {which} of {rows} × {columns}"
+    return f"{POOLED}{which} of {rows} × {columns}"
+
+
+def fitting_note(note: str, width: float) -> str:
+    """Shorten a note by what can be understood without, where there is no room for it."""
+    return note if _line_width(note) <= width else note.removeprefix(POOLED)
 
 
 def line_title_width(heatmap: Heatmap) -> float:

@@ -22,6 +22,7 @@ from visualizer.heatmap.panel_margins import (
     NOTE,
     RAMP,
     compact_scale,
+    fitting_note,
     is_upright,
     limit_texts,
     scale_end,
@@ -45,23 +46,33 @@ CENTRE = Qt.AlignmentFlag.AlignCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 LONGEST_RAMP = 144
+LABEL, SMALL_LABEL = 12, 10
+"""Heights of labels, and of the cells from which on they are used."""
 FEWEST_NAMED = 8
 """Where not even one in so many tokens has room for its label, places are written instead."""
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Write the labels of rows and columns."""
-    painter.setFont(font(12))
     painter.setPen(QColor(theme.ink))
     heatmap = slot.heatmap
     if slot.has_row_labels:
+        size = label_size(heatmap.rows, slot.cell_height)
+        painter.setFont(font(size))
         for at, text in shown_labels(heatmap.rows, slot.cell_height):
-            painter.drawText(row_label_box(slot, at), RIGHT, shortened(text, slot.longest))
+            painter.drawText(row_label_box(slot, at), RIGHT, shortened(text, slot.longest, size))
     if not slot.has_column_labels:
         return
+    painter.setFont(font(label_size(heatmap.columns, slot.cell_width)))
     upright = are_upright(slot) and not names_places(heatmap.columns, slot.cell_width)
     for at, text in shown_columns(slot):
         paint_column_label(painter, slot, at, text, upright)
+
+
+def label_size(axis: Axis, cell: float) -> int:
+    """Give the height of labels: of tokens whose cells are a little too small, a smaller one."""
+    scale = text_scale()
+    return SMALL_LABEL if axis.is_token and SMALL_LABEL <= cell / scale < LABEL else LABEL
 
 
 def are_upright(slot: PanelSlot) -> bool:
@@ -72,7 +83,7 @@ def are_upright(slot: PanelSlot) -> bool:
 
 def names_places(axis: Axis, cell: float) -> bool:
     """Whether the places of tokens are written: few of so many tokens would tell nothing."""
-    return axis.is_token and _step(axis, cell, metrics(12).height()) > FEWEST_NAMED
+    return axis.is_token and _step(axis, cell, line_room(axis, cell)) > FEWEST_NAMED
 
 
 def shown_columns(slot: PanelSlot) -> list[tuple[int, str]]:
@@ -88,7 +99,7 @@ def widest_column(axis: Axis, cell: float) -> float:
     if names_places(axis, cell):
         return metrics(12).horizontalAdvance(f"{len(axis.labels):,}") + 8
     if axis.is_token:
-        return widest_label(axis.labels) + 3
+        return widest_label(axis.labels) * label_size(axis, cell) / LABEL + 3
     return metrics(12).horizontalAdvance(axis.labels[-1]) + 8
 
 
@@ -98,20 +109,21 @@ def paint_column_label(
     """Draw a label over a column, upright where labels do not fit side by side."""
     left = slot.cells.left() + slot.heatmap.columns.cell(at) * slot.cell_width
     centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
-    line = metrics(12).height()
+    size = label_size(slot.heatmap.columns, slot.cell_width)
+    line, text = metrics(size).height(), shortened(text, slot.longest, size)
     painter.save()
     painter.translate(centre)
     if upright:
         painter.rotate(-90)
-        painter.drawText(QRectF(0, -line / 2, 400, line), LEFT, shortened(text, slot.longest))
+        painter.drawText(QRectF(0, -line / 2, 400, line), LEFT, text)
     else:
-        painter.drawText(QRectF(-200, -line, 400, line), CENTRE, shortened(text, slot.longest))
+        painter.drawText(QRectF(-200, -line, 400, line), CENTRE, text)
     painter.restore()
 
 
 def row_label_box(slot: PanelSlot, at: int) -> QRectF:
     """Return the rectangle of a row's label, left of the cells."""
-    line = metrics(12).height()
+    line = metrics(label_size(slot.heatmap.rows, slot.cell_height)).height()
     height = max(line, slot.cell_height)
     middle = slot.cells.top() + (slot.heatmap.rows.cell(at) + 0.5) * slot.cell_height
     return QRectF(slot.cells.left() - slot.gutter, middle - height / 2, slot.gutter - 8, height)
@@ -121,7 +133,7 @@ def shown_labels(
     axis: Axis, cell: float, upright: bool = True, needed: float = 0
 ) -> list[tuple[int, str]]:
     """Choose the labels that fit: all, or evenly spaced ones, or places counted from 1."""
-    step = _step(axis, cell, metrics(12).height() if upright else needed)
+    step = _step(axis, cell, line_room(axis, cell) if upright else needed)
     if names_places(axis, cell):
         step = 1 << (step - 1).bit_length()
         first = -(-(axis.seen.start + 1) // step) * step - 1
@@ -134,6 +146,12 @@ def shown_labels(
     return [(at, axis.labels[at]) for at in range(first, axis.seen.stop, step)]
 
 
+def line_room(axis: Axis, cell: float) -> float:
+    """Give the room that a label needs among others: every token has one where it can be read."""
+    every = axis.is_token and cell >= SMALL_LABEL * text_scale()
+    return cell if every else metrics(LABEL).height()
+
+
 def _step(axis: Axis, cell: float, room: float) -> int:
     """Give from how many rows or columns to how many there is room for a label."""
     return axis.block * max(1, math.ceil(room / cell - 0.25))
@@ -144,14 +162,14 @@ def _round_numbers() -> Iterator[int]:
         yield from (10**power, 2 * 10**power, 5 * 10**power)
 
 
-def shortened(text: str, longest: float) -> str:
+def shortened(text: str, longest: float, size: int) -> str:
     """Cut a label that is longer than this, with an ellipsis."""
-    return _shortened(text, longest, system_font())
+    return _shortened(text, longest, size, system_font())
 
 
 @lru_cache(maxsize=2048)
-def _shortened(text: str, longest: float, system: str) -> str:
-    return metrics(12).elidedText(text, Qt.TextElideMode.ElideRight, longest)
+def _shortened(text: str, longest: float, size: int, system: str) -> str:
+    return metrics(size).elidedText(text, Qt.TextElideMode.ElideRight, longest)
 
 
 def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -212,11 +230,12 @@ def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     weight = QFont.Weight.DemiBold if is_marked else QFont.Weight.Normal
     painter.setFont(font(12, weight))
     painter.setPen(QColor(theme.ink if is_marked else theme.quiet))
+    room = slot.whole.right() - slot.cells.left()
     if heatmap.layer is not None:
-        width = slot.whole.right() - slot.cells.left()
+        width = room
         first = QRectF(slot.cells.left(), slot.whole.top(), width, line)
     else:
-        width = 400.0
+        notes, width = tuple(fitting_note(note, room) for note in notes), 400.0
         first = _foot_line(slot, heatmap.colour.limits is ColourLimits.PANEL, width)
     for position, note in enumerate(notes):
         box = first.translated(0, line * position)
@@ -320,7 +339,7 @@ def _paint_shared_notes(
     painter.setPen(QColor(theme.quiet))
     for note in notes:
         line = line.translated(0, line.height())
-        painter.drawText(line.adjusted(0, 0, 400, 0), LEFT, note)
+        painter.drawText(line.adjusted(0, 0, 400, 0), LEFT, fitting_note(note, line.width()))
 
 
 def _paint_shared(

@@ -19,7 +19,7 @@ USUAL_PX = 13
 
 
 def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
-    """Return the interface font, at 12, 14 or 20 px at the usual text size or at a fitted size."""
+    """Return the interface font, at 10, 12, 14 or 20 px at the usual text size, or fitted."""
     return QFont(_font(size, weight, system_font()))
 
 

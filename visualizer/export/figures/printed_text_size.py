@@ -12,6 +12,7 @@ from visualizer.errors import InputError
 from visualizer.export.figure_settings import PIXELS_AN_INCH
 from visualizer.export.figures.figure_page import figure_of, fits_at, page_of
 from visualizer.export.option_parsing import LARGEST_MM
+from visualizer.heatmap.panel_margins_paint import LABEL, label_size
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ READABLE_POINTS = 5.0
 LEAST_POINTS = 3.0
 """Smaller text is refused."""
 _POINTS_AN_INCH = 72
-_LABEL_PX = 12
-"""The size of labels, the smallest text beside the numbers in cells."""
 _WIDER, _TRIES = 1.1, 12
 _MOST_TEXT = 144.0
 
@@ -104,8 +103,17 @@ def _full_points(page: FigurePage, figure_settings: FigureSettings) -> float:
 
 
 def _smallest_px(page: FigurePage) -> float:
-    numbers = (slot.numbers.pixel_size for slot in page.layout.slots if slot.numbers)
-    return min(_LABEL_PX * text_scale(), *numbers, math.inf)
+    slots = page.layout.slots
+    numbers = [slot.numbers.pixel_size for slot in slots if slot.numbers]
+    labels = [
+        label_size(axis, cell) * text_scale()
+        for slot in slots
+        for axis, cell in (
+            (slot.heatmap.rows, slot.cell_height),
+            (slot.heatmap.columns, slot.cell_width),
+        )
+    ]
+    return min(LABEL * text_scale(), *labels, *numbers)
 
 
 def _changes(

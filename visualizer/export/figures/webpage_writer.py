@@ -25,7 +25,7 @@ from visualizer.documents.embedded_document import as_script
 from visualizer.errors import InputError
 from visualizer.heatmap import value_to_colour_mapping
 from visualizer.heatmap.panel_colour_scale import outside_limits
-from visualizer.heatmap.panel_margins import limit_texts
+from visualizer.heatmap.panel_margins import POOLED, limit_texts
 from visualizer.number_format import format_number
 from visualizer.progress_callback import Progress, ProgressCounter, no_progress
 from visualizer.resources import resource
@@ -185,7 +185,7 @@ def _labelled(board: Board) -> set[int]:
 
 def _panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
     sums = None if heatmap.sums is None else [format_number(float(one), 2) for one in heatmap.sums]
-    pooled = [note.removeprefix("each cell: ") for note in heatmap.notes if "each cell: " in note]
+    pooled = [note.removeprefix(POOLED) for note in heatmap.notes if POOLED in note]
     return {
         "stage": heatmap.stage,
         "title": heatmap.title,
