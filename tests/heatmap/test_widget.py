@@ -370,7 +370,7 @@ def test_the_frame_of_a_cell_is_seen_on_every_colour(value: float, theme: Theme)
 def test_a_lit_label_hides_those_it_would_overlap() -> None:
     heatmap = a_heatmap([[0.5] * 60] * 60)
     placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
-    assert placed.cell_height < panel_margins_paint.SMALL_LABEL
+    assert panel_margins_paint.line_room(heatmap.rows, placed.cell_height) > placed.cell_height
     shown = {at for at, _ in panel_margins_paint.shown_labels(heatmap.rows, placed.cell_height)}
     row = next(at for at in range(1, 59) if at not in shown)
     image = lit(placed, CellCursor(query=row, key=row), LIGHT)
@@ -385,9 +385,14 @@ def test_a_lit_label_hides_those_it_would_overlap() -> None:
 
 @pytest.mark.usefixtures("application")
 def test_a_lit_label_leaves_others_as_they_are_where_every_row_is_named() -> None:
-    heatmap = a_heatmap([[0.5] * 40] * 40)
-    placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
-    assert panel_margins_paint.SMALL_LABEL <= placed.cell_height < panel_margins_paint.LABEL
+    boards = (Board(((a_heatmap([[0.5] * count] * count),),)) for count in range(20, 60))
+    slots = (lay_out(board, 500, 500).slots[0] for board in boards)
+    small = panel_margins_paint.SMALL_LABEL
+    placed = next(
+        slot
+        for slot in slots
+        if panel_margins_paint.label_size(slot.heatmap.rows, slot.cell_height) == small
+    )
     images = [lit(placed, cursor, LIGHT) for cursor in (CellCursor(), CellCursor(query=7, key=7))]
     for row in (6, 8):
         box = panel_margins_paint.row_label_box(placed, row)

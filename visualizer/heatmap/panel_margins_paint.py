@@ -47,7 +47,7 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 LONGEST_RAMP = 144
 LABEL, SMALL_LABEL = 12, 10
-"""Heights of labels, and of the cells from which on they are used."""
+"""Sizes of labels in pixels."""
 FEWEST_NAMED = 8
 """Where not even one in so many tokens has room for its label, places are written instead."""
 
@@ -70,9 +70,9 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def label_size(axis: Axis, cell: float) -> int:
-    """Give the height of labels: of tokens whose cells are a little too small, a smaller one."""
-    scale = text_scale()
-    return SMALL_LABEL if axis.is_token and SMALL_LABEL <= cell / scale < LABEL else LABEL
+    """Give the size of labels: of tokens whose cells are a little too small, a smaller one."""
+    is_small = axis.is_token and metrics(SMALL_LABEL).ascent() <= cell < metrics(LABEL).ascent()
+    return SMALL_LABEL if is_small else LABEL
 
 
 def are_upright(slot: PanelSlot) -> bool:
@@ -148,7 +148,7 @@ def shown_labels(
 
 def line_room(axis: Axis, cell: float) -> float:
     """Give the room that a label needs among others: every token has one where it can be read."""
-    every = axis.is_token and cell >= SMALL_LABEL * text_scale()
+    every = axis.is_token and metrics(label_size(axis, cell)).ascent() <= cell
     return cell if every else metrics(LABEL).height()
 
 
