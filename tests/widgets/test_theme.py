@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPalette
+from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMainWindow
 
 from tests.support.colour_vision import EYES, contrast, oklab, rgb
 from visualizer.heatmap.hovered_or_pinned_cell_paint import frame
@@ -20,6 +21,7 @@ from visualizer.widgets.theme import (
     PRINT,
     Scheme,
     Theme,
+    apply_theme,
     head_colour,
     palette,
     style_sheet,
@@ -27,7 +29,7 @@ from visualizer.widgets.theme import (
 )
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
 
 THEMES = (LIGHT, DARK, PRINT)
 TEXT, MARK = 4.5, 3.0
@@ -172,10 +174,35 @@ def test_fonts_follow_the_systems_size(qapp: QApplication, monkeypatch: pytest.M
         qapp.setFont(larger)
         assert text_scale() == 2
         assert [font(size).pixelSize() for size in (12, 14, 20)] == [24, 28, 40]
-        assert "font-size: 24px" in style_sheet(LIGHT)
+        assert "font-size: 24px" in style_sheet()
         larger.setPixelSize(6)
         qapp.setFont(larger)
         assert text_scale() == 1
     finally:
         qapp.setFont(usual)
     assert fonts.text_scale() >= 1
+
+
+def test_another_theme_is_that_of_every_widget(qtbot: QtBot) -> None:
+    window = QMainWindow()
+    qtbot.addWidget(window)
+    dialog = QDialog(window)
+    seen, unseen = QLabel("seen"), QLabel("unseen", dialog)
+    window.setCentralWidget(seen)
+    for label in (seen, unseen):
+        label.setProperty("role", "quiet")
+    with qtbot.waitExposed(window):
+        window.show()
+    before = QApplication.palette()
+    try:
+        apply_theme(window, LIGHT, style_sheet())
+        assert written(seen) == written(unseen) == LIGHT.quiet
+        apply_theme(window, DARK, style_sheet())
+        assert written(seen) == DARK.quiet
+        qtbot.waitUntil(lambda: written(unseen) == DARK.quiet)
+    finally:
+        QApplication.setPalette(before)
+
+
+def written(label: QLabel) -> str:
+    return label.palette().color(label.foregroundRole()).name().upper()

@@ -46,7 +46,7 @@ from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
 from visualizer.widgets.status_bar import add_status_bar
-from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
+from visualizer.widgets.theme import Scheme, apply_theme, style_sheet, theme_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -297,8 +297,7 @@ class LabWindow(QMainWindow):
 
     def style_parts(self) -> None:
         """Apply the style sheet to the panes, which takes as long as building them."""
-        QApplication.setPalette(palette(self.theme))
-        self.setStyleSheet(style_sheet(self.theme) + app_settings.style_sheet())
+        apply_theme(self, self.theme, style_sheet() + app_settings.style_sheet())
 
     def _show_theme(self) -> None:
         self.menus.show_theme(self.theme)

@@ -67,7 +67,7 @@ from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.status_bar import add_status_bar
-from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
+from visualizer.widgets.theme import Scheme, apply_theme, style_sheet, theme_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -439,17 +439,17 @@ class MainWindow(QMainWindow):
         """Set the colour scheme."""
         self.scheme = Scheme(scheme)
         self.theme = theme_of(self.scheme, self.presenter.stroke)
-        QApplication.setPalette(palette(self.theme))
-        sheet = style_sheet(self.theme) + app_settings.style_sheet()
-        if sheet != self.styleSheet():  # it is applied to every widget, which takes long
-            self.setStyleSheet(sheet)
+        apply_theme(self, self.theme, style_sheet() + app_settings.style_sheet())
         self.reduced_motion_controller.apply()
         self.actions_.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
         self.export_controller.show_theme(self.theme)
         self.start_page.show_theme(self.theme)
         app_settings.save_scheme(self.scheme)
+        is_painting = self.updatesEnabled()
+        self.setUpdatesEnabled(False)  # all of it is painted anew, and not with the rest of this
         self.show_screen()
+        self.setUpdatesEnabled(is_painting)
 
     def restyle(self) -> None:
         """Apply the colour scheme again, after the system's colours or the style have changed."""

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
+from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.widgets.fonts import text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QMainWindow
 
 # Okabe and Ito 2008, "Color Universal Design": distinguishable by colour-blind eyes. Their hues in
 # their order, darkened for the light theme and little changed for the dark, until visible.
@@ -116,6 +122,7 @@ def palette(theme: Theme) -> QPalette:
         QPalette.ColorRole.Accent: theme.accent,
         QPalette.ColorRole.Mid: theme.hairline,
         QPalette.ColorRole.Dark: theme.border,
+        QPalette.ColorRole.BrightText: theme.warning,
     }
     made = QPalette(QColor(theme.raised), QColor(theme.paper))
     for role, colour in roles.items():
@@ -126,36 +133,59 @@ def palette(theme: Theme) -> QPalette:
     return made
 
 
-def style_sheet(theme: Theme) -> str:
-    """Return the style sheet for what a palette cannot express."""
+def style_sheet() -> str:
+    """Return the style sheet for what a palette cannot express; its colours are the palette's."""
     small = round(12 * text_scale())
     return f"""
         * {{ font-size: {small}px; }}
-        QMainWindow::separator {{ background: {theme.hairline}; width: 1px; height: 1px; }}
-        QMenuBar, QStatusBar {{ background: {theme.paper}; color: {theme.ink}; }}
-        QStatusBar {{ border-top: 1px solid {theme.hairline}; color: {theme.quiet}; }}
-        QToolBar {{ background: {theme.paper}; border: none; padding: 0; spacing: 0;
-            border-top: 1px solid {theme.hairline}; }}
+        QMainWindow::separator {{ background: palette(mid); width: 1px; height: 1px; }}
+        QMenuBar, QStatusBar {{ background: palette(window); color: palette(window-text); }}
+        QStatusBar {{ border-top: 1px solid palette(mid); color: palette(placeholder-text); }}
+        QToolBar {{ background: palette(window); border: none; padding: 0; spacing: 0;
+            border-top: 1px solid palette(mid); }}
         QStatusBar QLabel {{ padding: 0 12px; }}
         QStatusBar::item {{ border: none; }}
         QLabel[role="pane"] {{ padding: 10px 12px 2px 12px; font-weight: 600; }}
-        QLabel[role="quiet"] {{ color: {theme.quiet}; }}
-        QLabel[role="notice"] {{ color: {theme.warning}; padding: 6px 16px; }}
-        QLabel[role="warning"] {{ color: {theme.warning}; }}
+        QLabel[role="quiet"] {{ color: palette(placeholder-text); }}
+        QLabel[role="notice"] {{ color: palette(bright-text); padding: 6px 16px; }}
+        QLabel[role="warning"] {{ color: palette(bright-text); }}
         QToolButton[role="menu"]::menu-indicator {{ image: none; width: 0; }}
         QScrollArea, [role="plot"] {{ border: none; }}
         QPlainTextEdit {{
-            background: {theme.field}; color: {theme.ink}; border: 1px solid {theme.border};
+            background: palette(base); color: palette(window-text); border: 1px solid palette(dark);
             border-radius: 3px; padding: 2px;
         }}
-        QPlainTextEdit:focus {{ border: 1px solid {theme.accent}; }}
-        QCheckBox::indicator:unchecked {{ background: {theme.field};
-            border: 1px solid {theme.border}; border-radius: 2px; }}
-        QTableView {{ background: {theme.paper}; color: {theme.ink};
-            gridline-color: {theme.hairline}; border: 1px solid {theme.hairline}; }}
-        QTableView QLineEdit {{ background: {theme.field}; color: {theme.ink}; border: none; }}
+        QPlainTextEdit:focus {{ border: 1px solid palette(highlight); }}
+        QCheckBox::indicator:unchecked {{ background: palette(base);
+            border: 1px solid palette(dark); border-radius: 2px; }}
+        QTableView {{ background: palette(window); color: palette(window-text);
+            gridline-color: palette(mid); border: 1px solid palette(mid); }}
+        QTableView QLineEdit {{ background: palette(base); color: palette(window-text);
+            border: none; }}
         QHeaderView, QHeaderView::section, QTableCornerButton::section {{
-            background: {theme.paper}; color: {theme.quiet}; border: none; padding: 0 6px; }}
-        QToolTip {{ background: {theme.raised}; color: {theme.ink};
-            border: 1px solid {theme.hairline}; padding: 4px; }}
+            background: palette(window); color: palette(placeholder-text);
+            border: none; padding: 0 6px; }}
+        QToolTip {{ background: palette(alternate-base); color: palette(window-text);
+            border: 1px solid palette(mid); padding: 4px; }}
     """
+
+
+def apply_theme(window: QMainWindow, theme: Theme, sheet: str) -> None:
+    """Give a window a theme and a style sheet.
+
+    The sheet has the palette's colours, as each widget found them when it was last polished. To
+    polish widgets, those that cannot be seen a little later, takes a quarter of the time in which
+    another sheet would be applied.
+    """
+    QApplication.setPalette(palette(theme))
+    if sheet != window.styleSheet():
+        window.setStyleSheet(sheet)
+        return
+    _polish(window, are_visible=True)
+    QTimer.singleShot(0, window, partial(_polish, window, are_visible=False))
+
+
+def _polish(window: QMainWindow, *, are_visible: bool) -> None:
+    for widget in (window, *window.findChildren(QWidget)):
+        if widget.isVisible() is are_visible:
+            widget.style().polish(widget)

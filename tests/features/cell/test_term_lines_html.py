@@ -48,7 +48,7 @@ def made(qtbot: QtBot, terms: tuple[TermLine, ...], width: int) -> CellPane:
     """A pane that shows terms."""
     pane = CellPane()
     qtbot.addWidget(pane)
-    pane.setStyleSheet(style_sheet(LIGHT))
+    pane.setStyleSheet(style_sheet())
     pane.resize(width, 400)
     pane.show()
     panel = CellPanel("Scores", "A score.", "1.0000", "Σ a × b", terms, "", "sum", is_pinned=False)

@@ -199,7 +199,7 @@ def test_readers_of_the_screen_are_told_the_names(pane: CodePane) -> None:
 
 
 def test_the_code_keeps_its_fixed_font_under_the_programs_style(pane: CodePane) -> None:
-    pane.setStyleSheet(style_sheet(LIGHT))
+    pane.setStyleSheet(style_sheet())
     pane.show_code(a_twin(), LIGHT)
     QApplication.processEvents()
     family = QFontInfo(pane.code.font()).family()

@@ -82,7 +82,7 @@ def a_table(
 def pane(qtbot: QtBot) -> HeadTablePane:
     made = HeadTablePane()
     qtbot.addWidget(made)
-    made.setStyleSheet(style_sheet(LIGHT))
+    made.setStyleSheet(style_sheet())
     made.resize(400, 360)
     made.show()
     qtbot.waitExposed(made)
