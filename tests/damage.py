@@ -267,10 +267,6 @@ def main() -> None:
     outcome = spoil_tensor_files(options.files, options.seed)
     _print(f"{outcome.files:,} damaged tensor and text files: {outcome.refused:,} refused in a ")
     _print(f"sentence, {outcome.opened:,} opened; {outcome.slowest:.2f} s for the slowest\n")
-    with application():
-        outcome = spoil_settings(options.files, options.seed)
-    _print(f"{outcome.files:,} damaged settings: {outcome.opened:,} with a window’s whole place; ")
-    _print(f"{outcome.slowest:.2f} s for the slowest\n")
     if options.kills and hasattr(os, "fork"):
         from tests.support import killed_export as exporting
         from tests.support import killed_saving as saving
@@ -282,6 +278,11 @@ def main() -> None:
             count = module.kill_many(options.kills, options.seed)
             said = ", ".join(f"{number} {what}" for what, number in count.items())
             _print(f"{said}: every file whole ({time.perf_counter() - start:.1f} s)\n")
+    # Last: programs that are to be killed while they export make an application of their own.
+    with application():
+        outcome = spoil_settings(options.files, options.seed)
+    _print(f"{outcome.files:,} damaged settings: {outcome.opened:,} with a window’s whole place; ")
+    _print(f"{outcome.slowest:.2f} s for the slowest\n")
 
 
 def _print(text: str) -> None:

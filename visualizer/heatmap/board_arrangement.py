@@ -68,7 +68,7 @@ MOST_BANDS = 4
 FEATURE, WIDEST_FEATURE, WIDEST_ONLY_FEATURE = 12, 64, 96
 """Widths of a column that is no token: at least, at most, and at most of a panel's only one."""
 NARROW_SHARE = 0.6
-"""The width of a panel with many features, as a share of the side of the others."""
+"""The width of a feature and of a panel with many, as a share of the others' cells and sides."""
 
 
 class PanelArrangement(Struct, frozen=True):
@@ -434,7 +434,8 @@ class BoardArranger:
         if one.is_token:
             return side * one.columns / self.tokens
         drawn = min(one.columns, self.room(side)) / self.pixel_ratio
-        few = min(FEATURE * self.scale * one.columns, NARROW_SHARE * side)
+        few = max(FEATURE * self.scale, NARROW_SHARE * side / self.tokens) * one.columns
+        few = min(few, self.widest_features(at), NARROW_SHARE * side)
         return max(NARROWEST * self.scale, few, drawn)
 
     def outer(self, at: int, width: float) -> float:

@@ -220,6 +220,8 @@ class PaneDocks(QObject):
         self._seen = self._seen | pane if is_seen else self._seen - pane
         for bar in self._window.findChildren(QTabBar, options=_DIRECT):
             bar.setAccessibleName("Panes")
+            bar.setElideMode(Qt.TextElideMode.ElideNone)
+            bar.setUsesScrollButtons(True)
             bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its own shortcut
         if not self._is_held:
             self.changed.emit(self._seen)

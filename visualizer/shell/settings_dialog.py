@@ -135,7 +135,7 @@ class SettingsDialog(QDialog):
         self._add_work()
         self._add_title("Where things are kept")
         self.folder_buttons = [self._add_folder(folder) for folder in folders]
-        close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         close.rejected.connect(self.reject)
         column = column_layout(self, (24, 16, 24, 16), spacing=16)
         column.addLayout(self._grid)

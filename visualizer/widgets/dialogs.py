@@ -247,7 +247,7 @@ class ShortcutListDialog(QDialog):
         self.search.installEventFilter(self)
         self.list = QTextBrowser()
         self.list.setAccessibleName("Keyboard shortcuts")
-        close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         close.rejected.connect(self.reject)
         column = QVBoxLayout(self)
         for part in (self.search, self.list, close):

@@ -165,6 +165,7 @@ def style_sheet() -> str:
         QHeaderView, QHeaderView::section, QTableCornerButton::section {{
             background: palette(window); color: palette(placeholder-text);
             border: none; padding: 0 6px; }}
+        QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
         QToolTip {{ background: palette(alternate-base); color: palette(window-text);
             border: 1px solid palette(mid); padding: 4px; }}
     """

@@ -71,7 +71,7 @@ class ExportDialog(QDialog):
         self.format, self.figure, self.pane = QComboBox(), FigureOptionsWidget(), PreviewPane()
         self.film, self.film_player = FilmOptionsWidget(), FilmPreviewPlayer(self)
         self.size_, self.problem = PlainLabel(), PlainLabel()
-        self.buttons = QDialogButtonBox()
+        self.buttons = QDialogButtonBox(self)
         self.copy = self.buttons.addButton("Cop&y", QDialogButtonBox.ButtonRole.ActionRole)
         self.save = self.buttons.addButton("&Save…", QDialogButtonBox.ButtonRole.AcceptRole)
         self.buttons.addButton(QDialogButtonBox.StandardButton.Cancel)
