@@ -196,6 +196,9 @@ class Monkey:
         return self._chance.choice([*files, self._place / "missing.attention"])
 
     def _use_popup(self, popup: QWidget) -> str:
+        if not popup.isEnabled():  # what it belongs to was disabled; any click of a user closes it
+            popup.close()
+            return f"closes {_name(popup)}"
         if isinstance(popup, QMenu):
             usable = [
                 one
