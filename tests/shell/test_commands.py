@@ -221,6 +221,7 @@ def test_light_and_dark_by_keys(hand: Hand) -> None:
     for key, theme in ((Qt.Key.Key_D, DARK), (Qt.Key.Key_L, LIGHT)):
         hand.press(key, alt)
         assert hand.window.theme is theme
+        hand.until(hand.window.updatesEnabled)  # it is painted a little later
         image = hand.window.grab().toImage()
         inside = hand.board.mapTo(hand.window, hand.board.rect().bottomRight() - QPoint(4, 4))
         ratio = image.devicePixelRatio()

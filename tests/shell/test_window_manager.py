@@ -1,63 +1,54 @@
-"""A long task runs in parts, and other events are handled between them."""
+"""What is set in one window is that of all, and each is painted again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtGui import QImage
 
-from visualizer.widgets.incremental_gui_task import IncrementalTask
+from visualizer.session.document import Document
+from visualizer.widgets.theme import DARK, LIGHT, Scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytestqt.qtbot import QtBot
 
-
-def parts(done: list[str], count: int) -> Iterator[None]:
-    for part in range(count):
-        done.append(f"part {part}")
-        yield
+    from visualizer.shell.window import MainWindow
+    from visualizer.shell.window_manager import WindowManager
+    from visualizer.widgets.theme import Theme
 
 
-@pytest.fixture
-def owner(qapp: object) -> Iterator[QObject]:
-    made = QObject()
-    yield made
-    made.deleteLater()
+def paper(window: MainWindow) -> str:
+    """Give the colour of the bar below, as it is painted."""
+    bar = window.statusBar()
+    image = QImage(bar.size(), QImage.Format.Format_RGB32)
+    image.fill(0)
+    bar.render(image)
+    return image.pixelColor(4, bar.height() // 2).name().upper()
 
 
-def test_other_events_come_between_the_parts(owner: QObject, qtbot: QtBot) -> None:
-    done: list[str] = []
-    beat = QTimer(owner, interval=0)
-    beat.timeout.connect(lambda: done.append("beat"))
-    beat.start()
-    turns = IncrementalTask(parts(done, 3), owner)
-    qtbot.waitUntil(lambda: not turns.is_working)
-    assert [what for what in done if what != "beat"] == ["part 0", "part 1", "part 2"]
-    first, last = done.index("part 0"), done.index("part 2")
-    assert "beat" in done[first : done.index("part 1")]
-    assert "beat" in done[done.index("part 1") : last]
+def are_alike(windows: list[MainWindow], theme: Theme) -> bool:
+    """Whether all have a theme, and are painted."""
+    return all(
+        window.updatesEnabled() and window.theme is theme and paper(window) == theme.paper
+        for window in windows
+    )
 
 
-def test_what_is_stopped_does_no_more(owner: QObject, qtbot: QtBot) -> None:
-    done: list[str] = []
-    turns = IncrementalTask(parts(done, 1000), owner)
-    qtbot.waitUntil(lambda: len(done) >= 2)
-    turns.stop()
-    count = len(done)
-    later = IncrementalTask(parts([], 5), owner)
-    qtbot.waitUntil(lambda: not later.is_working)
-    assert len(done) == count
+def test_a_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) -> None:
+    opened = [windows.open(Document()) for _ in range(3)]
+    opened[1].settings_controller.choose_scheme(Scheme.DARK)
+    qtbot.waitUntil(lambda: are_alike(opened, DARK))
+    opened[1].settings_controller.choose_scheme(Scheme.LIGHT)
+    qtbot.waitUntil(lambda: are_alike(opened, LIGHT))
 
 
-def test_what_breaks_is_said_once_and_over(owner: QObject, qtbot: QtBot) -> None:
-    def breaking() -> Iterator[None]:
-        yield
-        raise ZeroDivisionError
-
-    with qtbot.captureExceptions() as caught:
-        turns = IncrementalTask(breaking(), owner)
-        qtbot.waitUntil(lambda: not turns.is_working)
-    assert [one[0] for one in caught] == [ZeroDivisionError]
+def test_the_last_of_two_themes_stays_though_the_first_was_not_everywhere(
+    windows: WindowManager, qtbot: QtBot
+) -> None:
+    opened = [windows.open(Document()) for _ in range(3)]
+    opened[0].settings_controller.choose_scheme(Scheme.DARK)
+    opened[2].settings_controller.choose_scheme(Scheme.LIGHT)
+    qtbot.waitUntil(lambda: are_alike(opened, LIGHT))
+    windows.all[1].close()
+    windows.all[0].settings_controller.choose_scheme(Scheme.DARK)
+    qtbot.waitUntil(lambda: are_alike(windows.all, DARK))

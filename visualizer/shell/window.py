@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
 from visualizer.export.export_controller import ExportController
@@ -446,10 +447,11 @@ class MainWindow(QMainWindow):
         self.export_controller.show_theme(self.theme)
         self.start_page.show_theme(self.theme)
         app_settings.save_scheme(self.scheme)
-        is_painting = self.updatesEnabled()
-        self.setUpdatesEnabled(False)  # all of it is painted anew, and not with the rest of this
+        is_painting = self.updatesEnabled() and self.isVisible()
+        if is_painting:  # all of it is painted anew, and not in one go with the rest of this
+            self.setUpdatesEnabled(False)
+            QTimer.singleShot(0, self, partial(self.setUpdatesEnabled, True))
         self.show_screen()
-        self.setUpdatesEnabled(is_painting)
 
     def restyle(self) -> None:
         """Apply the colour scheme again, after the system's colours or the style have changed."""

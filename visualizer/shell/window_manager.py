@@ -220,17 +220,28 @@ class WindowManager(QObject):
             self._styling.stop()
         changed = (self.sender(), self.sender().parent())
         others = [window for window in self._windows() if window not in changed]
-        self._styling = IncrementalTask(self._styled(others), self)
+        work = self._styled(others)
+        next(work)
+        self._styling = IncrementalTask(work, self)
 
     def _windows(self) -> list[MainWindow | LabWindow]:
         return [*self.all, *([self.lab] if self.lab else [])]
 
     def _styled(self, windows: list[MainWindow | LabWindow]) -> Iterator[None]:
-        """Style one window after the other: all at once would hold up the program."""
+        """Style and paint one window after the other: all at once would hold up the program."""
         for window in windows:
-            if window in self._windows():  # else it was closed meanwhile
-                window.set_scheme(app_settings.load_scheme())
+            window.setUpdatesEnabled(False)
+        try:
             yield
+            for window in windows:
+                if window in self._windows():  # else it was closed meanwhile
+                    window.set_scheme(app_settings.load_scheme())
+                    yield
+                    window.setUpdatesEnabled(True)
+                yield
+        finally:
+            for window in set(windows).intersection(self._windows()):
+                window.setUpdatesEnabled(True)
 
     def _forget(self, window: MainWindow) -> None:
         self.all.remove(window)

@@ -171,6 +171,10 @@ def style_sheet() -> str:
     """
 
 
+LATER_MS = 250
+"""The delay of what cannot be seen: the windows are painted first."""
+
+
 def apply_theme(window: QMainWindow, theme: Theme, sheet: str) -> None:
     """Give a window a theme and a style sheet.
 
@@ -183,7 +187,7 @@ def apply_theme(window: QMainWindow, theme: Theme, sheet: str) -> None:
         window.setStyleSheet(sheet)
         return
     _polish(window, are_visible=True)
-    QTimer.singleShot(0, window, partial(_polish, window, are_visible=False))
+    QTimer.singleShot(LATER_MS, window, partial(_polish, window, are_visible=False))
 
 
 def _polish(window: QMainWindow, *, are_visible: bool) -> None:
