@@ -40,6 +40,7 @@ def test_a_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) ->
     qtbot.waitUntil(lambda: are_alike(opened, DARK))
     opened[1].settings_controller.choose_scheme(Scheme.LIGHT)
     qtbot.waitUntil(lambda: are_alike(opened, LIGHT))
+    assert [window.scheme for window in opened] == [Scheme.LIGHT] * 3
 
 
 def test_the_last_of_two_themes_stays_though_the_first_was_not_everywhere(
@@ -52,3 +53,4 @@ def test_the_last_of_two_themes_stays_though_the_first_was_not_everywhere(
     windows.all[1].close()
     windows.all[0].settings_controller.choose_scheme(Scheme.DARK)
     qtbot.waitUntil(lambda: are_alike(windows.all, DARK))
+    assert [window.scheme for window in windows.all] == [Scheme.DARK] * 2
