@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QToolBar, QWidget
+from PySide6.QtWidgets import (
+    QDockWidget,
+    QMainWindow,
+    QTabBar,
+    QToolBar,
+    QToolButton,
+    QWidget,
+)
 from shiboken6 import isValid
 
 from visualizer.shell.pane_focus_cycle import tab_stops
@@ -26,6 +33,8 @@ if TYPE_CHECKING:
 
 _DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 USUAL_WIDTHS = {LEFT: 248, RIGHT: 264}
+SCROLL_TIPS = {"ScrollLeftButton": "Earlier panes", "ScrollRightButton": "Further panes"}
+"""By Qt's names of the buttons at the end of tabs that do not all fit."""
 WIDE = 1500
 """The width of a window from which on panes are wider in proportion."""
 
@@ -222,6 +231,8 @@ class PaneDocks(QObject):
             bar.setAccessibleName("Panes")
             bar.setElideMode(Qt.TextElideMode.ElideNone)
             bar.setUsesScrollButtons(True)
+            for button in bar.findChildren(QToolButton):
+                button.setToolTip(plain_tooltip(SCROLL_TIPS[button.objectName()]))
             bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its own shortcut
         if not self._is_held:
             self.changed.emit(self._seen)
