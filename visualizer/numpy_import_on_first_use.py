@@ -33,17 +33,23 @@ def import_numpy_now() -> None:
 
     Of two threads, one that begins with a submodule and one with numpy wait for each other.
     """
-    assert import_module(NAME).ndarray
+    module = import_module(NAME)
+    if isinstance(module, _NumpyBeforeUse):
+        module.fill()
 
 
 class _NumpyBeforeUse(ModuleType):
     """What modules name before the first use; it holds all that the module holds from then on."""
 
-    def __getattr__(self, name: str) -> Any:
+    def fill(self) -> None:
+        """Import numpy, and be it."""
         module: ModuleType = self
         vars(module).update(vars(_imported(module)))
         module.__class__ = ModuleType
-        return getattr(module, name)
+
+    def __getattr__(self, name: str) -> Any:
+        self.fill()
+        return getattr(self, name)
 
 
 def _imported(before: ModuleType) -> ModuleType:

@@ -10,12 +10,12 @@ from PySide6.QtCore import QObject, QTimer
 from visualizer.widgets.incremental_gui_task import IncrementalTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pytestqt.qtbot import QtBot
 
 
-def parts(done: list[str], count: int) -> Iterator[None]:
+def parts(done: list[str], count: int) -> Generator[None]:
     for part in range(count):
         done.append(f"part {part}")
         yield
@@ -53,7 +53,7 @@ def test_what_is_stopped_does_no_more(owner: QObject, qtbot: QtBot) -> None:
 
 
 def test_what_breaks_is_said_once_and_over(owner: QObject, qtbot: QtBot) -> None:
-    def breaking() -> Iterator[None]:
+    def breaking() -> Generator[None]:
         yield
         raise ZeroDivisionError
 
@@ -61,3 +61,29 @@ def test_what_breaks_is_said_once_and_over(owner: QObject, qtbot: QtBot) -> None
         turns = IncrementalTask(breaking(), owner)
         qtbot.waitUntil(lambda: not turns.is_working)
     assert [one[0] for one in caught] == [ZeroDivisionError]
+
+
+def test_what_is_stopped_comes_to_its_own_end(owner: QObject, qtbot: QtBot) -> None:
+    done: list[str] = []
+    stopped_within: list[IncrementalTask] = []
+
+    def work() -> Generator[None]:
+        try:
+            while True:
+                done.append("part")
+                if stopped_within:
+                    stopped_within[0].stop()
+                yield
+        finally:
+            done.append("end")
+
+    task = IncrementalTask(work(), owner)
+    qtbot.waitUntil(lambda: bool(done))
+    task.stop()
+    assert done[-1] == "end"
+    done.clear()
+    task = IncrementalTask(work(), owner)
+    stopped_within.append(task)
+    with qtbot.waitSignal(task.ended):
+        pass
+    assert done == ["part", "end"]

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from visualizer.session.zoom_ranges import Zoom
 
 
+POOLED = "each cell: "
+"""How the note on what a drawn cell stands for begins where there is room."""
+
+
+def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
+    """Say what a drawn cell stands for."""
+    which = "farthest from 0" if is_signed else "largest"
+    return f"{POOLED}{which} of {rows} × {columns}"
+
+
 class Axis(Struct, frozen=True):
     """One side of a heatmap.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from visualizer.heatmap.panel_and_board_types import POOLED, pooling_note
 from visualizer.heatmap.value_to_colour_mapping import LOG_SPAN
 from visualizer.number_format import format_number
 from visualizer.session.colour_options import ColourCurve, ColourLimits
@@ -26,8 +27,6 @@ RAMP = 28
 """The width of the shortest colour ramp."""
 HEAD_MARK = 13
 """The width of the mark in a head's colour, with its air."""
-POOLED = "each cell: "
-"""How the note on what a drawn cell stands for begins where there is room."""
 BETWEEN = 5
 """Between a colour ramp and the numbers at its ends."""
 
@@ -83,12 +82,6 @@ def _narrowest(
     wide = _measured(title, system) * 1.3 + 8
     short = (note.removeprefix(POOLED) for note in notes)
     return max(NARROWEST * text_scale(), wide, scale, *map(_line_width, short))
-
-
-def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
-    """Say what a drawn cell stands for."""
-    which = "farthest from 0" if is_signed else "largest"
-    return f"{POOLED}{which} of {rows} × {columns}"
 
 
 def fitting_note(note: str, width: float) -> str:

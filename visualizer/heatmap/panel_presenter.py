@@ -13,9 +13,13 @@ from visualizer.attention.stages import is_hatched
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.explanations.step_values_and_wording import row_sums
 from visualizer.heatmap.forbidden_cells import forbidden_in
-from visualizer.heatmap.panel_and_board_types import Axis, Heatmap, counted_from_one
+from visualizer.heatmap.panel_and_board_types import (
+    Axis,
+    Heatmap,
+    counted_from_one,
+    pooling_note,
+)
 from visualizer.heatmap.panel_colour_scale import ColourScale, colour_of, outside_limits
-from visualizer.heatmap.panel_margins import pooling_note
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.colour_options import ColourCurve, ColourLimits

@@ -232,7 +232,7 @@ class PaneDocks(QObject):
             bar.setElideMode(Qt.TextElideMode.ElideNone)
             bar.setUsesScrollButtons(True)
             for button in bar.findChildren(QToolButton):
-                button.setToolTip(plain_tooltip(SCROLL_TIPS[button.objectName()]))
+                button.setToolTip(plain_tooltip(SCROLL_TIPS.get(button.objectName(), "Panes")))
             bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its own shortcut
         if not self._is_held:
             self.changed.emit(self._seen)

@@ -21,7 +21,7 @@ from visualizer.widgets import app_settings
 from visualizer.widgets.incremental_gui_task import IncrementalTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
     from PySide6.QtWidgets import QMainWindow
@@ -134,7 +134,7 @@ class WindowManager(QObject):
         self._trains = True
         self.open_lab()
 
-    def _made_lab(self) -> Iterator[None]:
+    def _made_lab(self) -> Generator[None]:
         """Load and make the lab in parts, so that open windows stay responsive."""
         # All on one thread: two that import take the interpreter's lock from each other.
         loading = Thread(target=import_module, args=("visualizer.lab.window",))
@@ -227,7 +227,7 @@ class WindowManager(QObject):
     def _windows(self) -> list[MainWindow | LabWindow]:
         return [*self.all, *([self.lab] if self.lab else [])]
 
-    def _styled(self, windows: list[MainWindow | LabWindow]) -> Iterator[None]:
+    def _styled(self, windows: list[MainWindow | LabWindow]) -> Generator[None]:
         """Style and paint one window after the other: all at once would hold up the program."""
         for window in windows:
             window.setUpdatesEnabled(False)

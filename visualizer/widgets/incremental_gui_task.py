@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 
 class IncrementalTask(QObject):
@@ -15,35 +15,48 @@ class IncrementalTask(QObject):
 
     Parameters
     ----------
-    work : iterator
-        Performs one short part of the task at each `next`.
+    work : generator
+        Performs one short part of the task at each `next`; it is closed when the task is stopped,
+        so that what it would do at its end in any case is done.
     """
 
     ended = Signal()
     """The task has finished, was stopped or raised."""
 
-    def __init__(self, work: Iterator[None], parent: QObject) -> None:
+    def __init__(self, work: Generator[None], parent: QObject) -> None:
         super().__init__(parent)
         self._work = work
         self.is_working = True
+        self._is_in_part = False
         self._timer = QTimer(self, singleShot=True, interval=1)
         self._timer.timeout.connect(self._go_on)
         self._timer.start()
 
     def stop(self) -> None:
         """Stop after the current part."""
-        self.is_working = False
-        self._timer.stop()
-        self.deleteLater()
-        self.ended.emit()
+        if self.is_working:
+            self.is_working = False
+            self._timer.stop()
+            if not self._is_in_part:
+                self._end()
 
     def _go_on(self) -> None:
+        self._is_in_part = True
         try:
             next(self._work)
         except StopIteration:
-            self.stop()
+            self.is_working = False
         except BaseException:
-            self.stop()  # so that it can be tried again
+            self.is_working = False  # so that it can be tried again
             raise
-        else:
-            self._timer.start()  # after all events that came due during this part
+        finally:
+            self._is_in_part = False
+            if self.is_working:
+                self._timer.start()  # after all events that came due during this part
+            else:
+                self._end()
+
+    def _end(self) -> None:
+        self._work.close()
+        self.deleteLater()
+        self.ended.emit()

@@ -48,7 +48,7 @@ def button(hand: Hand, name: str) -> QToolButton:
 
 
 def click(hand: Hand, name: str) -> None:
-    assert button(hand, name).isVisible()
+    hand.until(button(hand, name).isVisible)  # the row makes room with the next events
     hand.click(button(hand, name))
     hand.settle()
 

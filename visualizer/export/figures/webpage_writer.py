@@ -24,8 +24,9 @@ from msgspec.structs import asdict
 from visualizer.documents.embedded_document import as_script
 from visualizer.errors import InputError
 from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap.panel_and_board_types import POOLED
 from visualizer.heatmap.panel_colour_scale import outside_limits
-from visualizer.heatmap.panel_margins import POOLED, limit_texts
+from visualizer.heatmap.panel_margins import limit_texts
 from visualizer.number_format import format_number
 from visualizer.progress_callback import Progress, ProgressCounter, no_progress
 from visualizer.resources import resource

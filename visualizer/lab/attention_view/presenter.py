@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
-from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap
+from visualizer.heatmap.panel_and_board_types import Axis, Board, Heatmap, pooling_note
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
     cell_cursor_of,
@@ -163,7 +163,7 @@ class LabPanelSource:
             percent = f"{100 * score:.0f}".rjust(3, FIGURE_SPACE)
             notes.append(f"{percent} %")
         if self.block > 1:
-            notes.append(f"each cell: largest of {self.block} × {self.block}")
+            notes.append(pooling_note(False, self.block, self.block))
         return tuple(notes)
 
 
