@@ -117,12 +117,13 @@ def test_parts_are_as_large_after_any_number_of_starts(
 
 def test_what_a_hand_makes_of_the_parts_is_kept(student: Student) -> None:
     across = student.window.across
+    student.window.resize(1400, 800)
     watch(student)
     drag(across.handle(1), 60)
     left, _, right = across.sizes()
     assert left == across.wanted[0] != 264
     student.window.resize(900, 600)
-    student.window.resize(1280, 800)
+    student.window.resize(1400, 800)
     assert across.sizes()[::2] == [left, right]
 
 

@@ -56,6 +56,17 @@ def test_an_answer_comes_back_on_the_asking_thread(worker: Worker, qtbot: QtBot)
     assert heard == [worker.thread()]
 
 
+def test_it_works_until_its_answer_has_arrived(worker: Worker, qtbot: QtBot) -> None:
+    was_working: list[bool] = []
+    worker.answered.connect(lambda _: was_working.append(worker.is_working))
+    worker.ask(lambda: "answer")
+    while worker._is_running or worker._waiting:  # no event is handled meanwhile
+        QThread.yieldCurrentThread()
+    assert worker.is_working
+    qtbot.waitUntil(lambda: not worker.is_working)
+    assert was_working == [False]
+
+
 def test_any_value_comes_back_whole(worker: Worker, qtbot: QtBot) -> None:
     value = {1: "one", ("a", None): 2**80}
     with qtbot.waitSignal(worker.answered) as blocker:

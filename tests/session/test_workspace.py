@@ -273,6 +273,21 @@ def test_clicks_that_come_quickly_are_all_meant(
     assert hand.stages == ["scaled", "weights"]
 
 
+def test_what_was_read_for_a_view_that_is_no_longer_wanted_is_not_shown(
+    gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    hand.settle()
+    before, seen = gated.workspace.view, []
+    gated.workspace.changed.connect(lambda: seen.append(gated.workspace.view))
+    gated.workspace.toggle_stage("masked")
+    assert gated.workspace.wanted != gated.workspace.view  # it must be read first
+    gated.workspace.toggle_stage("masked")
+    hand.until(lambda: not gated.workspace.is_working)
+    assert seen
+    assert {*map(repr, seen)} == {repr(before)}
+
+
 def test_the_real_computation_is_what_the_program_uses(window: MainWindow) -> None:
     assert window.workspace._compute is app.compute
     assert window.workspace.computed == Document()

@@ -128,6 +128,7 @@ def test_tips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
 
 
 def test_the_walk_sees_the_buttons_and_finds_what_is_wrong(hand: Hand) -> None:
+    hand.window.resize(1600, 800)  # nothing goes into a menu, with wide letters either
     seen = {button.accessibleName() or button.text() for button in buttons(hand)}
     assert {"Step back", "Lines", "Copy as script", "Causal mask", "More settings"} <= seen
     bar = hand.window.viewbar.buttons

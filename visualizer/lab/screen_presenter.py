@@ -94,7 +94,7 @@ def present_lab(
     if run is None:
         setup = present_setup(draft, refused, sample)
         wrong = any(one.problem for one in setup.settings) or bool(setup.elsewhere)
-        line = "Change the settings, or start: losses and attention show as it learns."
+        line = "Start: losses and attention show as it learns."
         # Repeated at its setting, which may be collapsed.
         line = next((one.problem.sentence for one in setup.settings if one.problem), line)
         progress = TrainingBarState(START, line, can_toggle=not wrong)

@@ -39,12 +39,17 @@ class Worker(QThread):
         self._waiting: Callable[[], object] | None = None
         self._litter: list[list[object]] = []
         self._is_running = False
+        self._undelivered = 0
         self._is_stopping = False
+        for answer in (self.answered, self.failed):
+            answer.connect(self._count_delivered)  # the first of those that are told
 
     @property
     def is_working(self) -> bool:
+        """Whether a request waits or runs, or an answer has not arrived yet."""
         with self._changed:
-            return self._is_running or self._waiting is not None
+            is_underway = self._undelivered > 0 and not self._is_stopping
+            return self._is_running or self._waiting is not None or is_underway
 
     def ask(self, request: Callable[[], object]) -> None:
         """Queue a request, starting the thread if needed."""
@@ -113,3 +118,8 @@ class Worker(QThread):
     def _done(self) -> None:
         with self._changed:
             self._is_running = False
+            self._undelivered += 1
+
+    def _count_delivered(self) -> None:
+        with self._changed:
+            self._undelivered -= 1

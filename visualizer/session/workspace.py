@@ -323,6 +323,9 @@ class Workspace(QObject):
         return next(keys) == next(keys)
 
     def _take(self, answer: worker_jobs.WorkerResult) -> None:
+        if answer.document is None and self.view == self._wanted:
+            self._show()  # meanwhile, what is shown is wanted again
+            return
         replaced: list[object] = [self.run]
         if answer.document == self._asked:
             self._asked = None

@@ -44,6 +44,12 @@ def columns(count: int) -> tuple[TermLine, ...]:
     )
 
 
+def usual_width() -> int:
+    """The usual width of the pane, in proportion where the font has wide digits."""
+    digits = QFontMetricsF(QGuiApplication.font()).horizontalAdvance("0123456789")
+    return round(max(USUAL * text_scale(), 3.85 * digits))
+
+
 def made(qtbot: QtBot, terms: tuple[TermLine, ...], width: int) -> CellPane:
     """A pane that shows terms."""
     pane = CellPane()
@@ -104,7 +110,7 @@ def _begins_after(block: QTextBlock, at: int) -> bool:
 
 
 def test_twelve_columns_stand_in_lines_at_the_usual_width(percent: int, qtbot: QtBot) -> None:
-    pane = made(qtbot, columns(12), round(USUAL * text_scale()))
+    pane = made(qtbot, columns(12), usual_width())
     assert [row[0] for row in texts(pane)] == [f"column {at + 1}" for at in range(12)]
     assert is_whole(pane)
     assert not pane.horizontalScrollBar().isVisible()
@@ -129,7 +135,7 @@ def test_nothing_is_broken_or_cut_in_the_narrowest_pane(
 
 
 def test_digits_stand_below_each_other(qtbot: QtBot) -> None:
-    pane = made(qtbot, columns(4), USUAL)
+    pane = made(qtbot, columns(4), usual_width())
     first, second, *_ = lines(pane)
     written = texts(pane)
     assert written[0] == ["column 1", "−0.2677", "×", "(−0.4418", ")", "0.1183"]
