@@ -59,11 +59,18 @@ class SizeKeepingSplitter(QSplitter):
         across = self.orientation() is Qt.Orientation.Horizontal
         room = self.width() if across else self.height()
         others = [at for at in seen if at != self._stretching]
-        sizes = [self._wanted[at] if at in others else 0 for at in range(self.count())]
+        sizes = [self._given(at, across) if at in others else 0 for at in range(self.count())]
         taken = sum(sizes) + self.handleWidth() * max(0, len(seen) - 1)
         sizes[self._stretching] = max(1, room - taken)
         if sizes != self.sizes():
             self.setSizes(sizes)
+
+    def _given(self, at: int, across: bool) -> int:
+        """What a widget is given; what it needs beyond its size is not taken from the others."""
+        part = self.widget(at)
+        assert part
+        least = part.minimumSizeHint().expandedTo(part.minimumSize())
+        return max(self._wanted[at], least.width() if across else least.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
