@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -182,7 +183,9 @@ def test_unsaved_changes_are_kept_only_where_they_are_wanted(hand: Hand) -> None
     folder = app_settings.own_folder() / app_settings.RECOVERY
 
     def kept() -> bool:
-        return folder.is_dir() and any(each.stat().st_size for each in folder.iterdir())
+        with suppress(FileNotFoundError):  # each may go meanwhile
+            return any(each.stat().st_size for each in folder.iterdir())
+        return False
 
     dialog = settings(hand)
     hand.window.actions_.by_id["toggle_mask"].trigger()
