@@ -7,6 +7,9 @@ In a notebook::
     attention = visualizer.attend("The cat sat on the mat", embedding_size=8, heads=2)
     attention["weights"]  # [head, query, key]
     attention.figure(stages=["weights"])
+
+    model = visualizer.open_model("models/SmolLM2-135M")
+    model.attend("The cat sat on the mat")["weights"]  # [layer, head, query, key]
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from visualizer.api.attention_api import Attention, attend, load
     from visualizer.api.figure_and_explained_number import Figure
     from visualizer.api.keyword_argument_types import Look, Settings
+    from visualizer.api.model_api import Model, ModelAttention, ModelPart, capture, open_model
     from visualizer.api.trained_model import TrainedModel
     from visualizer.errors import InputError
 
@@ -27,20 +31,26 @@ __all__ = [
     "Figure",
     "InputError",
     "Look",
+    "Model",
+    "ModelAttention",
+    "ModelPart",
     "Settings",
     "TrainedModel",
     "attend",
+    "capture",
     "load",
+    "open_model",
 ]
+_OF_MODELS = frozenset({"Model", "ModelAttention", "ModelPart", "capture", "open_model"})
 
 
 def __getattr__(name: str) -> Any:
     """Load the notebook interface at first use; the program itself does not need it."""
     if name not in __all__:
         raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
-    from visualizer.api import attention_api as attention
+    from visualizer.api import attention_api, model_api
 
-    return getattr(attention, name)
+    return getattr(model_api if name in _OF_MODELS else attention_api, name)
 
 
 def __dir__() -> list[str]:

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
+from tests.support.explained_values import result_of, room
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
-    Dtype,
     Mask,
     Normalisation,
     Route,
@@ -35,43 +35,6 @@ def explanations(trace: Trace) -> Iterator[Explanation]:
     for stage in trace.stages:
         for cell in product(*(range(size) for size in trace.tensor(stage.name).shape)):
             yield explain(trace, stage.name, cell)
-
-
-def room(explanation: Explanation, dtype: Dtype) -> float:
-    """How far the value may be off: the trace rounds to its type, the terms are float64."""
-    kind = np.finfo(dtype.value)
-    # A term that is an exponential turns the rounding of a score into a relative error.
-    with np.errstate(invalid="ignore", over="ignore"):
-        terms = np.abs(explanation.terms.astype(np.float64))
-        total, size = np.abs(explanation.terms.sum()), terms.sum()
-        reads = np.concatenate([f.read for group in explanation.groups for f in group.factors])
-        largest = np.abs(reads[np.isfinite(reads)]).max(initial=0)
-        off = (
-            16 * kind.eps * (1 + largest)
-            if explanation.rule is CombineRule.SHARE
-            else 16 * kind.eps
-        )
-        if explanation.rule is CombineRule.CHOICE:
-            return float(off * abs(explanation.value) + kind.tiny)
-        if explanation.rule is CombineRule.SUM:
-            return float(off * size + kind.tiny)
-        # A sum near 0, as scores of both signs have, makes every share of it uncertain; and of
-        # one below the type's normal numbers too few digits are left.
-        if size * off > 0.1 * total or total < 1e6 * kind.tiny:
-            return np.inf
-        return float(off * (1 + abs(explanation.value)) * size / total)
-
-
-def result_of(explanation: Explanation) -> float:
-    """Compute the value from the terms alone."""
-    if explanation.is_empty:
-        return 0.0
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        terms = explanation.terms
-        if explanation.rule is CombineRule.SUM:
-            return float(terms.sum())
-        total = terms.sum() if explanation.rule is CombineRule.SHARE else 1.0
-        return float(terms[explanation.chosen] / total)
 
 
 @given(cases(most_tokens=4))

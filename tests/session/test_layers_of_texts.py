@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.explanations.test_explain import result_of
+from tests.support.explained_values import result_of
 from tests.support.screens import present, resolved, warm
 from tests.support.small_runs import EVERYTHING, a_run, cells
 from visualizer.attention.run import Run

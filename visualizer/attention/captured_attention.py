@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.spec import AttentionSpec, Dtype, Mask, Mode, Normalisation, Projection
-from visualizer.attention.stages import CELLS, Operation, Stage
+from visualizer.attention.stages import CELLS, Operation, Stage, stages
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
 
 MOST_LAYERS = 1_000
 MOST_TOKENS = 100_000
@@ -95,12 +100,36 @@ class CapturedAttention(Struct, frozen=True):
         )
 
 
-def stage_of(*, is_weights: bool) -> Stage:
-    """Return the only stage of captured attention: weights, or scores if some are negative."""
-    name = "weights" if is_weights else "scores"
+def captured_stages(
+    spec: AttentionSpec, names: Iterable[str], given: Collection[str]
+) -> tuple[Stage, ...]:
+    """List the stages of captured attention.
+
+    Parameters
+    ----------
+    names : iterable of str
+        All of them, in order of computation.
+    given : collection of str
+        Those that were computed elsewhere; the others follow from them as the spec's stages do.
+    """
+    rows = {row.name: row for row in stages(spec)}
+    return tuple(_given(name, rows.get(name)) if name in given else rows[name] for name in names)
+
+
+def _given(name: str, row: Stage | None) -> Stage:
     says = f"{name} that were computed elsewhere and read from a file"
+    dims, symbol = row.dims if row else CELLS, row.symbol if row and "key" not in row.dims else ""
     return Stage(
-        name, name.capitalize(), "given", CELLS, Operation.CAPTURED, (), (), (), says, _always
+        name,
+        name.capitalize(),
+        symbol or "given",
+        dims,
+        Operation.CAPTURED,
+        (),
+        (),
+        (),
+        says,
+        _always,
     )
 
 

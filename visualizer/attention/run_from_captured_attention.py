@@ -8,8 +8,8 @@ import torch
 
 from visualizer.attention.captured_attention import (
     CapturedAttention,
+    captured_stages,
     position_labels,
-    stage_of,
 )
 from visualizer.attention.run import Run
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor
@@ -60,9 +60,9 @@ def _made(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
     axes = ("layer",)[: captured.layers - 1]
     tensor = whole if axes else whole[0]
     is_weights = not any(bool((layer < 0).any()) for layer in whole)
-    stage = stage_of(is_weights=is_weights)
-    held = {stage.name: CachedTensor(tensor)}
-    trace = Trace(captured.spec, (stage,), {}, held, frozenset(held), axes)
+    held = {"weights" if is_weights else "scores": CachedTensor(tensor)}
+    rows = captured_stages(captured.spec, held, held)
+    trace = Trace(captured.spec, rows, {}, held, frozenset(held), axes)
     return trace, tuple(_remarks(whole, is_weights=is_weights))
 
 

@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from visualizer.attention.captured_attention import stage_of
+from visualizer.attention.captured_attention import captured_stages
 from visualizer.attention.head_aggregates import HeadAggregate, aggregate_heads
 from visualizer.attention.head_measures import (
     HeadMeasures,
@@ -83,7 +83,9 @@ class Trace:
         """Copy and pickle the numbers, without what was cached of them; they return to the CPU."""
         held = {name: self.read(name) for name in self.names}
         parameters = {name: self.read(name) for name in self.parameters}
-        return trace_of_arrays, (self.spec, self.has_module, parameters, held, self.axes)
+        captured = {row.name for row in self.stages if row.operation is Operation.CAPTURED}
+        given = None if self.has_module else frozenset(captured)
+        return trace_of_arrays, (self.spec, given, parameters, held, self.axes)
 
     def __contains__(self, stage: str) -> bool:
         return stage in self._held
@@ -298,15 +300,21 @@ class Trace:
 
 def trace_of_arrays(
     spec: AttentionSpec,
-    has_module: bool,
+    given: frozenset[str] | None,
     parameters: Mapping[str, np.ndarray],
     held: Mapping[str, np.ndarray],
     axes: tuple[str, ...],
 ) -> Trace:
-    """Make the trace of a copy: the stages follow from the spec, or from what was captured."""
+    """Make the trace of a copy.
+
+    Parameters
+    ----------
+    given : frozenset of str or None
+        The stages that were computed elsewhere; None where all were computed from the spec.
+    """
     import torch  # late: this module is loaded without it
 
-    rows = stages(spec) if has_module else (stage_of(is_weights="weights" in held),)
+    rows = stages(spec) if given is None else captured_stages(spec, held, given)
     tensors = {name: CachedTensor(torch.tensor(array)) for name, array in held.items()}
     own = {name: torch.tensor(array) for name, array in parameters.items()}
     return Trace(spec, rows, own, tensors, frozenset(tensors), axes)

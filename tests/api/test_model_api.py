@@ -1,0 +1,179 @@
+"""A model is opened or captured in a notebook, and read by layer, head, query and key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import visualizer
+from tests.support.tiny_models import inputs_of, save_tiny_model, tiny_model
+from visualizer import InputError, Model, ModelAttention
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat the cat sat"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return visualizer.open_model(save_tiny_model(tmp_path_factory.mktemp("models") / "tiny"))
+
+
+@pytest.fixture(scope="module")
+def seen(model: Model) -> ModelAttention:
+    return model.attend(TEXT)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> ModelAttention:
+    """Layers with a window and without one."""
+    folder = save_tiny_model(tmp_path_factory.mktemp("models") / "mixed", "gemma2")
+    return visualizer.open_model(folder).attend(TEXT)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> ModelAttention:
+    folder = save_tiny_model(tmp_path_factory.mktemp("models") / "pair", "bart")
+    return visualizer.open_model(folder).attend("the cat sat on a log", "a dog ran")
+
+
+def refusal(given: Any, *more: Any, **named: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        given(*more, **named)
+    return caught.value.sentence
+
+
+def test_a_model_says_what_it_is(model: Model, seen: ModelAttention) -> None:
+    assert repr(model).startswith("<Model: tiny · llama · ")
+    assert repr(seen) == "<ModelAttention: 2 layers in 1 parts>"
+    assert seen.names == ("model.layers.*.self_attn",)
+    assert seen.layers == (0, 1)
+    assert seen.notices == ()
+    assert (seen.tokens, seen.key_tokens) == (("<s>", *TEXT.split()),) * 2
+
+
+def test_stages_are_read_by_layer_and_head(seen: ModelAttention) -> None:
+    assert seen.stages[:3] == ("queries", "keys", "values")
+    weights = seen["weights"]
+    assert weights.shape == (2, 4, 10, 10)
+    assert not weights.flags.writeable
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
+    scores = np.einsum("lhqd,lhkd->lhqk", seen["queries"], seen["keys"])
+    np.testing.assert_allclose(seen["scores"], scores, atol=1e-6)
+    np.testing.assert_allclose(seen["context"], weights @ seen["values"], atol=1e-6)
+
+
+def test_a_number_is_explained(seen: ModelAttention) -> None:
+    found = seen.explain("weights", layer=1, head=2, query=4, key=1)
+    assert found.value == pytest.approx(float(seen["weights"][1, 2, 4, 1]))
+    assert "on (query 5) reads" in str(found)
+    assert "exp(" in str(found)
+
+
+def test_layers_of_several_parts_are_read_as_one(mixed: ModelAttention) -> None:
+    assert [part.layers for part in mixed.parts] == [(0,), (1,)]
+    weights = mixed["weights"]
+    assert weights.shape == (2, 4, 10, 10)
+    assert not weights[0, :, 9, :6].any()  # outside of the window of 4
+    assert weights[1, :, 9, :6].all()
+    for layer in (0, 1):
+        found = mixed.explain("weights", layer=layer, head=0, query=9, key=8)
+        assert found.value == pytest.approx(float(weights[layer, 0, 9, 8]))
+    (said,) = mixed.notices
+    assert "do not follow from the scores alone" in said
+
+
+def test_an_encoder_and_a_decoder_are_taken_apart(pair: ModelAttention) -> None:
+    assert "several kinds of attention" in refusal(pair.__getitem__, "weights")
+    across = pair.part("encoder_attn")
+    assert across["weights"].shape == (2, 4, 4, 7)
+    assert across.key_tokens == ("<s>", "the", "cat", "sat", "on", "a", "log")
+    assert across.tokens[1:] == ("a", "dog", "ran")
+    found = across.explain("weights", layer=0, head=0, query=1, key=2)
+    assert found.value == pytest.approx(float(across["weights"][0, 0, 1, 2]))
+    assert pair.part("encoder.layers")["weights"].shape == (2, 4, 7, 7)
+    assert "There is no single part “layers”" in refusal(pair.part, "layers")
+
+
+def test_heads_are_measured(seen: ModelAttention) -> None:
+    rows = seen.heads()
+    assert [(row["layer"], row["head"]) for row in rows] == [
+        (layer, head) for layer in range(2) for head in range(4)
+    ]
+    weights = seen["weights"].astype(np.float64)
+    for row in rows:
+        one = weights[int(row["layer"]), int(row["head"])]
+        assert row["previous"] == pytest.approx(np.diagonal(one, -1).mean(), abs=1e-6)
+        assert row["first"] == pytest.approx(one[:, 0].mean(), abs=1e-6)
+        followed = (one[5, 2], one[7, 2] + one[7, 6], one[8, 3], one[9, 4])
+        assert row["induction"] == pytest.approx(np.mean(followed), abs=1e-6)
+
+
+def test_a_layer_is_drawn_and_saved(seen: ModelAttention, tmp_path: Path) -> None:
+    figure = seen.figure(["weights"], heads=0, layer=1)
+    assert figure.array().shape[-1] in {3, 4}
+    figure.save(tmp_path / "layer.png")
+    again = visualizer.load(tmp_path / "layer.png")
+    np.testing.assert_array_equal(again["weights"], seen["weights"])
+    assert again.tokens == seen.tokens
+
+
+def test_what_is_not_there_is_refused(model: Model, seen: ModelAttention, tmp_path: Path) -> None:
+    assert "There is no layer 2 among (0, 1)." in refusal(
+        seen.explain, "weights", layer=2, head=0, query=0, key=0
+    )
+    assert "no stage" in refusal(seen.__getitem__, "position").lower()
+    assert "is a whole number" in refusal(seen.figure, layer="one")
+    assert "text is a text" in refusal(model.attend, 3)
+    assert "no folder" in refusal(visualizer.open_model, tmp_path / "nothing")
+    assert "device is one of" in refusal(visualizer.open_model, tmp_path, device="tpu")
+
+
+def test_a_model_in_memory_is_captured() -> None:
+    model = tiny_model("qwen3")
+    given = inputs_of(model)
+    with visualizer.capture(model) as seen, torch.no_grad():
+        model(**given)
+    model.set_attn_implementation("eager")
+    own = model(**given, output_attentions=True).attentions
+    np.testing.assert_allclose(seen["weights"], torch.stack(own)[:, 0].detach().numpy(), atol=1e-6)
+    assert seen.tokens == tuple("123456789")
+
+
+def test_of_several_runs_and_texts_the_last_and_the_first_are_kept() -> None:
+    model = tiny_model("llama")
+    batch = torch.stack([torch.arange(3, 8), torch.arange(20, 25)])
+    with visualizer.capture(model, tokens=list("abcde")) as seen, torch.no_grad():
+        model(torch.arange(7)[None])
+        model(batch)
+    with visualizer.capture(model) as alone, torch.no_grad():
+        model(batch[:1])
+    np.testing.assert_allclose(seen["weights"], alone["weights"], atol=1e-6)
+    assert seen.tokens == tuple("abcde")
+
+
+def test_capturing_says_what_it_cannot() -> None:
+    assert "no model of transformers" in refusal(_run, nn.Linear(2, 2), ())
+    model = tiny_model("llama")
+    assert "was not run" in refusal(_run, model, ())
+    assert model.config._attn_implementation == "sdpa"
+    words = ["one", "two"]
+    assert "There are 2 tokens, and the model read 5." in refusal(
+        _run, model, (torch.arange(5)[None],), words
+    )
+    with visualizer.capture(model) as seen:
+        assert "has not been run yet" in refusal(seen.__getitem__, "weights")
+        model(torch.arange(5)[None])
+    assert seen["weights"].shape == (2, 4, 5, 5)
+
+
+def _run(model: Any, given: tuple[Any, ...], tokens: Any = None) -> None:
+    with visualizer.capture(model, tokens), torch.no_grad():
+        if given:
+            model(*given)

@@ -1,0 +1,93 @@
+"""The attention of every architecture is recorded as the model itself computes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.explained_values import result_of, room
+from tests.support.tiny_models import (
+    BY_THEMSELVES,
+    DECODERS,
+    ENCODERS,
+    PAIRS,
+    VISION,
+    inputs_of,
+    tiny_model,
+)
+from visualizer.attention.captured_attention import position_labels
+from visualizer.attention.spec import Dtype
+from visualizer.explanations.explain import explain
+from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
+from visualizer.models.run_from_attention_calls import groups_of, is_explained, run_of
+
+QUICK = ("llama", "gemma2", "gpt_oss", "bert", "t5", "bloom")
+ALL = (*DECODERS, *ENCODERS, *PAIRS, *VISION, *BY_THEMSELVES)
+NOT_EXPLAINED = frozenset({"gemma2", "gpt_oss", "t5", "mt5", "umt5", *BY_THEMSELVES})
+"""Softcaps, sinks and biases stand between their scores and weights, or nothing is known."""
+
+
+def architectures() -> list[Any]:
+    slow = pytest.mark.slow
+    return [kind if kind in QUICK else pytest.param(kind, marks=slow) for kind in ALL]
+
+
+def own_attentions(model: Any, given: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The weights that the model itself returns of its eager attention."""
+    model.set_attn_implementation("eager")
+    model.config._attn_implementation = "eager"  # of those, too, that have no interface
+    result = model(**given, output_attentions=True)
+    sides = (result[name] for name in result if name.endswith("attentions") and result[name])
+    return [weights for side in sides for weights in side if weights is not None]
+
+
+def closest(weights: torch.Tensor, calls: list[AttentionCall]) -> float:
+    alike = [call.weights for call in calls if call.weights.shape == weights.shape]
+    return min(float((weights - each).abs().max()) for each in alike)
+
+
+@pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+@pytest.mark.parametrize("kind", architectures())
+def test_weights_are_the_models_own_and_its_results_stay(kind: str) -> None:
+    model = tiny_model(kind)
+    given = inputs_of(model)
+    with torch.no_grad():
+        before = model(**given)[0]
+        used = model.config._attn_implementation
+        with record_attention(model) as calls:
+            meanwhile = model(**given)[0]
+        assert model.config._attn_implementation == used
+        assert torch.equal(model(**given)[0], before)
+        assert float((meanwhile - before).abs().max()) <= 2e-6 * max(1, float(before.abs().max()))
+        own = own_attentions(model, given)
+    assert len(calls) == len(own) > 0
+    assert max(closest(weights, calls) for weights in own) <= 1e-6
+    method = RecordingMethod.SOFTMAX if kind in BY_THEMSELVES else RecordingMethod.INTERFACE
+    assert {call.method for call in calls} == {method}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", architectures())
+def test_cells_of_every_stage_are_explained(kind: str) -> None:
+    model = tiny_model(kind)
+    with torch.no_grad(), record_attention(model) as calls:
+        model(**inputs_of(model))
+    chance = np.random.default_rng(0)
+    groups = groups_of(calls)
+    assert sum(len(group.layers) for group in groups) == len(calls)
+    for group in groups:
+        queries, keys = group.calls[0].weights.shape[-2:]
+        labels = position_labels(queries), () if keys == queries else position_labels(keys)
+        run = run_of(group, kind, *labels).run
+        is_self = "encoder_attn" not in group.name and "EncDec" not in group.name
+        assert is_explained(run) == (kind not in NOT_EXPLAINED and is_self), group.name
+        for stage in run.trace.stages:
+            shape = run.trace.tensor(stage.name).shape
+            for _ in range(5):
+                cell = tuple(int(chance.integers(size)) for size in shape)
+                found = explain(run.trace, stage.name, cell)
+                near = max(1e-5, room(found, Dtype.FLOAT32))
+                assert result_of(found) == pytest.approx(found.value, abs=near), (stage.name, cell)

@@ -1,0 +1,135 @@
+"""A folder that is no whole and safe model is refused in a sentence, before torch reads it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from visualizer.errors import InputError
+from visualizer.models.model_folder import CONFIG, INDEX, name_of, read_model_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "small"
+    made.mkdir()
+    config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
+    (made / CONFIG).write_text(json.dumps(config), encoding="utf-8")
+    save_file({"one": np.ones((3, 4), np.float32), "two": np.ones(5, np.float16)}, made / WEIGHTS)
+    return made
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        read_model_folder(folder)
+    assert caught.value.field == "model"
+    return caught.value.sentence
+
+
+def test_a_whole_folder_tells_what_is_in_it(folder: Path) -> None:
+    found = read_model_folder(folder)
+    assert (found.name, found.kind, found.architectures) == (
+        "small",
+        "llama",
+        ("LlamaForCausalLM",),
+    )
+    assert found.numbers == 17
+    assert found.bytes == (folder / WEIGHTS).stat().st_size
+    assert not found.has_tokenizer
+    (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
+    assert read_model_folder(folder).has_tokenizer
+
+
+def test_in_the_local_cache_a_model_is_called_by_its_repository(tmp_path: Path) -> None:
+    place = tmp_path / "models--someone--small-model" / "snapshots" / "0123abc"
+    place.mkdir(parents=True)
+    assert name_of(place) == "someone/small-model"
+
+
+def test_what_is_no_folder_or_no_model(folder: Path, tmp_path: Path) -> None:
+    assert refusal(tmp_path / "nothing") == "There is no folder “nothing”."
+    (folder / CONFIG).unlink()
+    assert refusal(folder) == "“small” has no config.json, so it is no model's folder."
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ("{", "“config.json” is damaged: it is not JSON."),
+        ("[" * 100_000, "“config.json” is damaged: it is not JSON."),
+        ("[]", "The config.json holds no settings."),
+        ('{"auto_map": {}}', "names code of its own (auto_map), which is never run"),
+    ],
+    ids=["cut", "deep", "list", "code"],
+)
+def test_a_config_that_is_damaged_or_names_code(folder: Path, config: str, sentence: str) -> None:
+    (folder / CONFIG).write_text(config, encoding="utf-8")
+    assert sentence in refusal(folder)
+
+
+def test_odd_values_in_a_config_are_left_out(folder: Path) -> None:
+    config = {"model_type": 3, "architectures": ["A", None, 5]}
+    (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
+    found = read_model_folder(folder)
+    assert (found.kind, found.architectures) == ("", ("A",))
+
+
+def test_weights_that_could_run_code_are_refused_with_the_way_out(folder: Path) -> None:
+    (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
+    said = refusal(folder)
+    assert "pytorch_model.bin could run code when it is opened, so it is not." in said
+    assert "save_pretrained" in said
+    (folder / "pytorch_model.bin").unlink()
+    assert "there is no .safetensors file in it" in refusal(folder)
+
+
+@pytest.mark.parametrize("left", [0, 5, 8, 40, -1])
+def test_weights_that_are_cut_short(folder: Path, left: int) -> None:
+    whole = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(whole[:left])
+    assert refusal(folder).startswith("model.safetensors is damaged")
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["{", "[]", '{"a": 1}', '{"a": {"dtype": "F32"}}', '{"a": {"data_offsets": [0, 8]}}'],
+)
+def test_weights_with_a_damaged_beginning(folder: Path, header: str) -> None:
+    coded = header.encode()
+    (folder / WEIGHTS).write_bytes(len(coded).to_bytes(8, "little") + coded + bytes(8))
+    assert refusal(folder).startswith("model.safetensors is damaged")
+
+
+def test_weights_in_several_files(folder: Path) -> None:
+    names = ["part-1.safetensors", "part-2.safetensors"]
+    (folder / WEIGHTS).rename(folder / names[0])
+    index = {"weight_map": dict(zip(("one", "two"), names, strict=True))}
+    (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
+    assert refusal(folder) == (
+        "1 of 2 files of the weights are missing, such as part-2.safetensors."
+    )
+    save_file({"three": np.ones(3, np.float32)}, folder / names[1])
+    assert read_model_folder(folder).numbers == 20
+
+
+@pytest.mark.parametrize(
+    "name", ["../other.safetensors", "/etc/passwd", "a/b.safetensors", "x.bin"]
+)
+def test_an_index_names_files_beside_it_alone(folder: Path, name: str) -> None:
+    (folder / INDEX).write_text(json.dumps({"weight_map": {"one": name}}), encoding="utf-8")
+    assert f"names “{name}”, which is no file beside it" in refusal(folder)
+
+
+@pytest.mark.parametrize("index", ["[]", "{}", '{"weight_map": {"a": 1}}'])
+def test_a_damaged_index(folder: Path, index: str) -> None:
+    (folder / INDEX).write_text(index, encoding="utf-8")
+    assert "does not say where the weights are" in refusal(folder)

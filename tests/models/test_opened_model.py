@@ -1,0 +1,187 @@
+"""A model opened from its folder reads texts, and says what it cannot."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.spec import Device, Dtype
+from visualizer.errors import InputError
+from visualizer.models import opened_model
+from visualizer.models.opened_model import OpenedModel, open_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    """A copy that may be damaged."""
+    return shutil.copytree(saved, tmp_path / "tiny")
+
+
+@pytest.fixture(scope="module")
+def model(saved: Path) -> OpenedModel:
+    return open_model(saved, Device.CPU)
+
+
+@pytest.fixture
+def without_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+    asked: list[object] = []
+
+    def refuse(self: object, address: object, *more: object) -> None:
+        asked.append(address)
+        raise OSError("the network was asked for")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    yield asked
+    assert asked == []
+
+
+def refusal(field: str, given: Any, *more: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        given(*more)
+    assert caught.value.field == field
+    return caught.value.sentence
+
+
+def test_every_layer_is_read_with_the_tokenizers_tokens(model: OpenedModel) -> None:
+    (found,) = model.attend(TEXT)
+    assert found.run.texts == (("<s>", "the", "cat", "sat", "on", "the", "mat"),)
+    assert found.group.layers == (0, 1)
+    trace = found.run.trace
+    assert trace.axes == ("layer",)
+    assert trace.read("weights").shape == (2, 4, 7, 7)
+    assert trace.names == (
+        *("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context"),
+    )
+    assert found.run.notices == ()
+    assert found.run.source == "tiny"
+
+
+def test_weights_are_those_of_the_model_run_plainly(model: OpenedModel, saved: Path) -> None:
+    import transformers
+
+    plain = transformers.AutoModelForCausalLM.from_pretrained(saved, attn_implementation="eager")
+    ids = plain.config.bos_token_id, *(model.tokenizer.convert_tokens_to_ids(TEXT.split()))
+    with torch.no_grad():
+        result = plain(torch.tensor([ids]), output_attentions=True)
+    expected = torch.stack([layer[0] for layer in result.attentions]).numpy()
+    found = model.attend(TEXT)[0].run.trace.read("weights")
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_a_pair_of_texts(model: OpenedModel) -> None:
+    (found,) = model.attend("the cat", "a dog")
+    assert found.run.texts == (("<s>", "the", "cat", "</s>", "a", "dog"),)
+
+
+def test_an_encoder_and_a_decoder_are_read_apart(tmp_path: Path) -> None:
+    model = open_model(save_tiny_model(tmp_path / "pair", "bart"))
+    encoder, decoder, across = model.attend("the cat sat", "a dog ran")
+    tokens = ("<s>", "the", "cat", "sat")
+    assert encoder.run.texts == (tokens,)
+    assert decoder.run.texts[0][1:] == ("a", "dog", "ran")
+    assert across.run.texts == decoder.run.texts
+    assert across.run.key_tokens == tokens
+    assert across.run.trace.names == ("weights",)
+    np.testing.assert_allclose(across.run.trace.read("weights").sum(-1), 1, atol=1e-6)
+
+
+def test_nothing_asks_the_network(saved: Path, without_network: list[object]) -> None:
+    assert open_model(saved).attend(TEXT)
+    assert without_network == []
+
+
+def test_in_float64(saved: Path) -> None:
+    model = open_model(saved, Device.CPU, Dtype.FLOAT64)
+    assert next(model.model.parameters()).dtype is torch.float64
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"])
+def test_without_a_text_there_is_nothing_to_read(model: OpenedModel, text: str) -> None:
+    said = refusal("text", model.attend, text)
+    assert said == "There is nothing to read yet. Type a word or a sentence."
+
+
+def test_a_text_longer_than_the_model_has_positions(model: OpenedModel) -> None:
+    said = refusal("text", model.attend, "the cat " * 10_000)
+    assert said == "The text has 20,001 tokens, and tiny reads 64. Use less text."
+
+
+def test_more_layers_than_fit_into_the_memory(
+    model: OpenedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
+    assert "2 layers × 4 heads × 7 tokens need" in refusal("text", model.attend, TEXT)
+
+
+def test_a_model_that_does_not_fit_into_the_memory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
+    said = refusal("model", open_model, folder, Device.CPU)
+    assert said.startswith("tiny needs 0.0 GiB as float32, and")
+
+
+def test_a_folder_without_a_tokenizer(folder: Path) -> None:
+    for each in folder.glob("tokenizer*"):
+        each.unlink()
+    said = refusal("model", open_model(folder).attend, TEXT)
+    assert said == "tiny has no tokenizer, so that it cannot read a text."
+
+
+def test_a_tokenizer_that_is_damaged(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text("{", encoding="utf-8")
+    assert refusal("model", open_model, folder) == "The tokenizer of tiny cannot be opened."
+
+
+def test_an_architecture_that_is_not_known(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "unheard"}))
+    said = refusal("model", open_model, folder)
+    assert said == "The config.json names “unheard”, which this transformers does not know."
+
+
+def test_weights_that_are_missing_or_of_other_sizes(folder: Path) -> None:
+    held = load_file(folder / "model.safetensors")
+    name = "model.layers.0.self_attn.q_proj.weight"
+    save_file({**held, name: torch.zeros(8, 8)}, folder / "model.safetensors")
+    assert "tiny" in refusal("model", open_model, folder)
+    del held[name]
+    save_file(held, folder / "model.safetensors")
+    assert refusal("model", open_model, folder) == (
+        f"tiny: 1 of its weights are missing, such as {name}."
+    )
+
+
+def test_a_model_without_attention(tmp_path: Path) -> None:
+    model = open_model(save_tiny_model(tmp_path / "mamba", "mamba", state_size=4))
+    said = refusal("model", model.attend, TEXT)
+    assert said == "mamba computes no attention that could be read."
+
+
+def test_without_transformers_it_is_said_what_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert refusal("model", open_model, folder) == opened_model.MISSING
+    assert "attention-visualizer[models]" in opened_model.MISSING

@@ -1,0 +1,1 @@
+"""Real models: opened from a folder, and their attention recorded, layer by layer."""

@@ -1,0 +1,228 @@
+"""Records what the attention of a transformers model reads and computes, call by call.
+
+Two ways, and which one was taken is told with each call:
+
+- *interface*: the model asks transformers for its attention function. Ours hands the call to the
+  model's own eager function and keeps queries, keys, values and the weights that it returns, so
+  that no argument of any architecture is lost.
+- *softmax*: a model that computes its attention itself is watched where it calls softmax. Its
+  weights are known then, and nothing of how they came to be.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import torch
+from msgspec import Struct
+from msgspec.structs import replace
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+EAGER = "eager"
+"""The attention implementation of transformers that computes every weight."""
+_EAGER_FUNCTION = "eager_attention_forward"
+_SOFTMAX = frozenset({
+    torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax,
+})  # fmt: skip
+_TELLING = ("att", "Att")
+"""What the path of a module has that calls the softmax of an attention, and no other softmax."""
+
+
+class RecordingMethod(StrEnum):
+    """How a call was recorded."""
+
+    INTERFACE = "interface"
+    SOFTMAX = "softmax"
+
+
+class AttentionCall(Struct, frozen=True, eq=False):
+    """One call of one layer's attention, for a batch.
+
+    Parameters
+    ----------
+    module : str
+        The path of the attention module within its model: ``model.layers.3.self_attn``.
+    weights : Tensor
+        The model's own, [batch, head, query, key].
+    queries, keys, values : Tensor or None
+        As they met: after rotary positions and norms, [batch, head, token, d_head]. Keys and
+        values may have fewer heads, each read by several heads of the queries. None where the
+        model computes its attention itself.
+    mask : Tensor or None
+        What is added to the scores, [batch, 1 or head, query, key].
+    scaling : float
+        Multiplies the scores.
+    arguments : mapping
+        What else the attention function was given that is not None.
+    forward : int
+        In which run of the whole model it was made, counted from 1; 0 before the first.
+    """
+
+    module: str
+    method: RecordingMethod
+    weights: Tensor
+    queries: Tensor | None = None
+    keys: Tensor | None = None
+    values: Tensor | None = None
+    mask: Tensor | None = None
+    scaling: float = 1.0
+    arguments: dict[str, Any] = {}
+    forward: int = 0
+
+    def of_text(self, text: int) -> AttentionCall:
+        """Return the part of one text of the batch."""
+        names = ("weights", "queries", "keys", "values", "mask")
+        parts = {name: getattr(self, name) for name in names}
+        several = {name: part for name, part in parts.items() if part is not None and len(part) > 1}
+        return replace(self, **{name: part[text : text + 1] for name, part in several.items()})
+
+
+class _Recording:
+    """What is recorded of one model, and in which of its modules the computation is."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.names = {module: name for name, module in model.named_modules()}
+        self.calls: list[AttentionCall] = []
+        self.within: list[nn.Module] = []
+        self.is_in_call = False
+        self.forward = 0
+        self._model = model
+
+    def enter(self, module: nn.Module, given: object) -> None:
+        self.forward += module is self._model
+        self.within.append(module)
+
+    def leave(self, module: nn.Module, given: object, result: object) -> None:
+        self.within.pop()
+
+    def keep_softmax(self, weights: Tensor) -> None:
+        """Record the result of a softmax, if it is that of an attention."""
+        owners = [module for module in self.within if not isinstance(module, nn.Softmax)]
+        name = self.names[owners[-1]] if owners else ""
+        if weights.ndim not in {3, 4} or not any(part in name for part in _TELLING):
+            return
+        whole = weights.detach() if weights.ndim == 4 else weights.detach()[None]
+        self.calls.append(AttentionCall(name, RecordingMethod.SOFTMAX, whole, forward=self.forward))
+
+
+_CURRENT: ContextVar[_Recording | None] = ContextVar("recording", default=None)
+
+
+@contextmanager
+def record_attention(model: nn.Module) -> Iterator[list[AttentionCall]]:
+    """Record every call of attention of a transformers model within the context.
+
+    The model computes with its eager attention meanwhile, and as before afterwards. Other models,
+    and this one on other threads, are not recorded.
+
+    Yields
+    ------
+    list of AttentionCall
+        It fills as the model runs.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when it is not one of transformers.
+    """
+    from transformers import AttentionInterface, PreTrainedModel
+
+    if not isinstance(model, PreTrainedModel):
+        raise InputError("model", "This is no model of transformers, whose attention is known.")
+    AttentionInterface.register(EAGER, _attend)  # which does nothing else where nothing is recorded
+    recording = _Recording(model)
+    before = [(config, config._attn_implementation) for config in _configs(model)]
+    hooks = [module.register_forward_pre_hook(recording.enter) for module in recording.names]
+    hooks += [module.register_forward_hook(recording.leave) for module in recording.names]
+    token = _CURRENT.set(recording)
+    try:
+        for config, _ in before:
+            config._attn_implementation = EAGER
+        with _SoftmaxWatch(recording):
+            yield recording.calls
+    finally:
+        _CURRENT.reset(token)
+        for config, implementation in before:
+            config._attn_implementation = implementation
+        for hook in hooks:
+            hook.remove()
+
+
+def _configs(model: nn.Module) -> list[Any]:
+    """List the configs of a model and of its parts, those of a part after the whole's."""
+    found: dict[int, Any] = {}
+    waiting = [part.config for part in model.modules() if hasattr(part, "config")]
+    while waiting:
+        config = waiting.pop(0)
+        if id(config) not in found and hasattr(config, "_attn_implementation"):
+            found[id(config)] = config
+            parts = (getattr(config, name, None) for name in getattr(config, "sub_configs", ()))
+            waiting += [part for part in parts if part is not None]
+    return list(found.values())
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **arguments: Any,
+) -> tuple[Tensor, Tensor]:
+    """Compute as the model's own eager function does, and record it."""
+    eager = getattr(sys.modules[type(module).__module__], _EAGER_FUNCTION)
+    recording = _CURRENT.get()
+    if recording is None or module not in recording.names:
+        result: tuple[Tensor, Tensor] = eager(
+            module, query, key, value, attention_mask, **arguments
+        )
+        return result
+    recording.is_in_call = True
+    try:
+        output, weights = eager(module, query, key, value, attention_mask, **arguments)
+    finally:
+        recording.is_in_call = False
+    scaling = arguments.get("scaling")
+    recording.calls.append(
+        AttentionCall(
+            recording.names[module],
+            RecordingMethod.INTERFACE,
+            weights.detach(),
+            query.detach(),
+            key.detach(),
+            value.detach(),
+            attention_mask,
+            query.shape[-1] ** -0.5 if scaling is None else float(scaling),
+            {name: given for name, given in arguments.items() if given is not None},
+            recording.forward,
+        )
+    )
+    return output, weights
+
+
+class _SoftmaxWatch(TorchFunctionMode):
+    """A context within which what softmax gives is recorded, outside of recorded calls."""
+
+    def __init__(self, recording: _Recording) -> None:
+        super().__init__()
+        self._recording = recording
+
+    def __torch_function__(
+        self, function: Any, types: Any, given: Any = (), named: Any = None
+    ) -> Any:
+        result = function(*given, **(named or {}))
+        if function in _SOFTMAX and not self._recording.is_in_call:
+            self._recording.keep_softmax(result)
+        return result

@@ -1,0 +1,186 @@
+"""The folder of a model: what is in it, and whether it can be opened safely. No torch here.
+
+A folder may come from anywhere: its files are read as data, bounded in size, and no code that it
+names is run. Weights are read from ``.safetensors`` alone, as other formats may run code.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from visualizer.errors import InputError, reason_of
+from visualizer.storage.regular_file import open_regular_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = "config.json"
+INDEX = "model.safetensors.index.json"
+LARGEST_TEXT = 64 * 2**20
+"""Bytes of the largest config, index or header that is read."""
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
+_ITEM_SIZES = {
+    "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2,
+    "U16": 2, "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
+}  # fmt: skip
+
+
+class ModelFolder(Struct, frozen=True):
+    """A model's folder that can be opened.
+
+    Parameters
+    ----------
+    name : str
+        What the model is called: the folder's name, or that of the repository in the local cache.
+    kind : str
+        The architecture by the name of transformers: ``llama``.
+    architectures : tuple of str
+        The classes that the config names.
+    numbers : int
+        The numbers in its weights.
+    bytes : int
+        The bytes of its weights' files.
+    has_tokenizer : bool
+        Whether a text can be split into its tokens.
+    """
+
+    path: Path
+    name: str
+    kind: str
+    architectures: tuple[str, ...]
+    numbers: int
+    bytes: int
+    has_tokenizer: bool
+
+
+def read_model_folder(path: Path) -> ModelFolder:
+    """Read what is in a model's folder, without its numbers.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when it cannot be opened, with what to do about it.
+    """
+    if not path.is_dir():
+        raise _refused(f"There is no folder “{path.name or path}”.")
+    config = _config(path)
+    files = _weight_files(path)
+    counts = [_count_numbers(file) for file in files]
+    kind = config.get("model_type")
+    classes = config.get("architectures") or []
+    named = [each for each in classes if isinstance(each, str)] if isinstance(classes, list) else []
+    return ModelFolder(
+        path,
+        name_of(path),
+        kind if isinstance(kind, str) else "",
+        tuple(named),
+        sum(counts),
+        sum(file.stat().st_size for file in files),
+        any((path / name).is_file() for name in _TOKENIZERS),
+    )
+
+
+def name_of(path: Path) -> str:
+    """Return what a model is called: in the local cache the name of its repository."""
+    whole = path.resolve()
+    repository = whole.parent.parent.name
+    if whole.parent.name == "snapshots" and repository.startswith("models--"):
+        return repository.removeprefix("models--").replace("--", "/")
+    return whole.name
+
+
+def _config(path: Path) -> dict[str, Any]:
+    config = _json(path / CONFIG, f"“{path.name}” has no config.json, so it is no model's folder.")
+    if not isinstance(config, dict):
+        raise _refused("The config.json holds no settings.")
+    if "auto_map" in config:
+        raise _refused(
+            "The config.json names code of its own (auto_map), which is never run. Open a model "
+            "of an architecture that transformers knows itself."
+        )
+    return config
+
+
+def _json(path: Path, without: str) -> Any:
+    try:
+        with open_regular_file(path) as file:
+            text = file.read(LARGEST_TEXT + 1)
+    except FileNotFoundError:
+        raise _refused(without) from None
+    except OSError as error:
+        raise _refused(f"“{path.name}” cannot be read: {reason_of(error)}.") from error
+    if len(text) > LARGEST_TEXT:
+        raise _refused(f"“{path.name}” is larger than 64 MiB.")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _refused(f"“{path.name}” is damaged: it is not JSON.") from error
+
+
+def _weight_files(path: Path) -> list[Path]:
+    if (path / INDEX).exists():
+        index = _json(path / INDEX, "")
+        places = index.get("weight_map") if isinstance(index, dict) else None
+        if not isinstance(places, dict) or not all(isinstance(at, str) for at in places.values()):
+            raise _refused(f"“{INDEX}” is damaged: it does not say where the weights are.")
+        names = sorted({*places.values()})
+        if wrong := [name for name in names if not re.fullmatch(r"[\w.-]+\.safetensors", name)]:
+            raise _refused(f"“{INDEX}” names “{wrong[0][:60]}”, which is no file beside it.")
+        if missing := [name for name in names if not (path / name).is_file()]:
+            count = f"{len(missing):,} of {len(names):,} files"
+            raise _refused(f"{count} of the weights are missing, such as {missing[0]}.")
+        return [path / name for name in names]
+    found = sorted(path.glob("*.safetensors"))
+    if not found:
+        raise _refused(_without_safetensors(path))
+    return found
+
+
+def _without_safetensors(path: Path) -> str:
+    pickles = sorted([*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")])
+    if not pickles:
+        return f"“{path.name}” holds no weights: there is no .safetensors file in it."
+    return (
+        f"{pickles[0].name} could run code when it is opened, so it is not. If you trust it, "
+        "convert it: python -c \"import transformers as t; p='FOLDER'; "
+        't.AutoModel.from_pretrained(p).save_pretrained(p)"'
+    )
+
+
+def _count_numbers(path: Path) -> int:
+    """Count the numbers of a ``.safetensors`` file by its header, which must fit its size."""
+    damaged = f"{path.name} is damaged: it is shorter or other than its beginning says."
+    try:
+        with open_regular_file(path) as file:
+            size = path.stat().st_size
+            length = int.from_bytes(file.read(8), "little")
+            if not 2 <= length <= min(LARGEST_TEXT, size - 8):
+                raise _refused(damaged)
+            header = json.loads(file.read(length))
+    except OSError as error:
+        raise _refused(f"{path.name} cannot be read: {reason_of(error)}.") from error
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise _refused(damaged) from error
+    try:
+        tensors = [each for name, each in header.items() if name != "__metadata__"]
+        ends = [each["data_offsets"][1] for each in tensors]
+        numbers = sum(
+            (each["data_offsets"][1] - each["data_offsets"][0]) // _ITEM_SIZES.get(each["dtype"], 1)
+            for each in tensors
+        )
+        is_whole = max(ends, default=0) == size - 8 - length
+    except (AttributeError, KeyError, TypeError, IndexError, ValueError) as error:
+        raise _refused(damaged) from error
+    if not is_whole:
+        raise _refused(damaged)
+    return int(numbers)
+
+
+def _refused(sentence: str) -> InputError:
+    return InputError("model", sentence)

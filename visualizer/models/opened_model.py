@@ -1,0 +1,248 @@
+"""A model opened from its folder: it splits a text into tokens and records its attention."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from visualizer.attention import device as attention_device
+from visualizer.attention.run import USABLE, gib, is_out_of_memory
+from visualizer.attention.spec import Device, Dtype
+from visualizer.errors import InputError
+from visualizer.models.attention_recorder import EAGER, record_attention
+from visualizer.models.model_folder import ModelFolder, read_model_folder
+from visualizer.models.run_from_attention_calls import (
+    LayerGroup,
+    LayerRun,
+    groups_of,
+    run_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MISSING = (
+    "Opening models needs transformers, which is not installed: "
+    'pip install "attention-visualizer[models]"'
+)
+MOST_TOKENS = 20_000
+
+
+class OpenedModel:
+    """A transformers model with its tokenizer, in memory.
+
+    Parameters
+    ----------
+    folder : ModelFolder
+        Where it was opened from.
+    model, tokenizer
+        Of transformers; the model in evaluation mode, computing eager attention. The tokenizer is
+        None where the folder has none.
+    device : Device
+        Where it computes.
+    """
+
+    def __init__(self, folder: ModelFolder, model: Any, tokenizer: Any, device: Device) -> None:
+        self.folder, self.model, self.tokenizer = folder, model, tokenizer
+        self.device = device
+
+    def attend(self, text: str, second: str | None = None) -> tuple[LayerRun, ...]:
+        """Run the model on a text and return the runs of its attention.
+
+        Parameters
+        ----------
+        second : str, optional
+            The second text of a pair; for an encoder–decoder model what its decoder begins with.
+
+        Returns
+        -------
+        tuple of LayerRun
+            One for each group of layers that are alike, in the order of computation.
+
+        Raises
+        ------
+        InputError
+            When there is no text, or it is too long for the model or the memory.
+        """
+        given, tokens, key_tokens = self._inputs(text, second)
+        try:
+            with torch.inference_mode(), record_attention(self.model) as calls:
+                self.model(**given)
+        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error):
+                raise InputError("text", "The memory ran out. Use less text.") from error
+            raise
+        if not calls:
+            sentence = f"{self.folder.name} computes no attention that could be read."
+            raise InputError("model", sentence)
+        where = attention_device.describe(self.device)
+        name, runs = self.folder.name, []
+        for group in groups_of(calls):
+            labels = _labels(group, tokens, key_tokens)
+            runs.append(run_of(group, name, *labels, where))
+        return tuple(runs)
+
+    def _inputs(
+        self, text: str, second: str | None
+    ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
+        if self.tokenizer is None:
+            sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
+            raise InputError("model", sentence)
+        is_pair = second is not None and not self.model.config.is_encoder_decoder
+        coded = self.tokenizer(text, *([second] if is_pair else []), return_tensors="pt")
+        ids = coded["input_ids"]
+        count = ids.shape[-1]
+        if not text.strip() or not count:
+            raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
+        longest = min(MOST_TOKENS, self._longest())
+        if count > longest:
+            sentence = f"The text has {count:,} tokens, and {self.folder.name} reads {longest:,}."
+            raise InputError("text", f"{sentence} Use less text.")
+        given = {name: tensor.to(self.model.device) for name, tensor in coded.items()}
+        if not self.model.config.is_encoder_decoder:
+            return given, self._words(ids[0].tolist()), ()
+        start = self._decoder_ids(second)
+        given["decoder_input_ids"] = start.to(self.model.device)
+        return given, self._words(start[0].tolist()), self._words(ids[0].tolist())
+
+    def _decoder_ids(self, second: str | None) -> torch.Tensor:
+        config = self.model.config
+        first = config.decoder_start_token_id
+        first = config.bos_token_id if first is None else first
+        ids = [] if first is None else [first]
+        if second:
+            ids += self.tokenizer(second, add_special_tokens=False)["input_ids"]
+        if not ids:
+            raise InputError("text", "The decoder needs a text to begin with.")
+        return torch.tensor([ids])
+
+    def _longest(self) -> int:
+        """Return the tokens that the model has positions for."""
+        config = self.model.config.get_text_config()
+        learned = getattr(config, "max_position_embeddings", None)
+        return learned if isinstance(learned, int) and learned > 0 else MOST_TOKENS
+
+    def _words(self, ids: list[int]) -> tuple[str, ...]:
+        return tuple(self._word(each) for each in ids)
+
+    def _word(self, number: int) -> str:
+        word = self.tokenizer.decode([number], clean_up_tokenization_spaces=False)
+        if not word or "�" in word:  # part of a letter
+            known = self.tokenizer.convert_ids_to_tokens(number)
+            return known if isinstance(known, str) else f"#{number}"
+        return str(word)
+
+
+def _labels(
+    group: LayerGroup, tokens: tuple[str, ...], others: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the tokens of a group's queries and, where they are others, of its keys."""
+    queries, keys = group.calls[0].weights.shape[-2:]
+    if not others:
+        return _of_length(tokens, queries), () if keys == queries else _of_length(tokens, keys)
+    is_encoder = "encoder" in group.name.split(".") and "decoder" not in group.name.split(".")
+    if is_encoder:
+        return _of_length(others, queries), ()
+    is_cross = keys != queries or "cross" in group.name.lower() or "EncDec" in group.name
+    is_cross = is_cross or "encoder_attn" in group.name
+    return _of_length(tokens, queries), _of_length(others, keys) if is_cross else ()
+
+
+def _of_length(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Return labels for places: tokens, or numbers where there are not as many."""
+    if len(tokens) == count:
+        return tokens
+    return tuple(str(place) for place in range(1, count + 1))
+
+
+def open_model(
+    path: Path, device: Device = Device.AUTO, dtype: Dtype = Dtype.FLOAT32
+) -> OpenedModel:
+    """Open a model from its folder, without a network and without code of its own.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when the folder cannot be opened or the model does not fit into the memory.
+    """
+    folder = read_model_folder(path)
+    transformers = _transformers()
+    if folder.kind not in transformers.CONFIG_MAPPING:
+        named = folder.kind or "no architecture"
+        sentence = f"The config.json names “{named[:60]}”, which this transformers does not know."
+        raise InputError("model", sentence)
+    where, _ = attention_device.resolve(device, dtype)
+    needed = folder.numbers * (8 if dtype is Dtype.FLOAT64 else 4)
+    free = USABLE * attention_device.free_bytes(where)
+    if needed > free:
+        sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
+        raise InputError("model", sentence)
+    with _quiet():
+        model = _loaded(transformers, folder, getattr(torch, dtype)).to(where).eval()
+        tokenizer = _tokenizer(transformers, folder)
+    return OpenedModel(folder, model, tokenizer, where)
+
+
+def _transformers() -> Any:
+    try:
+        os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+        return importlib.import_module("transformers")
+    except ImportError as error:
+        raise InputError("model", MISSING) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the progress bars and remarks of transformers off the console."""
+    told: Any = importlib.import_module("transformers.utils.logging")
+
+    level, bars = told.get_verbosity(), told.is_progress_bar_enabled()
+    told.set_verbosity(logging.CRITICAL)
+    told.disable_progress_bar()
+    try:
+        yield
+    finally:
+        told.set_verbosity(level)
+        if bars:
+            told.enable_progress_bar()
+
+
+def _loaded(transformers: Any, folder: ModelFolder, dtype: torch.dtype) -> Any:
+    known = (getattr(transformers, name, None) for name in folder.architectures)
+    kind = next((each for each in known if each is not None), transformers.AutoModel)
+    try:
+        model, found = kind.from_pretrained(
+            str(folder.path),
+            local_files_only=True,
+            use_safetensors=True,
+            attn_implementation=EAGER,
+            dtype=dtype,
+            output_loading_info=True,
+        )
+    except Exception as error:  # the library raises errors of every kind on damaged folders
+        if isinstance(error, MemoryError) or is_out_of_memory(error):
+            raise InputError("model", f"The memory ran out opening {folder.name}.") from error
+        lines = str(error).strip().splitlines()
+        reason = lines[0][:200] if lines else type(error).__name__
+        raise InputError("model", f"{folder.name} cannot be opened: {reason}") from error
+    for name, said in (("mismatched_keys", "have other sizes"), ("missing_keys", "are missing")):
+        if wrong := sorted(map(str, found.get(name) or ())):
+            count = f"{len(wrong):,} of its weights"
+            raise InputError("model", f"{folder.name}: {count} {said}, such as {wrong[0][:80]}.")
+    return model
+
+
+def _tokenizer(transformers: Any, folder: ModelFolder) -> Any:
+    if not folder.has_tokenizer:
+        return None
+    try:
+        return transformers.AutoTokenizer.from_pretrained(str(folder.path), local_files_only=True)
+    except Exception as error:  # as above
+        sentence = f"The tokenizer of {folder.name} cannot be opened."
+        raise InputError("model", sentence) from error
