@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.api.attention_api import Attention, attend, load
     from visualizer.api.figure_and_explained_number import Figure
     from visualizer.api.keyword_argument_types import Look, Settings
-    from visualizer.api.model_api import Model, ModelAttention, ModelPart, capture, open_model
+    from visualizer.api.model_api import Model, ModelAttention, capture, open_model
     from visualizer.api.trained_model import TrainedModel
     from visualizer.errors import InputError
 
@@ -33,7 +33,6 @@ __all__ = [
     "Look",
     "Model",
     "ModelAttention",
-    "ModelPart",
     "Settings",
     "TrainedModel",
     "attend",
@@ -41,7 +40,7 @@ __all__ = [
     "load",
     "open_model",
 ]
-_OF_MODELS = frozenset({"Model", "ModelAttention", "ModelPart", "capture", "open_model"})
+_OF_MODELS = frozenset({"Model", "ModelAttention", "capture", "open_model"})
 
 
 def __getattr__(name: str) -> Any:

@@ -68,6 +68,7 @@ def obey(given: list[str]) -> int:
     from visualizer.cli.generate import GENERATE, generate
     from visualizer.cli.invalid_and_idle_options import idle_beside_what_ends
     from visualizer.cli.lab_options import LAB, lab_parser
+    from visualizer.cli.model import MODEL, model
     from visualizer.cli.options import parser
     from visualizer.cli.shell_completion import print_completion
     from visualizer.cli.train import TRAIN, train
@@ -79,6 +80,8 @@ def obey(given: list[str]) -> int:
         return train(given[1:])
     if given[:1] == [GENERATE]:
         return generate(given[1:])
+    if given[:1] == [MODEL]:
+        return model(given[1:])
     try:
         options = parser().parse_args(given)
     except KeyboardInterrupt:  # while text is read from standard input

@@ -51,8 +51,8 @@ def refusal(given: Any, *more: Any, **named: Any) -> str:
 
 def test_a_model_says_what_it_is(model: Model, seen: ModelAttention) -> None:
     assert repr(model).startswith("<Model: tiny · llama · ")
-    assert repr(seen) == "<ModelAttention: 2 layers in 1 parts>"
-    assert seen.names == ("model.layers.*.self_attn",)
+    assert repr(seen) == "<ModelAttention: model.layers.*.self_attn × 2>"
+    assert seen.parts == ("model.layers.*.self_attn",)
     assert seen.layers == (0, 1)
     assert seen.notices == ()
     assert (seen.tokens, seen.key_tokens) == (("<s>", *TEXT.split()),) * 2
@@ -77,7 +77,8 @@ def test_a_number_is_explained(seen: ModelAttention) -> None:
 
 
 def test_layers_of_several_parts_are_read_as_one(mixed: ModelAttention) -> None:
-    assert [part.layers for part in mixed.parts] == [(0,), (1,)]
+    assert [each.group.layers for each in mixed.runs] == [(0,), (1,)]
+    assert mixed.attention(1)["weights"].shape == (4, 10, 10)
     weights = mixed["weights"]
     assert weights.shape == (2, 4, 10, 10)
     assert not weights[0, :, 9, :6].any()  # outside of the window of 4

@@ -17,9 +17,11 @@ from PIL import Image
 import visualizer
 from tests.architecture.project_graph import ROOT
 from tests.support.small_trainings import begun, finish
+from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.stages import TABLE
 from visualizer.cli.generate import generate_parser
 from visualizer.cli.lab_options import lab_parser
+from visualizer.cli.model import model_parser
 from visualizer.cli.options import parser
 from visualizer.cli.train import train_parser
 from visualizer.export.formats import FORMATS
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from PySide6.QtWidgets import QApplication
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 FILES = [README, *sorted(DOCS.glob("*.md"))]
@@ -181,7 +182,7 @@ def options_of(known: argparse.ArgumentParser) -> set[str]:
 
 
 def test_every_option_that_is_named_is_there() -> None:
-    made = (parser(), lab_parser(), train_parser(), generate_parser())
+    made = (parser(), lab_parser(), train_parser(), generate_parser(), model_parser())
     known = set[str]().union(*map(options_of, made))
     for name, text in TEXTS.items():
         named = {found.rstrip("-") for found in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)}
@@ -193,7 +194,7 @@ def commands() -> Iterator[list[str]]:
     for text in TEXTS.values():
         for block in blocks(text, "sh"):
             for line in block.replace("\\\n", " ").splitlines():
-                called = line.rpartition("| ")[2]
+                called = line.rpartition("| ")[2].partition(" > ")[0]
                 if called.startswith("attention-visualizer "):
                     yield shlex.split(called)[1:]
 
@@ -208,6 +209,18 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "poems.txt").write_text(POEMS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model for transformers."""
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def with_model(examples: Path, model_folder: Path) -> Path:
+    """The folder that the examples work in, with a real model."""
+    return shutil.copytree(model_folder, examples / "models" / "SmolLM2-135M")
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +244,7 @@ def trained(examples: Path, run_folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_every_command_is_understood(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parsers = {"train": train_parser, "generate": generate_parser}
+    parsers = {"train": train_parser, "generate": generate_parser, "model": model_parser}
     shown = [*commands()]
     for first, *others in shown:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Mon Nov 23")))
@@ -261,11 +274,29 @@ def test_every_command_can_be_run(examples: Path) -> None:
         assert found, name
 
 
+@pytest.mark.slow
+def test_commands_that_read_models_can_be_run(with_model: Path) -> None:
+    program = f'attention-visualizer() {{ "{sys.executable}" "{ROOT / "main.py"}" "$@"; }}'
+    shown = [block for block in blocks(TEXTS["models.md"], "sh") if "pip install" not in block]
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(["set -euo pipefail", program, *shown])],
+        cwd=with_model.parent.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    written = {path.name for path in with_model.parent.parent.iterdir()}
+    assert written >= {"heads.csv", "heads.pdf"}
+
+
 # ------------------------------------------------------------------------------------- code
 
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if blocks(TEXTS[name], "python")])
-def test_every_block_of_python_runs(name: str, application: QApplication, trained: Path) -> None:
+@pytest.mark.usefixtures("application", "trained", "with_model")
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what the libraries say of small models
+def test_every_block_of_python_runs(name: str) -> None:
     code = "\n".join(blocks(TEXTS[name], "python"))
     exec(compile(code, name, "exec"), {})
     opened = visualizer.load("attn.npz")

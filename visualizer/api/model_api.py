@@ -17,6 +17,14 @@ from visualizer.api.argument_validation import (
 from visualizer.api.attention_api import Attention
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
+from visualizer.models.layer_selection_and_head_measures import (
+    head_rows,
+    layer_numbers,
+    part_names,
+    run_of_layer,
+    runs_of_only_part,
+    runs_of_part,
+)
 from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
 
@@ -31,8 +39,6 @@ if TYPE_CHECKING:
     from visualizer.api.keyword_argument_types import Look
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.run_from_attention_calls import LayerRun
-
-MEASURES = ("previous", "first", "own", "induction", "largest", "entropy", "distance")
 
 
 def open_model(path: str | Path, *, device: str = Device.AUTO, dtype: str = Dtype.FLOAT32) -> Model:
@@ -87,7 +93,7 @@ class Model:
             When there is nothing to read, or it is too long for the model or the memory.
         """
         given = None if second is None else string("second", second)
-        return ModelAttention(_parts(self.opened.attend(string("text", text), given)))
+        return ModelAttention(self.opened.attend(string("text", text), given))
 
 
 @contextmanager
@@ -128,8 +134,8 @@ def capture(model: Any, tokens: Iterable[str] | None = None) -> Iterator[ModelAt
     alone = [call.of_text(0) for call in calls if call.forward == last]
     if not alone:
         raise InputError("model", "The model was not run, or computes no attention.")
-    runs = [_run(group, type(model).__name__, words) for group in groups_of(alone)]
-    object.__setattr__(seen, "parts", _parts(runs))
+    runs = tuple(_run(group, type(model).__name__, words) for group in groups_of(alone))
+    object.__setattr__(seen, "runs", runs)
 
 
 def _run(group: Any, name: str, words: tuple[str, ...] | None) -> LayerRun:
@@ -146,38 +152,8 @@ def _run(group: Any, name: str, words: tuple[str, ...] | None) -> LayerRun:
     return run_of(group, name, rows, () if columns == rows else columns)
 
 
-def _parts(runs: Iterable[LayerRun]) -> tuple[ModelPart, ...]:
-    return tuple(
-        ModelPart(
-            each.group.name,
-            each.group.layers,
-            Attention(Document().set("captured", each.captured), ROOMY, each.run),
-        )
-        for each in runs
-    )
-
-
-# No struct: see above.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ModelPart:
-    """Layers of a model that are alike: equal sizes, masks and stages.
-
-    Parameters
-    ----------
-    name : str
-        Where they are in the model: ``model.layers.*.self_attn``.
-    layers : tuple of int
-        Their numbers in the model.
-    attention : Attention
-        Their numbers; its axis ``layer`` counts them from 0.
-    """
-
-    name: str
-    layers: tuple[int, ...]
-    attention: Attention
-
-    def __repr__(self) -> str:
-        return f"<ModelPart: {self.name}, {len(self.layers):,} layers>"
+def _attention_of(layers: LayerRun) -> Attention:
+    return Attention(Document().set("captured", layers.captured), ROOMY, layers.run)
 
 
 # No struct: see above.
@@ -186,78 +162,72 @@ class ModelAttention:
     """The attention of a model on a text, layer by layer.
 
     ``seen["weights"]`` is [layer, head, query, key], read-only, and so are the other stages that
-    the model's layers have: ``seen.stages``. Where layers differ in their sizes, or a model has an
-    encoder and a decoder, each of its ``parts`` is read by itself, or one ``part(name)``.
-
-    Parameters
-    ----------
-    parts : tuple of ModelPart
-        The layers that are alike, in the order of computation.
+    the model's layers have: ``seen.stages``. A model with an encoder and a decoder has several
+    kinds of attention, which are read one by one: ``seen.part("encoder")``, of ``seen.parts``.
     """
 
-    parts: tuple[ModelPart, ...]
+    runs: tuple[LayerRun, ...]
 
     def __repr__(self) -> str:
-        layers = sum(len(part.layers) for part in self.parts)
-        return f"<ModelAttention: {layers:,} layers in {len(self.parts)} parts>"
+        return f"<ModelAttention: {', '.join(map(_described, self.runs)) or 'not run yet'}>"
 
     def __getitem__(self, stage: str) -> np.ndarray:
         import numpy as np
 
         rows: dict[int, np.ndarray] = {}
-        for part in self._one_kind():
-            whole = part.attention[stage]
-            axes = len(part.attention.dims(stage)) - len(part.attention.run.trace.axes)
-            layers = whole if whole.ndim > axes else whole[None]
-            rows |= dict(zip(part.layers, layers, strict=True))
+        for each in self._of_one_part():
+            whole = _attention_of(each)[stage]
+            rows |= dict(
+                zip(each.group.layers, whole if each.run.trace.axes else whole[None], strict=True)
+            )
         if len({row.shape for row in rows.values()}) > 1:
-            raise InputError("stage", "The layers differ in their sizes: read them part by part.")
+            raise InputError("stage", "The layers differ in their sizes: use attention(layer).")
         made = np.stack([rows[layer] for layer in sorted(rows)])
         made.flags.writeable = False
         return made
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its parts, each once: self-attention, cross-attention and so on."""
-        return tuple(dict.fromkeys(part.name for part in self.parts))
+    def parts(self) -> tuple[str, ...]:
+        """Where in the model attention is computed: one name for all layers of a kind."""
+        return part_names(self.runs)
+
+    def part(self, name: str) -> ModelAttention:
+        """Return the attention of one part, by its name or by letters that it alone has."""
+        return ModelAttention(runs_of_part(self._some(), string("name", name)))
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The names of the stages that all its layers have, in order of computation."""
-        first, *others = (part.attention.stages for part in self._some())
+        first, *others = (each.run.trace.names for each in self._some())
         return tuple(name for name in first if all(name in each for each in others))
 
     @property
     def layers(self) -> tuple[int, ...]:
         """The numbers of its layers, ascending."""
-        return tuple(sorted({layer for part in self._some() for layer in part.layers}))
+        return layer_numbers(self._some())
 
     @property
     def tokens(self) -> tuple[str, ...]:
         """The tokens of the queries, as the model's tokenizer has them."""
-        return self._one_kind()[0].attention.run.texts[0]
+        return self._of_one_part()[0].run.texts[0]
 
     @property
     def key_tokens(self) -> tuple[str, ...]:
         """The tokens of the keys, which in cross-attention are others."""
-        run = self._one_kind()[0].attention.run
-        return run.key_tokens or run.texts[0]
+        return self._of_one_part()[0].run.key_tokens or self.tokens
 
     @property
     def notices(self) -> tuple[str, ...]:
         """Notices about the numbers, as sentences."""
-        said = (notice for part in self.parts for notice in part.attention.notices)
+        said = (notice for each in self.runs for notice in each.run.notices)
         return tuple(dict.fromkeys(said))
 
-    def part(self, name: str) -> ModelAttention:
-        """Return the part of a name among ``names``, or of some letters that one name alone has."""
-        wanted = string("name", name)
-        found = {each for each in self.names if wanted in each}
-        found = {wanted} if wanted in self.names else found
-        if len(found) != 1:
-            sentence = f"There is no single part “{wanted[:60]}” among {', '.join(self.names)}."
-            raise InputError("name", sentence)
-        return ModelAttention(tuple(part for part in self.parts if part.name in found))
+    def attention(self, layer: int) -> Attention:
+        """Return the attention of the layers that are alike to one, it included.
+
+        Its axis ``layer`` counts those layers from 0.
+        """
+        return _attention_of(self._at(layer)[0])
 
     def explain(self, stage: str, *, layer: int, **place: int) -> Explained:
         """Explain how one number is computed.
@@ -274,8 +244,8 @@ class ModelAttention:
         InputError
             When there is no such stage or place.
         """
-        part, at = self._at(layer)
-        return part.attention.explain(stage, layer=at, **place)
+        found, at = self._at(layer)
+        return _attention_of(found).explain(stage, layer=at, **place)
 
     def figure(
         self,
@@ -286,8 +256,8 @@ class ModelAttention:
         **look: Unpack[Look],
     ) -> Figure:
         """Make a figure of one layer's heatmaps; see `Attention.figure`."""
-        part, at = self._at(layer)
-        return part.attention.figure(stages, heads, layer=at, **look)
+        found, at = self._at(layer)
+        return _attention_of(found).figure(stages, heads, layer=at, **look)
 
     def heads(self) -> list[dict[str, float]]:
         """Return a table of all heads: a row each, with its measures.
@@ -297,32 +267,24 @@ class ModelAttention:
         token; the mean ``largest`` weight; the ``entropy`` in bits and the mean ``distance`` in
         tokens. NaN where there is nothing to take a mean of.
         """
-        rows = []
-        for part in self._one_kind():
-            run = part.attention.run
-            texts = run.texts if run.has_same_keys else ()
-            measures = run.trace.measured("weights", texts)
-            for at, layer in enumerate(part.layers):
-                for head in range(run.trace.spec.heads):
-                    place = (at, head) if len(part.layers) > 1 else (head,)
-                    known = {name: float(getattr(measures, name)[place]) for name in MEASURES}
-                    rows.append({"layer": layer, "head": head, **known})
-        return sorted(rows, key=lambda row: (row["layer"], row["head"]))
+        return head_rows(self._of_one_part())
 
-    def _some(self) -> tuple[ModelPart, ...]:
-        if not self.parts:
+    def _some(self) -> tuple[LayerRun, ...]:
+        if not self.runs:
             raise InputError("model", "The model has not been run yet.")
-        return self.parts
+        return self.runs
 
-    def _one_kind(self) -> tuple[ModelPart, ...]:
-        if len(self.names) > 1:
-            sentence = f"The model has several kinds of attention. Take one part of {self.names}."
-            raise InputError("part", sentence)
-        return self._some()
+    def _of_one_part(self) -> tuple[LayerRun, ...]:
+        return runs_of_only_part(self._some())
 
-    def _at(self, layer: object) -> tuple[ModelPart, int]:
+    def _at(self, layer: object) -> tuple[LayerRun, int]:
         number = whole_number("layer", layer)
-        for part in self._one_kind():
-            if number in part.layers:
-                return part, part.layers.index(number)
-        raise InputError("layer", f"There is no layer {shown(number)} among {self.layers}.")
+        found = run_of_layer(self._of_one_part(), number)
+        if found is None:
+            raise InputError("layer", f"There is no layer {shown(number)} among {self.layers}.")
+        return found
+
+
+def _described(layers: LayerRun) -> str:
+    count = len(layers.group.layers)
+    return f"{layers.group.name} × {count:,}"

@@ -88,7 +88,14 @@ def complaint(options: argparse.Namespace, document: Document) -> str | None:
         _contradiction(options)
         or _idle_on_captured(options, document)
         or _idle_in_document(options, document)
-        or _two_colour_maps(options)
+        or complaint_about_files(options)
+    )
+
+
+def complaint_about_files(options: argparse.Namespace) -> str | None:
+    """Return what is wrong with the options of files to be written, or which has no effect."""
+    return (
+        _two_colour_maps(options)
         or _overruled_by_layout(options)
         or _idle(options)
         or _not_for_standard_output(options)
@@ -185,7 +192,7 @@ def _idle_in_document(options: argparse.Namespace, document: Document) -> str | 
 
 def _idle(options: argparse.Namespace) -> str | None:
     """Return which option has no effect on what is done, if any has none."""
-    given = [name for name in FOR_FILES if getattr(options, name) not in _LEFT_OUT]
+    given = [name for name in FOR_FILES if getattr(options, name, None) not in _LEFT_OUT]
     if given and not options.export:
         return f"argument {option_of(given[0])}: is for files. Add --export with a file's name."
     if options.format and STANDARD_OUTPUT not in options.export:

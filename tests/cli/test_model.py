@@ -1,0 +1,128 @@
+"""A real model is read from the command line: figures of its layers, a table of its heads."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import visualizer
+from tests.support.tiny_models import save_tiny_model
+from visualizer.app import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat the cat"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "pair", "bart")
+
+
+def model(capsys: pytest.CaptureFixture[str], *options: object, status: int = 0) -> tuple[str, str]:
+    capsys.readouterr()
+    try:
+        ended = main(["model", *map(str, options)])
+    except SystemExit as left:
+        ended = int(left.code or 0)
+    told = capsys.readouterr()
+    assert ended == status, told
+    return told.out, told.err.removeprefix("attention-visualizer: ").strip()
+
+
+def table_of(text: str) -> list[dict[str, str]]:
+    return [*csv.DictReader(io.StringIO(text))]
+
+
+def test_without_a_file_the_table_of_heads_goes_to_standard_output(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err = model(capsys, folder, "--text", TEXT)
+    assert err == ""
+    rows = table_of(out)
+    known = visualizer.open_model(folder).attend(TEXT).heads()
+    assert len(rows) == len(known) == 8
+    for row, other in zip(rows, known, strict=True):
+        assert (int(row["layer"]), int(row["head"])) == (other["layer"] + 1, other["head"] + 1)
+        assert float(row["previous"]) == pytest.approx(other["previous"], rel=1e-5)
+
+
+def test_a_layer_is_written_as_numbers_and_as_a_picture(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = [tmp_path / name for name in ("layer.npz", "layer.png", "heads.csv")]
+    shown = ("--layer", 2, "--heads-shown", "1,3", "--stages", "weights")
+    exports = ("--export", files[0], "--export", files[1], "--heads", files[2])
+    out, _ = model(capsys, folder, "--text", TEXT, *shown[:2], *exports)
+    assert out == ""
+    assert len(table_of(files[2].read_text())) == 8
+    expected = visualizer.open_model(folder).attend(TEXT)["weights"]
+    with np.load(files[0]) as held:
+        np.testing.assert_allclose(held["weights"], expected, atol=1e-6)
+    np.testing.assert_allclose(visualizer.load(files[1])["weights"], expected, atol=1e-6)
+    model(capsys, folder, "--text", TEXT, *shown, "--export", files[1])
+
+
+def test_all_layers_are_a_file_each(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    model(capsys, folder, "--text", TEXT, "--layer", "all", "--export", tmp_path / "seen.svg")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["seen-layer1.svg", "seen-layer2.svg"]
+
+
+def test_a_part_is_chosen_where_there_are_several(
+    pair: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = (pair, "--text", "the cat sat", "--second", "a dog")
+    _, said = model(capsys, *given, status=2)
+    assert said.startswith("argument --part: The model has several kinds of attention. Take one of")
+    out, _ = model(capsys, *given, "--part", "encoder_attn")
+    assert len(table_of(out)) == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "sentence"),
+    [
+        ((), 2, "argument FOLDER: is missing. Name the folder of a model."),
+        (("nothing",), 2, "argument --text: is missing. Give the text that the model reads."),
+        (("nothing", "--text", "a"), 1, "There is no folder “nothing”."),
+        (("F", "--text", " "), 2, "argument --text: got ' ', takes a text that is not blank"),
+        (("F", "--text", "a", "--layer", "2"), 2,
+         "argument --layer: is for files. Add --export with a file's name."),
+        (("F", "--text", "a", "--layer", "3", "--export", "x.png"), 2,
+         "argument --layer: There is no layer 3, only 1 to 2."),
+        (("F", "--text", "a", "--heads-shown", "9", "--export", "x.png"), 2,
+         "argument --heads-shown: There is no head 9. There are 4 heads."),
+        (("F", "--text", "a", "--export", "-"), 2,
+         "argument --export: - takes a format. Add --format, such as --format csv."),
+        (("F", "--text", "a", "--export", "-", "--format", "csv", "--heads", "-"), 2,
+         "argument --heads: standard output takes one file. Give - once."),
+        (("F", "--text", "a", "--part", "z"), 2,
+         "argument --part: There is no single part “z” among model.layers.*.self_attn."),
+        (("F", "--text", "a " * 200), 2,
+         "argument --text: The text has 201 tokens, and tiny reads 64. Use less text."),
+        (("F", "--text", "a", "--heads", "nowhere/heads.csv"), 1,
+         "“heads.csv” could not be written to nowhere: No such file or directory."),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_an_exit_status(
+    options: tuple[str, ...], status: int, sentence: str, folder: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    given = [folder if each == "F" else each for each in options]
+    out, said = model(capsys, *given, status=status)
+    assert (out, said) == ("", sentence)
+    assert [*tmp_path.iterdir()] == []

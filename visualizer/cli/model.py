@@ -1,0 +1,200 @@
+"""Reads a real model from the command line: ``attention-visualizer model``. No torch here."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from visualizer.attention.spec import Device
+from visualizer.cli import option_types
+from visualizer.cli.document_and_figure_settings_from_options import (
+    colours_of,
+    figure_settings_of,
+)
+from visualizer.cli.export_files import (
+    ALL,
+    STANDARD_OUTPUT,
+    ExportJob,
+    format_of_export,
+    named_path,
+    write_all,
+)
+from visualizer.cli.invalid_and_idle_options import complaint_about_files
+from visualizer.cli.options import OPTION_GROUPS
+from visualizer.console_messages_and_progress import ConsoleProgress, say, write_out
+from visualizer.errors import InputError
+from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
+from visualizer.read_files_and_restore_runs import ROOMY
+from visualizer.session.document import Document
+from visualizer.session.document_from_texts_and_settings import text_of
+from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.stage_and_head_parsing import with_parsed_stages_and_heads
+from visualizer.storage import atomic_file
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from visualizer.models.run_from_attention_calls import LayerRun
+
+MODEL = "model"
+EXAMPLES = """examples:
+  attention-visualizer model models/SmolLM2-135M --text "The red fox met a red"
+  attention-visualizer model models/SmolLM2-135M --text "one two one two" --heads heads.csv
+  attention-visualizer model models/SmolLM2-135M --text "a b a b" --layer 18 --export layer.pdf
+  attention-visualizer model MiniLM --text "a cat" --second "a dog" --layer all --export m.png
+
+The folder is that of a model for transformers: config.json, weights as .safetensors, a tokenizer.
+Nothing is fetched, and no code of the folder is run. Without --export the table of all heads goes
+to standard output; messages go to standard error. The exit status is 0 if all was written; 1 if the
+model cannot be opened or a file not be written; 2 if an option, the text or too little memory is at
+fault; 130 after Ctrl+C and 143 after SIGTERM.
+"""
+_SHOWN = ("Files to write", "What files show", "Films")
+_LEFT_OUT = frozenset({"--text-shown"})
+
+
+def model_parser() -> option_types.OptionParser:
+    """Make the parser of the arguments after ``model``."""
+    made = option_types.OptionParser(
+        prog=f"attention-visualizer {MODEL}",
+        usage="%(prog)s FOLDER --text TEXT [options]",
+        description="Read the attention of every layer and head of a real model.",
+        epilog=EXAMPLES,
+    )
+    opened = made.add_argument_group("What to open")
+    opened.add_argument("folder", type=Path, metavar="FOLDER", nargs="?", help="a model's folder")
+    opened.add_argument(
+        "--text", type=option_types.as_argument_error(text_of), help="the text that it reads"
+    )
+    opened.add_argument(
+        "--second", type=option_types.as_argument_error(text_of), metavar="TEXT",
+        help="the second text of a pair; of a model with a decoder, how that text begins",
+    )  # fmt: skip
+    opened.add_argument(
+        "--part", metavar="NAME",
+        help="which attention to read where there are several, such as encoder: its name, or "
+        "letters that it alone has",
+    )  # fmt: skip
+    opened.add_argument(
+        "--device",
+        **option_types.name_option(
+            [*Device], f"where to compute: {', '.join(Device)} (default: {Device.AUTO})"
+        ),
+    )
+    for title in _SHOWN:
+        group = made.add_argument_group(title)
+        for option, settings in OPTION_GROUPS[title].items():
+            if option not in _LEFT_OUT:
+                group.add_argument(option, **settings)
+        if title == "Files to write":
+            group.add_argument(
+                "--heads", type=Path, metavar="FILE",
+                help="write the table of all heads as CSV, each with its measures; - is standard "
+                "output",
+            )  # fmt: skip
+    return made
+
+
+def model(arguments: Sequence[str]) -> int:
+    """Read the model that the arguments name; return the exit status."""
+    options = model_parser().parse_args(arguments)
+    if wrong := _complaint(options):
+        say(wrong)
+        return 2
+    progress = ConsoleProgress(is_quiet=options.quiet)
+    try:
+        with stoppable(progress.stop):
+            return _read_and_write(options, progress)
+    except InputError as refused:
+        progress.clear()
+        is_given = refused.field in {"text", "part", "layer", "stages", "heads_shown", "size"}
+        option = f"argument --{refused.field.replace('_', '-')}: " if is_given else ""
+        say(f"{option}{refused.sentence}")
+        return 1 if refused.field in {"model", "export"} else 2
+    except InterruptedRunError as stopped:
+        progress.clear()
+        return stopped.status
+
+
+def _complaint(options: argparse.Namespace) -> str:
+    if options.folder is None:
+        return "argument FOLDER: is missing. Name the folder of a model."
+    if options.text is None:
+        return "argument --text: is missing. Give the text that the model reads."
+    if options.heads == STANDARD_OUTPUT and STANDARD_OUTPUT in (options.export or ()):
+        return "argument --heads: standard output takes one file. Give - once."
+    return complaint_about_files(options) or ""
+
+
+def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
+    from visualizer.models.layer_selection_and_head_measures import (
+        layer_numbers,
+        runs_of_only_part,
+        runs_of_part,
+    )
+    from visualizer.models.opened_model import open_model
+
+    opened = open_model(options.folder, Device(options.device or Device.AUTO))
+    runs = opened.attend(options.text, options.second)
+    runs = runs_of_part(runs, options.part) if options.part else runs_of_only_part(runs)
+    for notice in dict.fromkeys(notice for each in runs for notice in each.run.notices):
+        say(notice)
+    if options.heads or not options.export:
+        _write_heads(runs, options.heads or STANDARD_OUTPUT)
+    if not options.export:
+        return 0
+    figure_settings = figure_settings_of(options)
+    numbers = layer_numbers(runs)
+    wanted = numbers if options.layer == ALL else [(options.layer or 1) - 1]
+    jobs = [
+        job
+        for number in wanted
+        for job in _jobs(options, runs, number, f"-layer{number + 1}" * (options.layer == ALL))
+    ]
+    return write_all(jobs, figure_settings, progress, options)
+
+
+def _jobs(
+    options: argparse.Namespace, runs: Sequence[LayerRun], layer: int, words: str
+) -> list[ExportJob]:
+    """Return the files that show a layer."""
+    from visualizer.models.layer_selection_and_head_measures import layer_numbers, run_of_layer
+
+    found = run_of_layer(runs, layer)
+    if found is None:
+        numbers = [number + 1 for number in layer_numbers(runs)]
+        sentence = f"There is no layer {layer + 1}, only {numbers[0]} to {numbers[-1]}."
+        raise InputError("layer", sentence)
+    each, at = found
+    view = replace(ROOMY, layer=at)
+    view = with_parsed_stages_and_heads(each.run, view, options.stages, options.heads_shown)
+    view = replace(view, colouring=colours_of(options, view.colouring))
+    document = Document().set("captured", each.captured)
+    snapshot = Snapshot(document, view, each.run)
+    jobs = []
+    for path in options.export:
+        known = format_of_export(path, options)
+        assert known, "names without a format are refused"
+        jobs.append(ExportJob(named_path(path, words), known, snapshot))
+    return jobs
+
+
+def _write_heads(runs: Sequence[LayerRun], path: Path) -> None:
+    """Write the table of all heads, counted from 1 as everywhere outside of Python."""
+    from visualizer.models.layer_selection_and_head_measures import MEASURES, head_rows
+
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("layer", "head", *MEASURES))
+    for row in head_rows(runs):
+        measures = (f"{row[name]:.6g}" for name in MEASURES)
+        table.writerow((int(row["layer"]) + 1, int(row["head"]) + 1, *measures))
+    if path == STANDARD_OUTPUT:
+        write_out(text.getvalue())
+        return
+    atomic_file.write(path, lambda file: file.write(text.getvalue().encode()))

@@ -1,0 +1,78 @@
+"""What is looked up in the runs of a model's layers: a kind of attention, a layer, its heads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from visualizer.models.run_from_attention_calls import LayerRun
+
+MEASURES = ("previous", "first", "own", "induction", "largest", "entropy", "distance")
+"""Measures of a head, as in `HeadMeasures`."""
+
+
+def part_names(runs: Iterable[LayerRun]) -> tuple[str, ...]:
+    """Return where in the model attention is computed: one name for all layers of a kind."""
+    return tuple(dict.fromkeys(each.group.name for each in runs))
+
+
+def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
+    """Return the runs of a part by its name, or by letters that one name alone has.
+
+    Raises
+    ------
+    InputError
+        Of ``part``, when there is none or several.
+    """
+    names = part_names(runs)
+    found = {name} if name in names else {each for each in names if name in each}
+    if len(found) != 1:
+        sentence = f"There is no single part “{name[:60]}” among {', '.join(names)}."
+        raise InputError("part", sentence)
+    return tuple(each for each in runs if each.group.name in found)
+
+
+def runs_of_only_part(runs: Sequence[LayerRun]) -> tuple[LayerRun, ...]:
+    """Return the runs if they are of one part.
+
+    Raises
+    ------
+    InputError
+        Of ``part``, when there are several.
+    """
+    names = part_names(runs)
+    if len(names) > 1:
+        sentence = f"The model has several kinds of attention. Take one of {', '.join(names)}."
+        raise InputError("part", sentence)
+    return tuple(runs)
+
+
+def layer_numbers(runs: Iterable[LayerRun]) -> tuple[int, ...]:
+    """Return the numbers of all layers in the model, ascending."""
+    return tuple(sorted({layer for each in runs for layer in each.group.layers}))
+
+
+def run_of_layer(runs: Iterable[LayerRun], layer: int) -> tuple[LayerRun, int] | None:
+    """Return the run that has a layer, and the layer's index in it; None where there is none."""
+    for each in runs:
+        if layer in each.group.layers:
+            return each, each.group.layers.index(layer)
+    return None
+
+
+def head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
+    """Return a row for each head of each layer, with the numbers of both from 0 and `MEASURES`."""
+    rows = []
+    for each in runs:
+        run = each.run
+        measures = run.trace.measured("weights", run.texts if run.has_same_keys else ())
+        for at, layer in enumerate(each.group.layers):
+            for head in range(run.trace.spec.heads):
+                place = (at, head) if run.trace.axes else (head,)
+                known = {name: float(getattr(measures, name)[place]) for name in MEASURES}
+                rows.append({"layer": layer, "head": head, **known})
+    return sorted(rows, key=lambda row: (row["layer"], row["head"]))
