@@ -79,7 +79,7 @@ def tiny_model(kind: str, **settings: Any) -> Any:
     made = transformers.AutoModel
     if kind in PAIRS:
         made = transformers.AutoModelForSeq2SeqLM
-    elif kind in DECODERS and config_class in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+    elif kind in (*DECODERS, "bloom") and config_class in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
         made = transformers.AutoModelForCausalLM
     return made.from_config(config).eval()
 

@@ -95,6 +95,68 @@ class Model:
         given = None if second is None else string("second", second)
         return ModelAttention(self.opened.attend(string("text", text), given))
 
+    def next_tokens(
+        self, text: str, most: int = 10, *, off: Iterable[tuple[int, int]] = ()
+    ) -> list[tuple[str, float]]:
+        """Return the likeliest tokens that follow a text, each with its probability.
+
+        Parameters
+        ----------
+        off : iterable of (layer, head), optional
+            Heads that are switched off meanwhile: their context vectors are 0.
+
+        Raises
+        ------
+        InputError
+            When the model does not continue texts, or there is no such head.
+        """
+        given = string("text", text)
+        count = whole_number("most", most)
+        logs = self.opened.next_token_log_probabilities(given, dict.fromkeys(_heads(off), 0.0))
+        if not 1 <= count <= len(logs):
+            raise InputError("most", f"most is from 1 to {len(logs):,}, and not {count:,}.")
+        values, numbers = logs.topk(count)
+        words = map(self.opened.token, numbers.tolist())
+        return [*zip(words, values.exp().tolist(), strict=True)]
+
+    def ablations(self, text: str) -> np.ndarray:
+        """Return what each head does for the likeliest next token, [layer, head], read-only.
+
+        Each number is the change of that token's log-probability, in nats, where that head alone
+        is switched off: below 0 the head speaks for the token. The model runs once for each head.
+        This is what is lost without the head; what the head itself adds to the logit is another
+        question.
+
+        Raises
+        ------
+        InputError
+            When the model does not continue texts, or its layers differ in their heads.
+        """
+        import numpy as np
+
+        given = string("text", text)
+        before = self.opened.next_token_log_probabilities(given)
+        likeliest = int(before.argmax())
+        heads = self.opened.layers_and_heads(given)
+        count = 1 + max(head for _, head in heads)
+        if len(heads) % count or {layer for layer, _ in heads} != {*range(len(heads) // count)}:
+            raise InputError("text", "The layers differ in their heads: use next_tokens with off.")
+        changes = np.empty((len(heads) // count, count))
+        for place in heads:
+            after = self.opened.next_token_log_probabilities(given, {place: 0.0})
+            changes[place] = float(after[likeliest] - before[likeliest])
+        changes.flags.writeable = False
+        return changes
+
+
+def _heads(off: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    takes = "a list of (layer, head), such as [(5, 1)]"
+    pairs = [] if isinstance(off, tuple | list) and not off else several("off", takes, off)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InputError("off", f"off is {takes}, and not {shown(off)}.")
+    return [(whole_number("layer", layer), whole_number("head", head)) for layer, head in pairs]
+
 
 @contextmanager
 def capture(model: Any, tokens: Iterable[str] | None = None) -> Iterator[ModelAttention]:

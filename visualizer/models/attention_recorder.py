@@ -12,6 +12,7 @@ Two ways, and which one was taken is told with each call:
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
@@ -36,6 +37,8 @@ _EAGER_FUNCTION = "eager_attention_forward"
 _SOFTMAX = frozenset({
     torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax,
 })  # fmt: skip
+HeadScales = Mapping[str, Mapping[int, float]]
+"""Factors of heads by the path of their attention's module and their number."""
 _TELLING = ("att", "Att")
 """What the path of a module has that calls the softmax of an attention, and no other softmax."""
 
@@ -92,7 +95,8 @@ class AttentionCall(Struct, frozen=True, eq=False):
 class _Recording:
     """What is recorded of one model, and in which of its modules the computation is."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, scales: HeadScales) -> None:
+        self.scales = scales
         self.names = {module: name for name, module in model.named_modules()}
         self.calls: list[AttentionCall] = []
         self.within: list[nn.Module] = []
@@ -121,11 +125,20 @@ _CURRENT: ContextVar[_Recording | None] = ContextVar("recording", default=None)
 
 
 @contextmanager
-def record_attention(model: nn.Module) -> Iterator[list[AttentionCall]]:
+def record_attention(
+    model: nn.Module, scales: HeadScales | None = None
+) -> Iterator[list[AttentionCall]]:
     """Record every call of attention of a transformers model within the context.
 
     The model computes with its eager attention meanwhile, and as before afterwards. Other models,
     and this one on other threads, are not recorded.
+
+    Parameters
+    ----------
+    scales : mapping, optional
+        What the context vectors of some heads are multiplied with, by the path of their module
+        and their number: 0 switches a head off. Of modules that compute attention by themselves
+        none can be.
 
     Yields
     ------
@@ -142,7 +155,7 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionCall]]:
     if not isinstance(model, PreTrainedModel):
         raise InputError("model", "This is no model of transformers, whose attention is known.")
     AttentionInterface.register(EAGER, _attend)  # which does nothing else where nothing is recorded
-    recording = _Recording(model)
+    recording = _Recording(model, scales or {})
     before = [(config, config._attn_implementation) for config in _configs(model)]
     hooks = [module.register_forward_pre_hook(recording.enter) for module in recording.names]
     hooks += [module.register_forward_hook(recording.leave) for module in recording.names]
@@ -194,10 +207,15 @@ def _attend(
         output, weights = eager(module, query, key, value, attention_mask, **arguments)
     finally:
         recording.is_in_call = False
+    name = recording.names[module]
+    if name in recording.scales:
+        output = output.clone()  # batch query head d_head
+        for head, factor in recording.scales[name].items():
+            output[:, :, head] *= factor
     scaling = arguments.get("scaling")
     recording.calls.append(
         AttentionCall(
-            recording.names[module],
+            name,
             RecordingMethod.INTERFACE,
             weights.detach(),
             query.detach(),

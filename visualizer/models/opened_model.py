@@ -6,25 +6,32 @@ import importlib
 import logging
 import os
 from contextlib import contextmanager
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import torch
+from msgspec import Struct
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.run import USABLE, gib, is_out_of_memory
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.models.attention_recorder import EAGER, record_attention
+from visualizer.models.attention_recorder import (
+    EAGER,
+    RecordingMethod,
+    record_attention,
+)
 from visualizer.models.model_folder import ModelFolder, read_model_folder
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
     LayerRun,
     groups_of,
+    numbered_by_layer,
     run_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 MISSING = (
@@ -32,6 +39,14 @@ MISSING = (
     'pip install "attention-visualizer[models]"'
 )
 MOST_TOKENS = 20_000
+
+
+class _LayerHeads(Struct, frozen=True):
+    """The module of a layer's attention, and whether its heads can be scaled by themselves."""
+
+    module: str
+    heads: int
+    is_scalable: bool
 
 
 class OpenedModel:
@@ -51,6 +66,7 @@ class OpenedModel:
     def __init__(self, folder: ModelFolder, model: Any, tokenizer: Any, device: Device) -> None:
         self.folder, self.model, self.tokenizer = folder, model, tokenizer
         self.device = device
+        self._layers: dict[int, _LayerHeads] | None = None
 
     def attend(self, text: str, second: str | None = None) -> tuple[LayerRun, ...]:
         """Run the model on a text and return the runs of its attention.
@@ -87,6 +103,81 @@ class OpenedModel:
             labels = _labels(group, tokens, key_tokens)
             runs.append(run_of(group, name, *labels, where))
         return tuple(runs)
+
+    def next_token_log_probabilities(
+        self, text: str, scales: Mapping[tuple[int, int], float] | None = None
+    ) -> torch.Tensor:
+        """Return the log-probability of each token of the vocabulary as the next one, [token].
+
+        Parameters
+        ----------
+        scales : mapping, optional
+            What the context vectors of heads are multiplied with, by the layer and the head: 0
+            switches a head off.
+
+        Raises
+        ------
+        InputError
+            As `attend`; of ``model``, when it predicts no next token; of ``heads``, when there is
+            no such head, or it cannot be switched off.
+        """
+        if self.model.config.is_encoder_decoder or not self.model.can_generate():
+            sentence = f"{self.folder.name} does not continue a text, so it has no next token."
+            raise InputError("model", sentence)
+        given, *_ = self._inputs(text, None)
+        with torch.inference_mode():
+            by_module = self._by_module(given, scales) if scales else {}
+            with record_attention(self.model, by_module):
+                logits = self.model(**given, **self._last_only()).logits[0, -1]
+        logs: torch.Tensor = logits.double().cpu().log_softmax(-1)
+        return logs
+
+    def _by_module(
+        self, given: Mapping[str, Any], scales: Mapping[tuple[int, int], float]
+    ) -> dict[str, dict[int, float]]:
+        """Return factors of heads by the path of their module instead of the layer's number."""
+        layers = self._layers = self._layers or self._heads_of_layers(given)
+        found: dict[str, dict[int, float]] = {}
+        for (layer, head), factor in scales.items():
+            known = layers.get(layer)
+            if known is None or not 0 <= head < known.heads:
+                raise InputError("heads", f"There is no head {head} in a layer {layer}.")
+            if not known.is_scalable:
+                sentence = f"Heads of {self.folder.name} cannot be switched off one by one."
+                raise InputError("heads", sentence)
+            found.setdefault(known.module, {})[head] = factor
+        return found
+
+    def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
+        with record_attention(self.model) as calls:
+            self.model(**given)
+        names = [call.module for call in calls]
+        return {
+            layer: _LayerHeads(
+                call.module,
+                call.weights.shape[1],
+                # Of those that run more than once, all would be scaled.
+                call.method is RecordingMethod.INTERFACE and names.count(call.module) == 1,
+            )
+            for layer, call in numbered_by_layer(calls)
+        }
+
+    def layers_and_heads(self, text: str) -> tuple[tuple[int, int], ...]:
+        """Return the number of every head with that of its layer, as the model runs on a text."""
+        given, *_ = self._inputs(text, None)
+        with torch.inference_mode():
+            layers = self._layers = self._layers or self._heads_of_layers(given)
+        counts = ((layer, layers[layer].heads) for layer in sorted(layers))
+        return tuple((layer, head) for layer, count in counts for head in range(count))
+
+    def _last_only(self) -> dict[str, int]:
+        """Return the argument that leaves out the logits of all tokens but the last."""
+        name = "logits_to_keep"
+        return {name: 1} if name in signature(self.model.forward).parameters else {}
+
+    def token(self, number: int) -> str:
+        """Return a token of the vocabulary as text."""
+        return self._word(number)
 
     def _inputs(
         self, text: str, second: str | None

@@ -77,7 +77,7 @@ class LayerRun(Struct, frozen=True, eq=False):
 
 def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     """Sort the calls of one pass into groups, in the order in which the model begins them."""
-    numbered = _numbered(calls)
+    numbered = numbered_by_layer(calls)
     keys = [(_family(call.module), *_sizes(call), _mask(call)) for _, call in numbered]
     order = {key: at for at, key in reversed([*enumerate(keys)])}
     places = sorted(range(len(numbered)), key=lambda at: (order[keys[at]], at))
@@ -89,7 +89,7 @@ def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     return tuple(found)
 
 
-def _numbered(calls: Sequence[AttentionCall]) -> list[tuple[int, AttentionCall]]:
+def numbered_by_layer(calls: Sequence[AttentionCall]) -> list[tuple[int, AttentionCall]]:
     """Pair the calls with the numbers of their layers; a shared module is as many as it runs."""
     families: dict[str, int] = {}
     paired = []

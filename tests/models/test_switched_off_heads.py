@@ -1,0 +1,122 @@
+"""Heads that are switched off change the next token as plain hooks of the model do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+import visualizer
+from tests.support.tiny_models import save_tiny_model
+from visualizer import InputError, Model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat the cat"
+OUTPUTS = {"llama": "self_attn.o_proj", "gpt2": "attn.c_proj", "gpt_oss": "self_attn.o_proj"}
+"""The module of an attention that reads the context vectors of all heads side by side."""
+
+
+@pytest.fixture(scope="module", params=OUTPUTS)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    kind = str(request.param)
+    return visualizer.open_model(save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind))
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return visualizer.open_model(save_tiny_model(tmp_path_factory.mktemp("models") / "e", "bert"))
+
+
+def by_hooks(model: Model, off: set[tuple[int, int]]) -> torch.Tensor:
+    """The log-probabilities of the plain model, whose output projections read zeros."""
+    plain = model.opened.model
+    ending = OUTPUTS[model.opened.folder.kind]
+    modules = [module for name, module in plain.named_modules() if name.endswith(ending)]
+    hooks = [
+        module.register_forward_pre_hook(_zeroing({head for at, head in off if at == layer}))
+        for layer, module in enumerate(modules)
+    ]
+    ids = model.opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        logits: torch.Tensor = plain(ids).logits[0, -1]
+    for hook in hooks:
+        hook.remove()
+    logs: torch.Tensor = logits.double().log_softmax(-1)
+    return logs
+
+
+def _zeroing(heads: set[int]) -> Any:
+    def zero(module: object, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        context = given[0].clone()
+        size = context.shape[-1] // 4
+        for head in heads:
+            context[..., head * size : (head + 1) * size] = 0
+        return (context, *given[1:])
+
+    return zero
+
+
+def test_the_likeliest_tokens_are_those_of_the_plain_model(model: Model) -> None:
+    expected = by_hooks(model, set()).exp()
+    found = model.next_tokens(TEXT, 64)
+    assert [value for _, value in found] == pytest.approx(sorted(expected.tolist())[::-1], abs=1e-7)
+    assert sum(value for _, value in found) == pytest.approx(1)
+    assert found[0][0] == model.opened.token(int(expected.argmax()))
+
+
+@pytest.mark.parametrize("off", [{(0, 0)}, {(1, 3)}, {(0, 1), (0, 2), (1, 0)}])
+def test_heads_that_are_off_add_nothing(model: Model, off: set[tuple[int, int]]) -> None:
+    expected = by_hooks(model, off).exp()
+    found = model.next_tokens(TEXT, 64, off=[*off])
+    assert [value for _, value in found] == pytest.approx(sorted(expected.tolist())[::-1], abs=1e-7)
+    assert model.next_tokens(TEXT, 64) != found
+    before = model.next_tokens(TEXT, 64)
+    assert [value for _, value in before] == pytest.approx(
+        sorted(by_hooks(model, set()).exp().tolist())[::-1], abs=1e-7
+    )
+
+
+def test_the_map_of_all_heads_is_that_of_each_alone(model: Model) -> None:
+    changes = model.ablations(TEXT)
+    assert changes.shape == (2, 4)
+    plain = by_hooks(model, set())
+    likeliest = int(plain.argmax())
+    for layer, head in np.ndindex(2, 4):
+        alone = by_hooks(model, {(layer, head)})
+        assert changes[layer, head] == pytest.approx(
+            float(alone[likeliest] - plain[likeliest]), abs=1e-6
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"off": [(2, 0)]}, "There is no head 0 in a layer 2."),
+        ({"off": [(0, 4)]}, "There is no head 4 in a layer 0."),
+        ({"off": [(0, -1)]}, "There is no head -1 in a layer 0."),
+        ({"off": [3]}, "off is a list of (layer, head), such as [(5, 1)], and not [3]."),
+        ({"off": 3}, "off is a list of (layer, head), such as [(5, 1)], and not 3."),
+        ({"most": 0}, "most is from 1 to 64, and not 0."),
+    ],
+)
+def test_what_is_not_there_is_said(model: Model, given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        model.next_tokens(TEXT, **given)
+    assert caught.value.sentence == sentence
+
+
+def test_an_encoder_has_no_next_token(encoder: Model) -> None:
+    with pytest.raises(InputError, match="does not continue a text"):
+        encoder.next_tokens(TEXT)
+
+
+def test_heads_of_models_that_attend_by_themselves_stay_on(tmp_path: Path) -> None:
+    bloom = visualizer.open_model(save_tiny_model(tmp_path / "bloom", "bloom"))
+    assert bloom.next_tokens(TEXT)
+    with pytest.raises(InputError, match="cannot be switched off one by one"):
+        bloom.next_tokens(TEXT, off=[(0, 0)])
