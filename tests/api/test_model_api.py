@@ -87,7 +87,7 @@ def test_layers_of_several_parts_are_read_as_one(mixed: ModelAttention) -> None:
         found = mixed.explain("weights", layer=layer, head=0, query=9, key=8)
         assert found.value == pytest.approx(float(weights[layer, 0, 9, 8]))
     (said,) = mixed.notices
-    assert "do not follow from the scores alone" in said
+    assert "do not follow exactly from the scores" in said
 
 
 def test_an_encoder_and_a_decoder_are_taken_apart(pair: ModelAttention) -> None:

@@ -63,10 +63,11 @@ def test_what_was_before_captured_attention_has_none() -> None:
     ],
 )
 def test_a_place_in_captured_attention_is_a_layer(
-    captured: object, view: dict[str, object]
+    captured: dict[str, object] | None, view: dict[str, object]
 ) -> None:
     older = {"schema": 2, "document": {"captured": captured}, "view": {"text": 2}}
-    assert migrated(older) == {"schema": SCHEMA, "document": {"captured": captured}, "view": view}
+    now = captured and {**captured, "vectors": None}
+    assert migrated(older) == {"schema": SCHEMA, "document": {"captured": now}, "view": view}
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support.struct_strategies import structs
-from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import (
     BIAS,
@@ -81,7 +82,26 @@ def captured(draw: st.DrawFn) -> CapturedAttention:
         for size in (queries, keys)
     ]
     content = draw(st.binary(min_size=count, max_size=count))
-    return CapturedAttention(draw(ANY_TEXT), layers, heads, queries, keys, dtype, content, *named)
+    sizes = (layers, heads, queries, keys)
+    made = CapturedAttention(draw(ANY_TEXT), *sizes, dtype, content, named[0], named[1])
+    has_vectors = queries == keys and draw(st.booleans())
+    return replace(made, vectors=draw(captured_vectors(made))) if has_vectors else made
+
+
+@st.composite
+def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
+    """Draw vectors of any bit patterns that fit captured attention, under any mask."""
+    d_head, d_value = draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    tokens = of.layers * of.heads * of.queries * np.dtype(of.dtype.value).itemsize
+    sizes = (tokens * d_head, tokens * d_head, tokens * d_value)
+    parts = [draw(st.binary(min_size=size, max_size=size)) for size in sizes]
+    mask = draw(st.sampled_from(Mask))
+    allowed = np.array(draw(st.lists(st.booleans(), min_size=9, max_size=9))).reshape(3, 3)
+    own = BooleanMatrix.of(allowed[: of.queries, : of.keys]) if mask is Mask.OWN else None
+    window = draw(st.integers(1, 4)) if mask is Mask.WINDOW else 0
+    scaling = draw(st.floats(0.01, 100))
+    met = (parts[0], parts[1], parts[2])
+    return CapturedVectors(d_head, d_value, *met, scaling, mask, own, window, draw(st.booleans()))
 
 
 OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS}" for name in OWN_LAYERS)]

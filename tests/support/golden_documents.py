@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
-from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
 from visualizer.documents.document_file import SUFFIX, document_bytes
@@ -59,6 +60,23 @@ CAPTURED = Document(
     ),
     labels="Un chat\nThe cat sat",
 )
+VECTORS = CapturedVectors(
+    d_head=2,
+    d_value=1,
+    queries=np.arange(8, dtype=np.float32).tobytes(),
+    keys=np.ones(8, dtype=np.float32).tobytes(),
+    values=np.arange(4, dtype=np.float32).tobytes(),
+    scaling=0.5,
+    mask=Mask.OWN,
+    own_mask=BooleanMatrix.of(np.tri(2, dtype=bool)),
+    is_plain=False,
+)
+WITH_VECTORS = Document(
+    captured=replace(
+        CapturedAttention.of("a model", np.full((1, 2, 2, 2), 0.5, dtype=np.float32)),
+        vectors=VECTORS,
+    )
+)
 CAPTURED_A = Document(captured=CapturedAttention.of("a.npy", SHARES - np.pi))
 CAPTURED_VIEW = View(
     layer=1,
@@ -78,6 +96,7 @@ def golden() -> dict[str, tuple[Document, View, Run | None]]:
         "own": (OWN, OWN_VIEW, None),
         "recorded": (BATCH, View(text=1), run_of(BATCH)),
         "captured": (CAPTURED, CAPTURED_VIEW, None),
+        "vectors": (WITH_VECTORS, View(pinned=Cell("scores", (1, 0, 1))), None),
     }
 
 

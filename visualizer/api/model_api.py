@@ -281,7 +281,7 @@ class ModelAttention:
     @property
     def notices(self) -> tuple[str, ...]:
         """Notices about the numbers, as sentences."""
-        said = (notice for each in self.runs for notice in each.run.notices)
+        said = (notice for each in self.runs for notice in each.notices)
         return tuple(dict.fromkeys(said))
 
     def attention(self, layer: int) -> Attention:

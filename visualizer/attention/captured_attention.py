@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from visualizer.attention.spec import AttentionSpec, Dtype, Mask, Mode, Normalisation, Projection
+from visualizer.attention.spec import (
+    AttentionSpec,
+    BooleanMatrix,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    Projection,
+    Scale,
+)
 from visualizer.attention.stages import CELLS, Operation, Stage, stages
 
 if TYPE_CHECKING:
@@ -18,6 +29,42 @@ MOST_TOKENS = 100_000
 """Limit of queries and of keys."""
 LONGEST_NAME = 28
 HALF = 13
+
+
+class CapturedVectors(Struct, frozen=True):
+    """The vectors that met in captured attention, and how their scores became weights.
+
+    Parameters
+    ----------
+    d_head, d_value : int
+        Columns of a query and a key, and of a value.
+    queries, keys, values : bytes
+        [layer, head, token, d_head] or d_value, as the numbers of the attention: every head with
+        the keys and values that it read.
+    scaling : float
+        What the scores were multiplied with.
+    mask, own_mask, window
+        Which keys a query may have read, as in `AttentionSpec`.
+    is_plain : bool
+        Whether nothing but the scaling and the mask stood between scores and softmax.
+    """
+
+    d_head: int
+    d_value: int
+    queries: bytes
+    keys: bytes
+    values: bytes
+    scaling: float
+    mask: Mask
+    own_mask: BooleanMatrix | None = None
+    window: int = 0
+    is_plain: bool = True
+
+    def array(self, name: str, captured: CapturedAttention) -> np.ndarray:
+        """Return queries, keys or values, read-only [layer, head, token, d_head or d_value]."""
+        width = self.d_value if name == "values" else self.d_head
+        sizes = (captured.layers, captured.heads, captured.queries, width)
+        return np.frombuffer(getattr(self, name), dtype=captured.dtype.value).reshape(sizes)
 
 
 class CapturedAttention(Struct, frozen=True):
@@ -33,6 +80,8 @@ class CapturedAttention(Struct, frozen=True):
         In the machine's byte order and C order (last axis fastest).
     query_tokens, key_tokens : tuple of str
         One per query and one per key; empty where the file has none.
+    vectors : CapturedVectors or None
+        What the weights come from, where it is known and queries and keys are of the same tokens.
     """
 
     name: str
@@ -44,6 +93,7 @@ class CapturedAttention(Struct, frozen=True):
     numbers: bytes
     query_tokens: tuple[str, ...] = ()
     key_tokens: tuple[str, ...] = ()
+    vectors: CapturedVectors | None = None
 
     @classmethod
     def of(
@@ -66,6 +116,12 @@ class CapturedAttention(Struct, frozen=True):
         sizes = (self.layers, self.heads, self.queries, self.keys)
         return np.frombuffer(self.numbers, dtype=self.dtype.value).reshape(sizes)
 
+    def held(self) -> tuple[bytes, ...]:
+        """Return its numbers, the parts that can be large."""
+        vectors = self.vectors
+        more = (vectors.queries, vectors.keys, vectors.values) if vectors else ()
+        return (self.numbers, *more)
+
     @property
     def is_square(self) -> bool:
         """Whether there are as many queries as keys."""
@@ -86,7 +142,24 @@ class CapturedAttention(Struct, frozen=True):
 
     @property
     def spec(self) -> AttentionSpec:
-        """A spec for its trace, of which only the number of heads and the type are known."""
+        """A spec for its trace, of which only the number of heads and the type may be known."""
+        vectors = self.vectors
+        if vectors:
+            spec = AttentionSpec(
+                d_in=self.heads * vectors.d_head,
+                d_out=self.heads * vectors.d_head,
+                heads=self.heads,
+                projection=Projection.NONE,
+                output_projection=False,
+                mask=vectors.mask,
+                own_mask=vectors.own_mask,
+                mode=Mode.EVAL,
+                dtype=self.dtype,
+            )
+            spec = replace(spec, window=vectors.window) if vectors.window else spec
+            if abs(vectors.scaling * math.sqrt(vectors.d_head) - 1) < 1e-6:
+                return spec
+            return replace(spec, scale=Scale.NONE, temperature=1 / vectors.scaling)
         return AttentionSpec(
             d_in=self.heads,
             d_out=self.heads,

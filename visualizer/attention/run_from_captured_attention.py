@@ -8,10 +8,13 @@ import torch
 
 from visualizer.attention.captured_attention import (
     CapturedAttention,
+    CapturedVectors,
     captured_stages,
     position_labels,
 )
+from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.run import Run
+from visualizer.attention.stages import stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 
@@ -20,7 +23,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from visualizer.attention.spec import AttentionSpec
 
+
+TOLERANCE = 1e-5
+"""How far weights may be from the softmax of the scores that they are said to follow from."""
+UNEXPLAINED = "The weights are as they were computed; they do not follow exactly from the scores."
 UNEVEN = 0.01
 """Tolerance of a row's sum from 1, as left by 16-bit numbers."""
 
@@ -60,10 +68,57 @@ def _made(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
     axes = ("layer",)[: captured.layers - 1]
     tensor = whole if axes else whole[0]
     is_weights = not any(bool((layer < 0).any()) for layer in whole)
-    held = {"weights" if is_weights else "scores": CachedTensor(tensor)}
-    rows = captured_stages(captured.spec, held, held)
-    trace = Trace(captured.spec, rows, {}, held, frozenset(held), axes)
-    return trace, tuple(_remarks(whole, is_weights=is_weights))
+    tensors, computed = {"weights" if is_weights else "scores": tensor}, frozenset[str]()
+    if captured.vectors and is_weights:
+        tensors, computed = _around(captured, captured.vectors, tensor)
+    spec = captured.spec
+    names = [row.name for row in stages(spec) if row.name in tensors] or [*tensors]
+    rows = captured_stages(spec, names, {*names} - computed)
+    held = {name: CachedTensor(tensors[name]) for name in names}
+    trace = Trace(spec, rows, {}, held, frozenset(held), axes)
+    remarks = _remarks(whole, is_weights=is_weights)
+    if captured.vectors and "weights" not in computed:
+        remarks = [UNEXPLAINED, *remarks]
+    return trace, tuple(remarks)
+
+
+def _around(
+    captured: CapturedAttention, vectors: CapturedVectors, weights: Tensor
+) -> tuple[dict[str, Tensor], frozenset[str]]:
+    """Return the stages around captured weights, and the names of those that were computed.
+
+    The weights stay those that were captured. They follow from the scores only where softmax
+    gives them; else what stands between is left out.
+    """
+    sizes = (*weights.shape[:-1], -1)  # layer head token d_head, without the layer of a single one
+    queries, keys, values = (
+        torch.tensor(vectors.array(name, captured)).reshape(sizes)
+        for name in ("queries", "keys", "values")
+    )
+    scores = queries @ keys.transpose(-2, -1)
+    found = {"queries": queries, "keys": keys, "values": values, "scores": scores}
+    found |= {"weights": weights, "context": weights @ values}
+    between = _between(captured.spec, scores)
+    if vectors.is_plain and _distance(between.pop("weights"), weights) <= TOLERANCE:
+        return found | between, frozenset({*between, "scores", "weights", "context"})
+    return found, frozenset({"scores", "context"})
+
+
+def _between(spec: AttentionSpec, scores: Tensor) -> dict[str, Tensor]:
+    """Compute the stages from scores to weights, these included."""
+    names = {row.name for row in stages(spec)}
+    found, now = {}, scores
+    if "scaled" in names:
+        now = found["scaled"] = scores / spec.divisor
+    if "masked" in names:
+        allowed = torch.tensor(allowed_by(Masking.of(spec, "masked"), scores.shape[-1]))
+        now = found["masked"] = now.masked_fill(~allowed, -torch.inf)
+    found["weights"] = torch.softmax(now, -1)
+    return found
+
+
+def _distance(one: Tensor, other: Tensor) -> float:
+    return float((one - other).abs().nan_to_num(torch.inf).max())
 
 
 def _remarks(whole: Tensor, *, is_weights: bool) -> Sequence[str]:

@@ -142,7 +142,7 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     opened = open_model(options.folder, Device(options.device or Device.AUTO))
     runs = opened.attend(options.text, options.second)
     runs = runs_of_part(runs, options.part) if options.part else runs_of_only_part(runs)
-    for notice in dict.fromkeys(notice for each in runs for notice in each.run.notices):
+    for notice in dict.fromkeys(notice for each in runs for notice in each.notices):
         say(notice)
     if options.heads or not options.export:
         _write_heads(runs, options.heads or STANDARD_OUTPUT)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-SCHEMA = 4
+SCHEMA = 5
 """Schema number, raised with every change of the saved fields, together with a step in `STEPS`."""
 
 Tree = dict[str, Any]
@@ -36,6 +36,13 @@ def _with_large(tree: Tree) -> Tree:
     return _filled(tree, {"large": None}, "view")
 
 
+def _with_vectors(tree: Tree) -> Tree:
+    """Let captured attention be without the vectors that it comes from (schema 4 to 5)."""
+    none = {"vectors": None}
+    whole = _filled(tree, none, "document", "captured")
+    return _filled(whole, none, "view", "comparison", "document", "captured")
+
+
 def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
     """Add fields to the table at a path; a missing path is left for decoding to reject."""
     if not way:
@@ -49,6 +56,7 @@ STEPS: dict[int, Callable[[Tree], Tree]] = {
     1: _without_captured,
     2: _with_layer,
     3: _with_large,
+    4: _with_vectors,
 }
 """By schema number, converts a ``document.json`` to the next schema."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.captured_attention import MOST_LAYERS, MOST_TOKENS
-from visualizer.attention.spec import LARGEST, OWN_BIASES, OWN_LAYERS
+from visualizer.attention.spec import LARGEST, OWN_BIASES, OWN_LAYERS, Mask
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT
@@ -25,7 +25,7 @@ from visualizer.storage.json_coding import LONGEST, DamagedError, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
     from visualizer.attention.spec import BooleanMatrix, NumberMatrix
     from visualizer.session.cell_address import Cell
     from visualizer.session.colour_options import ColourOptions
@@ -104,6 +104,28 @@ def _captured(captured: CapturedAttention) -> Iterator[Claim]:
     yield len(captured.numbers) == count, "a number of captured weights"
     yield len(captured.query_tokens) in (0, captured.queries), "a number of tokens that read"
     yield len(captured.key_tokens) in (0, captured.keys), "a number of tokens that are read"
+    if captured.vectors:
+        yield captured.is_square, "vectors of other tokens"
+        yield from _vectors(captured, captured.vectors)
+
+
+def _vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:
+    tokens = captured.layers * captured.heads * captured.queries
+    item = np.dtype(captured.dtype.value).itemsize
+    widths = {"queries": vectors.d_head, "keys": vectors.d_head, "values": vectors.d_value}
+    for name, width in widths.items():
+        is_whole = width >= 1 and len(getattr(vectors, name)) == item * tokens * width
+        yield is_whole, f"a number of {name}"
+    largest = LARGEST["d_in"]
+    yield captured.heads * vectors.d_head <= largest, "captured vectors of a size"
+    yield 0 < vectors.scaling < math.inf, "a scaling of scores"
+    own, is_own = vectors.own_mask, vectors.mask is Mask.OWN
+    yield (own is not None) == is_own, "a mask of captured attention"
+    if own:
+        is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
+        yield is_fitting and _is_packed(own), "a mask of captured attention"
+    is_window = vectors.mask is Mask.WINDOW
+    yield (1 <= vectors.window <= LARGEST["window"]) == is_window, "a window"
 
 
 def _view(view: View) -> Iterator[Claim]:

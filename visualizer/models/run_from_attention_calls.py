@@ -12,21 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.captured_attention import CapturedAttention, captured_stages
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
 from visualizer.attention.run import USABLE, Run, gib
-from visualizer.attention.spec import (
-    AttentionSpec,
-    BooleanMatrix,
-    Device,
-    Dtype,
-    Mask,
-    Mode,
-    Projection,
-    Scale,
-)
-from visualizer.attention.stages import Operation, stages
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor
-from visualizer.attention.trace import Trace
+from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.spec import BooleanMatrix, Device, Mask
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
 
@@ -35,17 +24,16 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-9}
-"""How far the weights that follow from the scores may be from the model's own."""
-COARSE = 2e-2
-"""The same, for types of fewer bits."""
+BY_ITSELF = (
+    "The model computes its attention itself: its weights were read where it calls softmax, and "
+    "nothing before them is known."
+)
 _UNDERSTOOD = frozenset({"scaling", "dropout", "is_causal", "sliding_window"})
 """Arguments that are known to be in the mask and the scaling already, or that do not act."""
 _IRRELEVANT = frozenset({
     "position_ids", "use_cache", "output_attentions", "output_hidden_states", "deterministic",
     "output_router_logits", "num_items_in_batch", "cache_position", "return_dict",
 })  # fmt: skip
-_GIVEN = ("queries", "keys", "values")
 
 
 class LayerGroup(Struct, frozen=True, eq=False):
@@ -73,6 +61,12 @@ class LayerRun(Struct, frozen=True, eq=False):
     group: LayerGroup
     run: Run
     captured: CapturedAttention
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Notices about its numbers, as sentences."""
+        is_by_itself = self.group.calls[0].method is RecordingMethod.SOFTMAX
+        return (*((BY_ITSELF,) if is_by_itself else ()), *self.run.notices)
 
 
 def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
@@ -160,73 +154,39 @@ def run_of(
     InputError
         Of ``text``, when the stages need more memory than is free.
     """
-    held, computed = _tensors(group, is_cross=bool(key_tokens))
-    spec = _spec(group)
-    given = frozenset(held) - computed
-    rows = captured_stages(spec, _ordered(spec, held), given)
-    axes = ("layer",)[: len(group.layers) - 1]
-    cached = {row.name: CachedTensor(held[row.name] if axes else held[row.name][0]) for row in rows}
-    trace = Trace(spec, rows, {}, cached, frozenset(cached), axes)
-    captured = CapturedAttention.of(name, held["weights"].numpy(), tokens, key_tokens)
-    notices = _notices(group, is_cross=bool(key_tokens), is_whole="weights" in computed)
-    run = Run((tokens,), trace, device, notices, captured, key_tokens)
+    check_memory(group)
+    weights = _stacked(call.weights for call in group.calls)
+    captured = CapturedAttention.of(name, weights, tokens, key_tokens)
+    is_known = group.calls[0].method is RecordingMethod.INTERFACE and not key_tokens
+    if is_known:
+        captured = replace(captured, vectors=_vectors(group))
+    run = replace(captured_run(captured), device=device) if device else captured_run(captured)
     return LayerRun(group, run, captured)
 
 
-def _ordered(spec: AttentionSpec, held: dict[str, Tensor]) -> list[str]:
-    names = [row.name for row in stages(spec) if row.name in held]
-    return names if "weights" in names else ["weights"]
-
-
-def _spec(group: LayerGroup) -> AttentionSpec:
-    first = group.calls[0]
-    heads = first.weights.shape[1]
-    d_head = 1 if first.queries is None else first.queries.shape[-1]
-    mask, own, window = group.masks
-    spec = AttentionSpec(
-        d_in=heads * d_head,
-        d_out=heads * d_head,
-        heads=heads,
-        projection=Projection.NONE,
-        output_projection=False,
-        mask=mask,
-        own_mask=own,
-        mode=Mode.EVAL,
-        dtype=Dtype.FLOAT64 if first.weights.dtype is torch.float64 else Dtype.FLOAT32,
-    )
-    spec = replace(spec, window=window) if window else spec
-    if abs(first.scaling * d_head**0.5 - 1) < 1e-6:
-        return spec
-    return replace(spec, scale=Scale.NONE, temperature=1 / first.scaling)
-
-
-def _tensors(group: LayerGroup, *, is_cross: bool) -> tuple[dict[str, Tensor], frozenset[str]]:
-    """Return the stages [layer, …], and the names of those that follow from others."""
-    check_memory(group)
-    held = {"weights": _stacked(call.weights for call in group.calls)}
-    first = group.calls[0]
-    if first.method is not RecordingMethod.INTERFACE or is_cross:
-        return held, frozenset()
+def _vectors(group: LayerGroup) -> CapturedVectors:
     queries, keys, values = (
-        _stacked(_repeated(getattr(call, name), call) for call in group.calls) for name in _GIVEN
+        _stacked(_repeated(getattr(call, name), call) for call in group.calls)
+        for name in ("queries", "keys", "values")
     )
-    spec = _spec(group)
-    held |= {"queries": queries, "keys": keys, "values": values}
-    held["scores"] = queries @ keys.transpose(-2, -1)
-    held["context"] = held["weights"] @ values
-    computed = {"scores", "context"}
-    follow = _following(spec, held["scores"], group)
-    own = first.weights.dtype
-    is_known = all(_is_understood(call) for call in group.calls)
-    if is_known and _distance(follow["weights"], held["weights"]) <= TOLERANCE.get(own, COARSE):
-        held |= {name: tensor for name, tensor in follow.items() if name != "weights"}
-        computed |= {*follow}
-    return held, frozenset(computed)
+    mask, own, window = group.masks
+    return CapturedVectors(
+        queries.shape[-1],
+        values.shape[-1],
+        queries.tobytes(),
+        keys.tobytes(),
+        values.tobytes(),
+        group.calls[0].scaling,
+        mask,
+        own,
+        window,
+        all(map(_is_understood, group.calls)),
+    )
 
 
-def _stacked(parts: Iterable[Tensor]) -> Tensor:
+def _stacked(parts: Iterable[Tensor]) -> np.ndarray:
     whole = torch.stack([part[0].cpu() for part in parts])  # layer head …
-    return whole if whole.dtype is torch.float64 else whole.float()
+    return (whole if whole.dtype is torch.float64 else whole.float()).contiguous().numpy()
 
 
 def _repeated(part: Tensor, call: AttentionCall) -> Tensor:
@@ -234,33 +194,14 @@ def _repeated(part: Tensor, call: AttentionCall) -> Tensor:
     return part.repeat_interleave(call.weights.shape[1] // part.shape[1], 1)
 
 
-def _following(spec: AttentionSpec, scores: Tensor, group: LayerGroup) -> dict[str, Tensor]:
-    """Compute the stages from the scores to the weights as the spec has them."""
-    names = {row.name for row in stages(spec)}
-    found = {}
-    now = scores
-    if "scaled" in names:
-        now = found["scaled"] = scores / spec.divisor
-    if "masked" in names:
-        mask = group.calls[0].mask
-        assert mask is not None
-        now = found["masked"] = now.masked_fill(~_allowed(mask)[0], -torch.inf)
-    found["weights"] = torch.softmax(now, -1)
-    return found
-
-
 def _is_understood(call: AttentionCall) -> bool:
     """Whether nothing but a scale and a plain mask stands between its scores and its weights."""
-    if {*call.arguments} - _UNDERSTOOD - _IRRELEVANT or call.mask is None:
-        return not {*call.arguments} - _UNDERSTOOD - _IRRELEVANT
-    if call.mask.dtype is torch.bool:
+    if {*call.arguments} - _UNDERSTOOD - _IRRELEVANT:
+        return False
+    if call.mask is None or call.mask.dtype is torch.bool:
         return True
     lowest = torch.finfo(call.mask.dtype).min / 2
     return bool(((call.mask == 0) | (call.mask < lowest)).all())
-
-
-def _distance(one: Tensor, other: Tensor) -> float:
-    return float((one - other).abs().max()) if one.numel() else 0.0
 
 
 def check_memory(group: LayerGroup) -> None:
@@ -275,20 +216,3 @@ def check_memory(group: LayerGroup) -> None:
             f"{gib(needed)}, and {gib(free)} can be used. Use less text."
         )
         raise InputError("text", sentence)
-
-
-def _notices(group: LayerGroup, *, is_cross: bool, is_whole: bool) -> tuple[str, ...]:
-    said = []
-    if group.calls[0].method is RecordingMethod.SOFTMAX:
-        said.append(
-            "The model computes its attention itself: its weights were read where it calls "
-            "softmax, and nothing before them is known."
-        )
-    elif not is_cross and not is_whole:
-        said.append("The weights are the model's own; they do not follow from the scores alone.")
-    return tuple(said)
-
-
-def is_explained(run: Run) -> bool:
-    """Whether the weights of a run follow from its scores."""
-    return run.trace.stage("weights").operation is not Operation.CAPTURED

@@ -1,4 +1,4 @@
-"""Weights or scores read from a file: nothing here made them."""
+"""Weights, scores or vectors read from a file: nothing here made them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_equation_writer import copied_equation
 from visualizer.explanations.cell_terms import TermList, sum_of
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_sentence_parts import UNFINISHED
-from visualizer.explanations.step_values_and_wording import LargestValue
+from visualizer.explanations.operation_sentence_parts import KINDS, UNFINISHED, largest_number
+from visualizer.explanations.step_values_and_wording import LargestValue, vector
 from visualizer.number_format import format_number, format_share
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 def _cell(facts: CellFacts) -> str:
     stage = facts.explanation.stage
+    if "key" not in stage.dims:
+        whose = f"{KINDS[stage.name]} of {facts.token('token')}{facts.in_head}"
+        read = f"was read from {escape(facts.run.source)}: {format_number(facts.value)}."
+        return f"Column {facts.column} of the {whose} {read}"
     kind = stage.title.lower().removesuffix("s")
     source = f" This {kind} was read from {escape(facts.run.source)}."
     query, key = (_numbered(facts, dim) or facts.token(dim) for dim in ("query", "key"))
@@ -42,6 +46,9 @@ def _numbered(facts: CellFacts, dim: str) -> str:
 
 
 def _row(block: StepValues) -> str:
+    if "key" not in block.stage.dims:
+        read = f"the {KINDS[block.stage.name]} of {block.query} was read from a file"
+        return f"{read}: {vector(block.row())}"
     name, kind = block.stage.title.lower(), block.stage.title.lower().removesuffix("s")
     read = f"the {name} of {block.query} were read from a file"
     top = LargestValue.of(block.row())
@@ -53,6 +60,9 @@ def _row(block: StepValues) -> str:
 
 
 def _stage(block: StepValues) -> str:
+    if "key" not in block.stage.dims:
+        read = f"each token’s {KINDS[block.stage.name]} was read from a file"
+        return f"{read}; {largest_number(block)}"
     name, kind = block.stage.title.lower(), block.stage.title.lower().removesuffix("s")
     read = f"all {name} were read from a file"
     top = LargestValue.of(block.matrix())

@@ -74,7 +74,13 @@ def _text_remedy_in_words(remedy: Remedy | None) -> str:
 
 
 def _captured_in_words(captured: CapturedAttention) -> str:
+    opened = f"Opened from {captured.called}: {captured.size}."
+    if captured.vectors:
+        return (
+            f"{opened} Queries, keys and values are as they met, after positions and norms; what "
+            "made them is not in it."
+        )
     return (
-        f"Opened from {captured.called}: {captured.size}. There are no queries, keys and values in "
-        "it, so scores, context vectors and the module’s settings are missing."
+        f"{opened} There are no queries, keys and values in it, so scores, context vectors and the "
+        "module’s settings are missing."
     )

@@ -1,0 +1,161 @@
+"""Captured attention with its vectors has the stages that are between them and its weights."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.support.explained_values import result_of, room
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
+from visualizer.attention.run_from_captured_attention import UNEXPLAINED, captured_run
+from visualizer.attention.spec import BooleanMatrix, Dtype, Mask
+from visualizer.attention.stages import Operation
+from visualizer.explanations.explain import explain
+from visualizer.features.cell.presenter import head_cell_panel
+from visualizer.features.playback.step_captions import step_caption
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.resolved_view import resolve
+from visualizer.session.timeline import Grain, Timeline
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+LAYERS, HEADS, TOKENS, D_HEAD, D_VALUE = 2, 3, 4, 5, 2
+ALLOWED = {
+    Mask.NONE: np.ones((TOKENS, TOKENS), dtype=bool),
+    Mask.CAUSAL: np.tri(TOKENS, dtype=bool),
+    Mask.WINDOW: np.tri(TOKENS, dtype=bool) & ~np.tri(TOKENS, k=-2, dtype=bool),
+    Mask.OWN: ~np.eye(TOKENS, dtype=bool),
+}
+BETWEEN = ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context")
+
+
+def captured(
+    mask: Mask = Mask.CAUSAL, scaling: float = 0.3, layers: int = LAYERS
+) -> tuple[CapturedAttention, dict[str, np.ndarray]]:
+    """Attention that was captured with its vectors, and all stages in float64."""
+    chance = np.random.default_rng(5)
+    sizes = (layers, HEADS, TOKENS)
+    known = {
+        "queries": chance.normal(size=(*sizes, D_HEAD)).astype(np.float32),
+        "keys": chance.normal(size=(*sizes, D_HEAD)).astype(np.float32),
+        "values": chance.normal(size=(*sizes, D_VALUE)).astype(np.float32),
+    }
+    queries, keys, values = (array.astype(np.float64) for array in known.values())
+    scores = queries @ keys.swapaxes(-1, -2)
+    masked = np.where(ALLOWED[mask], scores * scaling, -np.inf)
+    shares = np.exp(masked - masked.max(-1, keepdims=True))
+    weights = shares / shares.sum(-1, keepdims=True)
+    expected = {
+        **known, "scores": scores, "scaled": scores * scaling, "masked": masked,
+        "weights": weights, "context": weights @ values,
+    }  # fmt: skip
+    vectors = CapturedVectors(
+        D_HEAD,
+        D_VALUE,
+        known["queries"].tobytes(),
+        known["keys"].tobytes(),
+        known["values"].tobytes(),
+        scaling=scaling,
+        mask=mask,
+        own_mask=BooleanMatrix.of(ALLOWED[mask]) if mask is Mask.OWN else None,
+        window=2 if mask is Mask.WINDOW else 0,
+    )
+    made = CapturedAttention.of("a model", weights.astype(np.float32), tuple("abca"))
+    return replace(made, vectors=vectors), expected
+
+
+def given_stages(run: Run) -> set[str]:
+    return {row.name for row in run.trace.stages if row.operation is Operation.CAPTURED}
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("mask", Mask)
+def test_every_stage_is_that_of_float64(mask: Mask, layers: int) -> None:
+    attention, expected = captured(mask, layers=layers)
+    run = captured_run(attention)
+    left_out = {"masked"} if mask is Mask.NONE else set()
+    assert set(run.trace.names) == set(BETWEEN) - left_out
+    assert given_stages(run) == {"queries", "keys", "values"}
+    assert run.notices == ()
+    for name in run.trace.names:
+        whole = expected[name] if layers > 1 else expected[name][0]
+        np.testing.assert_allclose(run.trace.read(name), whole, atol=1e-5)
+
+
+def test_a_usual_scaling_is_named_by_its_size() -> None:
+    attention, _ = captured(scaling=1 / math.sqrt(D_HEAD))
+    assert attention.spec.divisor == pytest.approx(math.sqrt(D_HEAD))
+    assert attention.spec.temperature == 1
+    unscaled, _ = captured(scaling=1.0)
+    assert "scaled" not in captured_run(unscaled).trace
+
+
+@pytest.mark.parametrize("reason", ["other scaling", "other weights", "not plain"])
+def test_weights_that_do_not_follow_stay_as_they_are(reason: str) -> None:
+    attention, expected = captured()
+    assert attention.vectors
+    changed = {
+        "other scaling": replace(attention, vectors=replace(attention.vectors, scaling=0.31)),
+        "not plain": replace(attention, vectors=replace(attention.vectors, is_plain=False)),
+        "other weights": replace(
+            attention, numbers=(expected["weights"] * 0.9).astype(np.float32).tobytes()
+        ),
+    }[reason]
+    run = captured_run(changed)
+    assert run.trace.names == ("queries", "keys", "values", "scores", "weights", "context")
+    assert given_stages(run) == {"queries", "keys", "values", "weights"}
+    assert run.notices[0] == UNEXPLAINED
+    np.testing.assert_array_equal(run.trace.read("weights"), changed.array())
+
+
+def test_the_terms_give_the_value() -> None:
+    run = captured_run(captured()[0])
+    for stage in run.trace.names:
+        for cell in np.ndindex(run.trace.read(stage).shape):
+            found = explain(run.trace, stage, cell)
+            near = max(1e-5, room(found, Dtype.FLOAT32))
+            assert result_of(found) == pytest.approx(found.value, abs=near), (stage, cell)
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+@pytest.mark.parametrize("grain", Grain)
+def test_every_step_has_its_sentence(grain: Grain, is_plain: bool) -> None:
+    attention, _ = captured()
+    assert attention.vectors
+    attention = replace(attention, vectors=replace(attention.vectors, is_plain=is_plain))
+    run = captured_run(attention)
+    line = Timeline.of(run.trace, grain)
+    said = []
+    for position in range(len(line)):
+        place = line.place(position)
+        assert place
+        said.append(step_caption(run, (1,), line.step(place), head=2))
+    assert all(sentence.endswith(".") for sentence in said)
+    assert "read from a" in said[0]
+
+
+@pytest.mark.parametrize("stage", BETWEEN)
+def test_every_cell_has_its_sentence(stage: str) -> None:
+    attention, expected = captured()
+    document = Document().set("captured", attention)
+    run = captured_run(attention)
+    resolved = resolve(document, View(layer=1), run, document)
+    for place in np.ndindex(expected[stage].shape[1:]):
+        panel = head_cell_panel(resolved, Cell(stage, place), is_pinned=False)
+        assert panel.sentence.endswith((".", "</b>"))
+        assert panel.value
+
+
+def test_the_same_numbers_are_not_computed_again() -> None:
+    attention, _ = captured()
+    first = captured_run(attention)
+    again = captured_run(attention, ("w", "x", "y", "z"), previous=first)
+    assert again.trace is first.trace
+    assert again.texts == (("w", "x", "y", "z"),)
