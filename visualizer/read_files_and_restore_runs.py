@@ -5,6 +5,7 @@ Modules that load torch are imported where they are used.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -16,6 +17,8 @@ from visualizer.documents.open_document import open_document
 from visualizer.documents.plain_text_file import text_in
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.models.model_folder import CONFIG
+from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.view import View
 from visualizer.storage.regular_file import open_regular_file
 
@@ -38,11 +41,15 @@ _START = 64
 def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     """Read any supported file: a document, or a change to the given document.
 
+    A model's folder is one, too: it reads the document's text.
+
     Raises
     ------
     InputError
         Of ``open``, with what is wrong with the file and what to do about it.
     """
+    if (path / CONFIG).is_file():
+        return on_python_thread(partial(_model, path, document))
     suffix = path.suffix.lower()
     if suffix == ".txt":
         return DocumentChange(document.set("text", text_in(path)))
@@ -118,6 +125,28 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
     except InputError:
         return alone
     return replace(view, comparison=comparison.changed(kept=kept))
+
+
+def _model(path: Path, document: Document) -> DocumentChange:
+    """Have a model read the document's text, and show the layers of its first attention."""
+    from visualizer.attention.torch_library_loading import load_torch_library
+
+    load_torch_library()
+    from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
+    from visualizer.models.opened_model import open_model
+
+    try:
+        runs = open_model(path, document.spec.device).attend(document.text)
+    except InputError as refused:
+        raise InputError("open", refused.sentence) from refused
+    names = part_names(runs)
+    alike = max(runs_of_part(runs, names[0]), key=lambda each: len(each.group.layers))
+    left_out = sum(len(each.group.layers) for each in runs) - len(alike.group.layers)
+    said = [f"It has read the text: “Back to a module” lets you type another. {alike.in_words}."]
+    if left_out:
+        said.append(f"{left_out:,} other layers are read from the command line or a notebook.")
+    notice = " ".join((*said, *alike.notices))
+    return DocumentChange(document.set("captured", alike.captured), notice)
 
 
 def _tensors(path: Path, document: Document) -> DocumentChange:

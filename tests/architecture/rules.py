@@ -67,7 +67,12 @@ TIP_SETTERS = {"setToolTip", "setWhatsThis"}
 FEATURES = "visualizer/features/"
 FLOORS = (
     ("version", "errors", "resources", "date_format", "number_format", "progress_callback"),
-    ("memory_allocator_settings", "interruption_of_windowless_work", "numpy_import_on_first_use"),
+    (
+        "memory_allocator_settings",
+        "interruption_of_windowless_work",
+        "numpy_import_on_first_use",
+        "python_thread_for_qt_thread",
+    ),
     ("console_messages_and_progress", "storage"),
     ("attention",),
     ("language", "models"),

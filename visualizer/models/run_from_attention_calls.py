@@ -63,6 +63,15 @@ class LayerRun(Struct, frozen=True, eq=False):
     captured: CapturedAttention
 
     @property
+    def in_words(self) -> str:
+        """Where its layers are in the model, counted from 1 as in the window."""
+        layers = self.group.layers
+        are_all = layers == tuple(range(layers[0], layers[-1] + 1))
+        first = f"{layers[0] + 1}" + (f" to {layers[-1] + 1}" if len(layers) > 1 else "")
+        each = first if are_all else ", ".join(str(layer + 1) for layer in layers)
+        return f"Shown: {self.group.name}, layer{'s' * (len(layers) > 1)} {each}"
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """Notices about its numbers, as sentences."""
         is_by_itself = self.group.calls[0].method is RecordingMethod.SOFTMAX

@@ -9,7 +9,6 @@ import gc
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from visualizer.attention.torch_library_loading import load_torch_library
 from visualizer.errors import InputError
 from visualizer.numpy_import_on_first_use import import_numpy_now
+from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View, ViewShownAtOnce
@@ -201,13 +201,10 @@ def _import_torch() -> None:
     The import leaves garbage that holds the frames of its callers: here, of no request, which
     would never be freed.
     """
-    is_done = Event()
-    # To join it, or to ask whether it is a daemon, would have Python keep an entry of this thread.
-    Thread(target=_import_and_leave_out_of_collections, args=(is_done,), daemon=True).start()
-    is_done.wait()
+    on_python_thread(_import_and_leave_out_of_collections)
 
 
-def _import_and_leave_out_of_collections(is_done: Event) -> None:
+def _import_and_leave_out_of_collections() -> None:
     load_torch_library()
     with suppress(Exception):  # it fails again where it is used, which says why
         import_numpy_now()
@@ -215,4 +212,3 @@ def _import_and_leave_out_of_collections(is_done: Event) -> None:
     # The objects of torch's import are permanent; scanning them for garbage would block the
     # window for tens of milliseconds at every collection.
     gc.freeze()
-    is_done.set()

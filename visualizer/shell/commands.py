@@ -249,6 +249,8 @@ COMMANDS: tuple[Row, ...] = (
         ("Ctrl+N",)),
     Row("filer.choose_to_open", FILE, "&Open…", lambda c: c.document_controller.choose_to_open(),
         ("Ctrl+O",), icon="open"),
+    Row("filer.choose_model_to_open", FILE, "Open a &model…",
+        lambda c: c.document_controller.choose_model_to_open(), ("Ctrl+Alt+K",)),
     Row("recents.forget", RECENT, "&Forget these", lambda c: c.recent_files_menu.forget(),
         ("Ctrl+Alt+O",)),
     Row("filer.save", FILE, "&Save", lambda c: c.document_controller.save(), ("Ctrl+S",),

@@ -25,6 +25,7 @@ from visualizer.shell.document_read_and_write import (
 )
 from visualizer.widgets.app_settings import NOTICE_MS
 from visualizer.widgets.dialogs import (
+    ask_for_folder,
     ask_open_path,
     ask_overwrite,
     ask_save_path,
@@ -164,6 +165,11 @@ class DocumentController(QObject):
     def choose_to_open(self) -> None:
         folder = self.path.parent if self.path else Path.home()
         ask_open_path(self._window, folder, OPENED, self._open_named)
+
+    def choose_model_to_open(self) -> None:
+        """Ask for the folder of a model, which then reads the document's text."""
+        folder = self.path.parent if self.path else Path.home()
+        ask_for_folder(self._window, "Open the folder of a model", folder, self._open_named)
 
     def _open_named(self, name: str) -> None:
         self.open(Path(name))

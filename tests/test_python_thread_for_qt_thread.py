@@ -1,0 +1,40 @@
+"""Work is done on a thread of Python's own, and its result or error comes back."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from PySide6.QtCore import QThread
+
+from visualizer.python_thread_for_qt_thread import on_python_thread
+
+
+class Asking(QThread):
+    """A thread of Qt that has work done, and keeps what came of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[threading.Thread] = []
+
+    def run(self) -> None:
+        self.found.append(on_python_thread(threading.current_thread))
+
+
+def test_a_thread_of_qt_leaves_no_entry() -> None:
+    before = threading.enumerate()
+    thread = Asking()
+    thread.start()
+    assert thread.wait(10_000)
+    (own,) = thread.found
+    assert own not in before
+    own.join(10)
+    assert threading.enumerate() == before
+
+
+def test_an_error_is_raised_where_it_is_waited_for() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("by design")
+
+    with pytest.raises(ZeroDivisionError, match="by design"):
+        on_python_thread(fail)

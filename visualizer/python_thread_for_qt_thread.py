@@ -1,0 +1,36 @@
+"""Runs work on a thread of Python's own, for a thread that Qt has made."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Value = TypeVar("Value")
+
+
+def on_python_thread(work: Callable[[], Value]) -> Value:
+    """Run work on a thread of its own, wait for it, and return or raise what it does.
+
+    Libraries that ask which thread they run on have Python keep an entry of a thread that is not
+    its own, for ever; and the garbage of large imports holds the frames of their callers.
+    """
+    is_done = Event()
+    results: list[Value] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            errors.append(error)
+        is_done.set()
+
+    # To join it, or to ask whether it is a daemon, would have Python keep such an entry, too.
+    Thread(target=run, daemon=True).start()
+    is_done.wait()
+    if errors:
+        raise errors[0]
+    return results[0]
