@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 WEIGHTS = "model.safetensors"
 
 
+ODD_ENDS = '{"a": {"dtype": "F32", "shape": [1], "data_offsets": [-Infinity, 8]}}'
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     made = tmp_path / "small"
@@ -89,7 +92,7 @@ def test_weights_that_could_run_code_are_refused_with_the_way_out(folder: Path) 
     assert "pytorch_model.bin could run code when it is opened, so it is not." in said
     assert "save_pretrained" in said
     (folder / "pytorch_model.bin").unlink()
-    assert "there is no .safetensors file in it" in refusal(folder)
+    assert "there is no model.safetensors in it" in refusal(folder)
 
 
 @pytest.mark.parametrize("left", [0, 5, 8, 40, -1])
@@ -101,7 +104,7 @@ def test_weights_that_are_cut_short(folder: Path, left: int) -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["{", "[]", '{"a": 1}', '{"a": {"dtype": "F32"}}', '{"a": {"data_offsets": [0, 8]}}'],
+    [ODD_ENDS, "{", "[]", '{"a": 1}', '{"a": {"dtype": "F32"}}', '{"a": {"data_offsets": [0, 8]}}'],
 )
 def test_weights_with_a_damaged_beginning(folder: Path, header: str) -> None:
     coded = header.encode()
@@ -125,11 +128,31 @@ def test_weights_in_several_files(folder: Path) -> None:
     "name", ["../other.safetensors", "/etc/passwd", "a/b.safetensors", "x.bin"]
 )
 def test_an_index_names_files_beside_it_alone(folder: Path, name: str) -> None:
+    (folder / WEIGHTS).unlink()
     (folder / INDEX).write_text(json.dumps({"weight_map": {"one": name}}), encoding="utf-8")
     assert f"names “{name}”, which is no file beside it" in refusal(folder)
 
 
 @pytest.mark.parametrize("index", ["[]", "{}", '{"weight_map": {"a": 1}}'])
 def test_a_damaged_index(folder: Path, index: str) -> None:
+    (folder / WEIGHTS).unlink()
     (folder / INDEX).write_text(index, encoding="utf-8")
     assert "does not say where the weights are" in refusal(folder)
+
+
+def test_a_tokenizer_that_names_code(folder: Path) -> None:
+    (folder / "tokenizer_config.json").write_text('{"auto_map": {}}', encoding="utf-8")
+    assert "The tokenizer_config.json names code of its own" in refusal(folder)
+
+
+def test_weights_of_another_name(folder: Path) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(config | {"transformers_weights": "x.bin"}))
+    assert refusal(folder) == "The config.json names other weights than model.safetensors."
+
+
+def test_what_is_read_is_what_is_counted(folder: Path) -> None:
+    save_file({"more": np.ones(100, np.float32)}, folder / "consolidated.safetensors")
+    index = {"weight_map": {"more": "consolidated.safetensors"}}
+    (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
+    assert read_model_folder(folder).numbers == 17

@@ -185,3 +185,22 @@ def test_without_transformers_it_is_said_what_to_install(
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert refusal("model", open_model, folder) == opened_model.MISSING
     assert "attention-visualizer[models]" in opened_model.MISSING
+
+
+def test_a_class_that_is_no_model_of_the_architecture_is_not_called(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    named = ["AutoTokenizer", "RagRetriever", "BertModel"]
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": named}))
+    assert type(open_model(folder).model).__name__ == "LlamaModel"
+
+
+def test_what_an_architecture_cannot_read_is_said_of_the_text(tmp_path: Path) -> None:
+    model = open_model(save_tiny_model(tmp_path / "roberta", "roberta"))
+    said = refusal("text", model.attend, "the cat " * 31 + "a")  # its positions begin after padding
+    assert said.startswith("roberta cannot read this text: ")
+
+
+def test_a_decoders_text_may_be_too_long_as_well(tmp_path: Path) -> None:
+    model = open_model(save_tiny_model(tmp_path / "pair", "bart"))
+    said = refusal("text", model.attend, "the cat", "a dog " * 100)
+    assert said == "The text has 201 tokens, and pair reads 64. Use less text."

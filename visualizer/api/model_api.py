@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.api.figure_and_explained_number import Explained, Figure
     from visualizer.api.keyword_argument_types import Look
     from visualizer.models.opened_model import OpenedModel
-    from visualizer.models.run_from_attention_calls import LayerRun
+    from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
 
 
 def open_model(path: str | Path, *, device: str = Device.AUTO, dtype: str = Dtype.FLOAT32) -> Model:
@@ -123,9 +123,9 @@ class Model:
         """Return what each head does for the likeliest next token, [layer, head], read-only.
 
         Each number is the change of that token's log-probability, in nats, where that head alone
-        is switched off: below 0 the head speaks for the token. The model runs once for each head.
-        This is what is lost without the head; what the head itself adds to the logit is another
-        question.
+        is switched off: below 0 the head speaks for the token, above 0 against it. The model runs
+        once for each head. This is what is lost without the head; what the head itself adds to the
+        logit is another question.
 
         Raises
         ------
@@ -192,26 +192,25 @@ def capture(model: Any, tokens: Iterable[str] | None = None) -> Iterator[ModelAt
     seen = ModelAttention(())
     with record_attention(model) as calls:
         yield seen
-    last = max((call.forward for call in calls), default=0)
-    alone = [call.of_text(0) for call in calls if call.forward == last]
-    if not alone:
-        raise InputError("model", "The model was not run, or computes no attention.")
-    runs = tuple(_run(group, type(model).__name__, words) for group in groups_of(alone))
+    groups = groups_of([call.of_text(0) for call in calls])
+    if not groups:
+        sentence = "The model was not run, or computes no attention that could be read."
+        raise InputError("model", sentence)
+    runs = tuple(_run(group, type(model).__name__, words) for group in groups)
     object.__setattr__(seen, "runs", runs)
 
 
-def _run(group: Any, name: str, words: tuple[str, ...] | None) -> LayerRun:
+def _run(group: LayerGroup, name: str, words: tuple[str, ...] | None) -> LayerRun:
     from visualizer.attention.captured_attention import position_labels
     from visualizer.models.run_from_attention_calls import run_of
 
     queries, keys = group.calls[0].weights.shape[-2:]
-    if words and len(words) not in {queries, keys}:
-        sentence = f"There are {len(words):,} tokens, and the model read {keys:,}."
+    if group.is_cross:  # tokens of two texts, which one list cannot name
+        return run_of(group, name, position_labels(queries), position_labels(keys))
+    if words and len(words) != queries:
+        sentence = f"There are {len(words):,} tokens, and the model read {queries:,}."
         raise InputError("tokens", sentence)
-    known = words or ()
-    rows = known if len(known) == queries else position_labels(queries)
-    columns = known if len(known) == keys else position_labels(keys)
-    return run_of(group, name, rows, () if columns == rows else columns)
+    return run_of(group, name, words or position_labels(queries))
 
 
 def _attention_of(layers: LayerRun) -> Attention:

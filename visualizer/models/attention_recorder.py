@@ -11,11 +11,11 @@ Two ways, and which one was taken is told with each call:
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,13 +27,12 @@ from torch.overrides import TorchFunctionMode
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torch import Tensor
 
 EAGER = "eager"
 """The attention implementation of transformers that computes every weight."""
-_EAGER_FUNCTION = "eager_attention_forward"
 _SOFTMAX = frozenset({
     torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax,
 })  # fmt: skip
@@ -69,8 +68,6 @@ class AttentionCall(Struct, frozen=True, eq=False):
         Multiplies the scores.
     arguments : mapping
         What else the attention function was given that is not None.
-    forward : int
-        In which run of the whole model it was made, counted from 1; 0 before the first.
     """
 
     module: str
@@ -82,7 +79,6 @@ class AttentionCall(Struct, frozen=True, eq=False):
     mask: Tensor | None = None
     scaling: float = 1.0
     arguments: dict[str, Any] = {}
-    forward: int = 0
 
     def of_text(self, text: int) -> AttentionCall:
         """Return the part of one text of the batch."""
@@ -95,30 +91,39 @@ class AttentionCall(Struct, frozen=True, eq=False):
 class _Recording:
     """What is recorded of one model, and in which of its modules the computation is."""
 
-    def __init__(self, model: nn.Module, scales: HeadScales) -> None:
-        self.scales = scales
+    def __init__(self, model: nn.Module, scales: HeadScales, *, keeps: bool) -> None:
+        self.scales, self.keeps = scales, keeps
         self.names = {module: name for name, module in model.named_modules()}
         self.calls: list[AttentionCall] = []
-        self.within: list[nn.Module] = []
         self.is_in_call = False
-        self.forward = 0
-        self._model = model
+        self._within: list[nn.Module] = []
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is this thread's, and not that of another one which runs the same model."""
+        return _CURRENT.get() is self
 
     def enter(self, module: nn.Module, given: object) -> None:
-        self.forward += module is self._model
-        self.within.append(module)
+        if self.is_current:
+            if not self._within:  # what was recorded of the run before is not asked for
+                self.calls.clear()
+            self._within.append(module)
 
     def leave(self, module: nn.Module, given: object, result: object) -> None:
-        self.within.pop()
+        if self.is_current:
+            self._within.pop()
+
+    def keep(self, call: AttentionCall) -> None:
+        if self.keeps:
+            self.calls.append(call)
 
     def keep_softmax(self, weights: Tensor) -> None:
-        """Record the result of a softmax, if it is that of an attention."""
-        owners = [module for module in self.within if not isinstance(module, nn.Softmax)]
+        """Record the result of a softmax, if it is that of an attention to its own tokens."""
+        owners = [module for module in self._within if not isinstance(module, nn.Softmax)]
         name = self.names[owners[-1]] if owners else ""
-        if weights.ndim not in {3, 4} or not any(part in name for part in _TELLING):
-            return
-        whole = weights.detach() if weights.ndim == 4 else weights.detach()[None]
-        self.calls.append(AttentionCall(name, RecordingMethod.SOFTMAX, whole, forward=self.forward))
+        is_square = weights.ndim == 4 and weights.shape[-1] == weights.shape[-2]
+        if is_square and any(part in name for part in _TELLING):
+            self.keep(AttentionCall(name, RecordingMethod.SOFTMAX, weights.detach()))
 
 
 _CURRENT: ContextVar[_Recording | None] = ContextVar("recording", default=None)
@@ -126,12 +131,12 @@ _CURRENT: ContextVar[_Recording | None] = ContextVar("recording", default=None)
 
 @contextmanager
 def record_attention(
-    model: nn.Module, scales: HeadScales | None = None
+    model: nn.Module, scales: HeadScales | None = None, *, keeps: bool = True
 ) -> Iterator[list[AttentionCall]]:
     """Record every call of attention of a transformers model within the context.
 
     The model computes with its eager attention meanwhile, and as before afterwards. Other models,
-    and this one on other threads, are not recorded.
+    and this one on other threads, are not recorded. Of several runs the last is kept.
 
     Parameters
     ----------
@@ -139,6 +144,8 @@ def record_attention(
         What the context vectors of some heads are multiplied with, by the path of their module
         and their number: 0 switches a head off. Of modules that compute attention by themselves
         none can be.
+    keeps : bool
+        Whether calls are kept, and not only scaled.
 
     Yields
     ------
@@ -150,15 +157,19 @@ def record_attention(
     InputError
         Of ``model``, when it is not one of transformers.
     """
-    from transformers import AttentionInterface, PreTrainedModel
+    from transformers import PreTrainedModel
 
     if not isinstance(model, PreTrainedModel):
-        raise InputError("model", "This is no model of transformers, whose attention is known.")
-    AttentionInterface.register(EAGER, _attend)  # which does nothing else where nothing is recorded
-    recording = _Recording(model, scales or {})
+        sentence = "This is no model of transformers (no PreTrainedModel), so it is not recorded."
+        raise InputError("model", sentence)
+    _watch_interface()
+    recording = _Recording(model, scales or {}, keeps=keeps)
     before = [(config, config._attn_implementation) for config in _configs(model)]
     hooks = [module.register_forward_pre_hook(recording.enter) for module in recording.names]
-    hooks += [module.register_forward_hook(recording.leave) for module in recording.names]
+    hooks += [
+        module.register_forward_hook(recording.leave, always_call=True)
+        for module in recording.names
+    ]
     token = _CURRENT.set(recording)
     try:
         for config, _ in before:
@@ -166,11 +177,11 @@ def record_attention(
         with _SoftmaxWatch(recording):
             yield recording.calls
     finally:
-        _CURRENT.reset(token)
         for config, implementation in before:
             config._attn_implementation = implementation
         for hook in hooks:
             hook.remove()
+        _CURRENT.reset(token)
 
 
 def _configs(model: nn.Module) -> list[Any]:
@@ -186,7 +197,29 @@ def _configs(model: nn.Module) -> list[Any]:
     return list(found.values())
 
 
+@cache
+def _watch_interface() -> None:
+    """Have models that ask for their eager function get ours around it, while one is recorded.
+
+    The function that a model would use stands in its question and nowhere else.
+    """
+    from transformers import AttentionInterface
+
+    asked = AttentionInterface.get_interface
+
+    def get_interface(self: Any, attn_implementation: Any, default: Any) -> Any:
+        found = asked(self, attn_implementation, default)
+        recording = _CURRENT.get()
+        if recording is None or attn_implementation != EAGER:
+            return found
+        return partial(_attend, recording, found)
+
+    AttentionInterface.get_interface = get_interface
+
+
 def _attend(
+    recording: _Recording,
+    eager: Callable[..., tuple[Tensor, Tensor]],
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -195,13 +228,8 @@ def _attend(
     **arguments: Any,
 ) -> tuple[Tensor, Tensor]:
     """Compute as the model's own eager function does, and record it."""
-    eager = getattr(sys.modules[type(module).__module__], _EAGER_FUNCTION)
-    recording = _CURRENT.get()
-    if recording is None or module not in recording.names:
-        result: tuple[Tensor, Tensor] = eager(
-            module, query, key, value, attention_mask, **arguments
-        )
-        return result
+    if module not in recording.names:
+        return eager(module, query, key, value, attention_mask, **arguments)
     recording.is_in_call = True
     try:
         output, weights = eager(module, query, key, value, attention_mask, **arguments)
@@ -213,7 +241,7 @@ def _attend(
         for head, factor in recording.scales[name].items():
             output[:, :, head] *= factor
     scaling = arguments.get("scaling")
-    recording.calls.append(
+    recording.keep(
         AttentionCall(
             name,
             RecordingMethod.INTERFACE,
@@ -224,7 +252,6 @@ def _attend(
             attention_mask,
             query.shape[-1] ** -0.5 if scaling is None else float(scaling),
             {name: given for name, given in arguments.items() if given is not None},
-            recording.forward,
         )
     )
     return output, weights

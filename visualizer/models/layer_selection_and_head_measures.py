@@ -21,7 +21,7 @@ def part_names(runs: Iterable[LayerRun]) -> tuple[str, ...]:
 
 
 def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
-    """Return the runs of a part by its name, or by letters that one name alone has.
+    """Return the runs of a part by its name, or by a step of it or letters that it alone has.
 
     Raises
     ------
@@ -29,7 +29,8 @@ def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
         Of ``part``, when there is none or several.
     """
     names = part_names(runs)
-    found = {name} if name in names else {each for each in names if name in each}
+    found = {name} if name in names else {each for each in names if name in each.split(".")}
+    found = found or {each for each in names if name in each}
     if len(found) != 1:
         sentence = f"There is no single part “{name[:60]}” among {', '.join(names)}."
         raise InputError("part", sentence)

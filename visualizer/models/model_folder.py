@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIG = "config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 LARGEST_TEXT = 64 * 2**20
 """Bytes of the largest config, index or header that is read."""
@@ -97,12 +99,20 @@ def _config(path: Path) -> dict[str, Any]:
     config = _json(path / CONFIG, f"“{path.name}” has no config.json, so it is no model's folder.")
     if not isinstance(config, dict):
         raise _refused("The config.json holds no settings.")
-    if "auto_map" in config:
-        raise _refused(
-            "The config.json names code of its own (auto_map), which is never run. Open a model "
-            "of an architecture that transformers knows itself."
-        )
+    _refuse_code(CONFIG, config)
+    if (path / TOKENIZER_CONFIG).exists():
+        _refuse_code(TOKENIZER_CONFIG, _json(path / TOKENIZER_CONFIG, ""))
+    if "transformers_weights" in config:
+        raise _refused("The config.json names other weights than model.safetensors.")
     return config
+
+
+def _refuse_code(name: str, settings: Any) -> None:
+    if isinstance(settings, dict) and "auto_map" in settings:
+        raise _refused(
+            f"The {name} names code of its own (auto_map), which is never run. Open a model of an "
+            "architecture that transformers knows itself."
+        )
 
 
 def _json(path: Path, without: str) -> Any:
@@ -122,6 +132,9 @@ def _json(path: Path, without: str) -> Any:
 
 
 def _weight_files(path: Path) -> list[Path]:
+    """Return the files that transformers reads: the one file before the several of an index."""
+    if (path / WEIGHTS).is_file():
+        return [path / WEIGHTS]
     if (path / INDEX).exists():
         index = _json(path / INDEX, "")
         places = index.get("weight_map") if isinstance(index, dict) else None
@@ -134,16 +147,13 @@ def _weight_files(path: Path) -> list[Path]:
             count = f"{len(missing):,} of {len(names):,} files"
             raise _refused(f"{count} of the weights are missing, such as {missing[0]}.")
         return [path / name for name in names]
-    found = sorted(path.glob("*.safetensors"))
-    if not found:
-        raise _refused(_without_safetensors(path))
-    return found
+    raise _refused(_without_safetensors(path))
 
 
 def _without_safetensors(path: Path) -> str:
     pickles = sorted([*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")])
     if not pickles:
-        return f"“{path.name}” holds no weights: there is no .safetensors file in it."
+        return f"“{path.name}” holds no weights: there is no {WEIGHTS} in it."
     return (
         f"{pickles[0].name} could run code when it is opened, so it is not. If you trust it, "
         "convert it: python -c \"import transformers as t; p='FOLDER'; "
@@ -174,8 +184,8 @@ def _count_numbers(path: Path) -> int:
             (each["data_offsets"][1] - each["data_offsets"][0]) // _ITEM_SIZES.get(each["dtype"], 1)
             for each in tensors
         )
-        is_whole = max(ends, default=0) == size - 8 - length
-    except (AttributeError, KeyError, TypeError, IndexError, ValueError) as error:
+        is_whole = max(ends, default=0) == size - 8 - length and numbers == int(numbers)
+    except (AttributeError, TypeError, LookupError, ValueError, OverflowError) as error:
         raise _refused(damaged) from error
     if not is_whole:
         raise _refused(damaged)

@@ -38,6 +38,7 @@ MISSING = (
     "Opening models needs transformers, which is not installed: "
     'pip install "attention-visualizer[models]"'
 )
+OTHER_SIZES = "its weights have other sizes than its config says"
 MOST_TOKENS = 20_000
 
 
@@ -87,19 +88,16 @@ class OpenedModel:
             When there is no text, or it is too long for the model or the memory.
         """
         given, tokens, key_tokens = self._inputs(text, second)
-        try:
-            with torch.inference_mode(), record_attention(self.model) as calls:
-                self.model(**given)
-        except (RuntimeError, MemoryError) as error:
-            if is_out_of_memory(error):
-                raise InputError("text", "The memory ran out. Use less text.") from error
-            raise
-        if not calls:
+        self._check_memory(given["input_ids"].shape[-1], self._layer_count())
+        with torch.inference_mode(), record_attention(self.model) as calls:
+            self._run(given)
+        groups = groups_of(calls)
+        if not groups:
             sentence = f"{self.folder.name} computes no attention that could be read."
             raise InputError("model", sentence)
         where = attention_device.describe(self.device)
         name, runs = self.folder.name, []
-        for group in groups_of(calls):
+        for group in groups:
             labels = _labels(group, tokens, key_tokens)
             runs.append(run_of(group, name, *labels, where))
         return tuple(runs)
@@ -125,10 +123,11 @@ class OpenedModel:
             sentence = f"{self.folder.name} does not continue a text, so it has no next token."
             raise InputError("model", sentence)
         given, *_ = self._inputs(text, None)
+        self._check_memory(given["input_ids"].shape[-1], 1)
         with torch.inference_mode():
             by_module = self._by_module(given, scales) if scales else {}
-            with record_attention(self.model, by_module):
-                logits = self.model(**given, **self._last_only()).logits[0, -1]
+            with record_attention(self.model, by_module, keeps=False):
+                logits = self._run({**given, **self._last_only()}).logits[0, -1]
         logs: torch.Tensor = logits.double().cpu().log_softmax(-1)
         return logs
 
@@ -150,7 +149,7 @@ class OpenedModel:
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
         with record_attention(self.model) as calls:
-            self.model(**given)
+            self._run(given)
         names = [call.module for call in calls]
         return {
             layer: _LayerHeads(
@@ -179,24 +178,52 @@ class OpenedModel:
         """Return a token of the vocabulary as text."""
         return self._word(number)
 
+    def _run(self, given: Mapping[str, Any]) -> Any:
+        """Run the model; what it cannot do with a text is said of the text."""
+        try:
+            return self.model(**given)
+        except Exception as error:  # every architecture fails in its own way
+            if isinstance(error, MemoryError) or is_out_of_memory(error):
+                raise InputError("text", "The memory ran out. Use less text.") from error
+            lines = str(error).strip().splitlines()
+            reason = lines[0][:200] if lines else type(error).__name__
+            sentence = f"{self.folder.name} cannot read this text: {reason}"
+            raise InputError("text", sentence) from error
+
+    def _layer_count(self) -> int:
+        config = self.model.config.get_text_config()
+        return _positive(getattr(config, "num_hidden_layers", None)) or 1
+
+    def _check_memory(self, tokens: int, layers: int) -> None:
+        """Refuse a text whose weights of all heads would not fit, before anything is computed."""
+        config = self.model.config.get_text_config()
+        heads = _positive(getattr(config, "num_attention_heads", None)) or 1
+        # The weights, the stages beside them, and what softmax makes of one layer meanwhile.
+        needed = 4 * heads * tokens**2 * (6 * layers + 4)
+        free = USABLE * attention_device.free_bytes(Device.CPU)
+        if needed > free:
+            sentence = (
+                f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens need {gib(needed)}, and "
+                f"{gib(free)} can be used. Use less text."
+            )
+            raise InputError("text", sentence)
+
     def _inputs(
         self, text: str, second: str | None
     ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
             raise InputError("model", sentence)
-        is_pair = second is not None and not self.model.config.is_encoder_decoder
+        is_decoded = bool(getattr(self.model.config, "is_encoder_decoder", False))
+        is_pair = second is not None and not is_decoded
         coded = self.tokenizer(text, *([second] if is_pair else []), return_tensors="pt")
         ids = coded["input_ids"]
         count = ids.shape[-1]
         if not text.strip() or not count:
             raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
-        longest = min(MOST_TOKENS, self._longest())
-        if count > longest:
-            sentence = f"The text has {count:,} tokens, and {self.folder.name} reads {longest:,}."
-            raise InputError("text", f"{sentence} Use less text.")
+        self._check_length(count)
         given = {name: tensor.to(self.model.device) for name, tensor in coded.items()}
-        if not self.model.config.is_encoder_decoder:
+        if not is_decoded:
             return given, self._words(ids[0].tolist()), ()
         start = self._decoder_ids(second)
         given["decoder_input_ids"] = start.to(self.model.device)
@@ -204,20 +231,30 @@ class OpenedModel:
 
     def _decoder_ids(self, second: str | None) -> torch.Tensor:
         config = self.model.config
-        first = config.decoder_start_token_id
-        first = config.bos_token_id if first is None else first
+        first = getattr(config, "decoder_start_token_id", None)
+        first = getattr(config, "bos_token_id", None) if first is None else first
         ids = [] if first is None else [first]
         if second:
             ids += self.tokenizer(second, add_special_tokens=False)["input_ids"]
         if not ids:
             raise InputError("text", "The decoder needs a text to begin with.")
+        self._check_length(len(ids))
         return torch.tensor([ids])
+
+    def _check_length(self, count: int) -> None:
+        longest = min(MOST_TOKENS, self._longest())
+        if count > longest:
+            sentence = f"The text has {count:,} tokens, and {self.folder.name} reads {longest:,}."
+            raise InputError("text", f"{sentence} Use less text.")
 
     def _longest(self) -> int:
         """Return the tokens that the model has positions for."""
         config = self.model.config.get_text_config()
-        learned = getattr(config, "max_position_embeddings", None)
-        return learned if isinstance(learned, int) and learned > 0 else MOST_TOKENS
+        try:
+            learned = getattr(config, "max_position_embeddings", None)
+        except NotImplementedError:  # of those that have no limit
+            learned = None
+        return _positive(learned) or MOST_TOKENS
 
     def _words(self, ids: list[int]) -> tuple[str, ...]:
         return tuple(self._word(each) for each in ids)
@@ -230,6 +267,11 @@ class OpenedModel:
         return str(word)
 
 
+def _positive(value: object) -> int:
+    """Return a whole number above 0; 0 for anything else that a config may have."""
+    return value if isinstance(value, int) and value > 0 else 0
+
+
 def _labels(
     group: LayerGroup, tokens: tuple[str, ...], others: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -240,9 +282,7 @@ def _labels(
     is_encoder = "encoder" in group.name.split(".") and "decoder" not in group.name.split(".")
     if is_encoder:
         return _of_length(others, queries), ()
-    is_cross = keys != queries or "cross" in group.name.lower() or "EncDec" in group.name
-    is_cross = is_cross or "encoder_attn" in group.name
-    return _of_length(tokens, queries), _of_length(others, keys) if is_cross else ()
+    return _of_length(tokens, queries), _of_length(others, keys) if group.is_cross else ()
 
 
 def _of_length(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:
@@ -304,13 +344,24 @@ def _quiet() -> Iterator[None]:
             told.enable_progress_bar()
 
 
+def _class_of(transformers: Any, folder: ModelFolder) -> Any:
+    """Return the model's class: one that its config names, if it is of that architecture."""
+    wanted = transformers.CONFIG_MAPPING[folder.kind]
+    for name in folder.architectures:
+        found: Any = getattr(transformers, name, None)
+        is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
+        if is_model and found.config_class is wanted:
+            return found
+    return transformers.AutoModel
+
+
 def _loaded(transformers: Any, folder: ModelFolder, dtype: torch.dtype) -> Any:
-    known = (getattr(transformers, name, None) for name in folder.architectures)
-    kind = next((each for each in known if each is not None), transformers.AutoModel)
+    kind = _class_of(transformers, folder)
     try:
         model, found = kind.from_pretrained(
             str(folder.path),
             local_files_only=True,
+            trust_remote_code=False,
             use_safetensors=True,
             attn_implementation=EAGER,
             dtype=dtype,
@@ -319,13 +370,14 @@ def _loaded(transformers: Any, folder: ModelFolder, dtype: torch.dtype) -> Any:
     except Exception as error:  # the library raises errors of every kind on damaged folders
         if isinstance(error, MemoryError) or is_out_of_memory(error):
             raise InputError("model", f"The memory ran out opening {folder.name}.") from error
+        if "ignore_mismatched_sizes" in str(error):
+            raise InputError("model", f"{folder.name}: {OTHER_SIZES}.") from error
         lines = str(error).strip().splitlines()
         reason = lines[0][:200] if lines else type(error).__name__
         raise InputError("model", f"{folder.name} cannot be opened: {reason}") from error
-    for name, said in (("mismatched_keys", "have other sizes"), ("missing_keys", "are missing")):
-        if wrong := sorted(map(str, found.get(name) or ())):
-            count = f"{len(wrong):,} of its weights"
-            raise InputError("model", f"{folder.name}: {count} {said}, such as {wrong[0][:80]}.")
+    if missing := sorted(map(str, found.get("missing_keys") or ())):
+        count = f"{len(missing):,} of its weights are missing"
+        raise InputError("model", f"{folder.name}: {count}, such as {missing[0][:80]}.")
     return model
 
 
@@ -333,7 +385,9 @@ def _tokenizer(transformers: Any, folder: ModelFolder) -> Any:
     if not folder.has_tokenizer:
         return None
     try:
-        return transformers.AutoTokenizer.from_pretrained(str(folder.path), local_files_only=True)
+        return transformers.AutoTokenizer.from_pretrained(
+            str(folder.path), local_files_only=True, trust_remote_code=False
+        )
     except Exception as error:  # as above
         sentence = f"The tokenizer of {folder.name} cannot be opened."
         raise InputError("model", sentence) from error

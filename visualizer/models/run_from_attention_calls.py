@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ BY_ITSELF = (
 )
 _UNDERSTOOD = frozenset({"scaling", "dropout", "is_causal", "sliding_window"})
 """Arguments that are known to be in the mask and the scaling already, or that do not act."""
+_CROSS = ("cross", "EncDec", "encoder_attn")
+"""What the paths of attention to another text's tokens have."""
 _IRRELEVANT = frozenset({
     "position_ids", "use_cache", "output_attentions", "output_hidden_states", "deterministic",
     "output_router_logits", "num_items_in_batch", "cache_position", "return_dict",
@@ -53,6 +56,12 @@ class LayerGroup(Struct, frozen=True, eq=False):
     layers: tuple[int, ...]
     calls: tuple[AttentionCall, ...]
     masks: tuple[Mask, BooleanMatrix | None, int]
+
+    @property
+    def is_cross(self) -> bool:
+        """Whether its queries read other tokens than their own."""
+        queries, keys = self.calls[0].weights.shape[-2:]
+        return queries != keys or any(part in self.name for part in _CROSS)
 
 
 class LayerRun(Struct, frozen=True, eq=False):
@@ -80,7 +89,7 @@ class LayerRun(Struct, frozen=True, eq=False):
 
 def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     """Sort the calls of one pass into groups, in the order in which the model begins them."""
-    numbered = numbered_by_layer(calls)
+    numbered = numbered_by_layer(_of_one_softmax(calls))
     keys = [(_family(call.module), *_sizes(call), _mask(call)) for _, call in numbered]
     order = {key: at for at, key in reversed([*enumerate(keys)])}
     places = sorted(range(len(numbered)), key=lambda at: (order[keys[at]], at))
@@ -92,19 +101,33 @@ def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     return tuple(found)
 
 
+def _of_one_softmax(calls: Sequence[AttentionCall]) -> list[AttentionCall]:
+    """Leave out modules that call softmax several times: which is their attention is not known."""
+    counts = Counter(call.module for call in calls if call.method is RecordingMethod.SOFTMAX)
+    return [call for call in calls if counts[call.module] < 2]
+
+
 def numbered_by_layer(calls: Sequence[AttentionCall]) -> list[tuple[int, AttentionCall]]:
-    """Pair the calls with the numbers of their layers; a shared module is as many as it runs."""
-    families: dict[str, int] = {}
-    paired = []
-    names = [call.module for call in calls]
+    """Pair the calls with the numbers of their layers.
+
+    The number is that in the module's path, or the place among those that run where that would
+    name several alike: a module that runs again and again, or stacks of layers.
+    """
+    families: dict[str, list[AttentionCall]] = {}
     for call in calls:
-        family = _family(call.module)
-        is_shared = names.count(call.module) > 1
-        number = re.search(r"\.(\d+)(?=\.|$)", call.module)
-        running = families.get(family, 0)
-        families[family] = running + 1
-        paired.append((running if is_shared or not number else int(number[1]), call))
-    return paired
+        families.setdefault(_family(call.module), []).append(call)
+    numbers: dict[int, int] = {}
+    for family in families.values():
+        named = [_number(call.module) for call in family]
+        is_clear = None not in named and len({*named}) == len(named)
+        for place, (call, number) in enumerate(zip(family, named, strict=True)):
+            numbers[id(call)] = number if is_clear and number is not None else place
+    return [(numbers[id(call)], call) for call in calls]
+
+
+def _number(module: str) -> int | None:
+    found = re.search(r"\.(\d+)(?=\.|$)", module)
+    return int(found[1]) if found else None
 
 
 def _family(module: str) -> str:
@@ -163,14 +186,21 @@ def run_of(
     InputError
         Of ``text``, when the stages need more memory than is free.
     """
-    check_memory(group)
+    _check_memory(group)
     weights = _stacked(call.weights for call in group.calls)
-    captured = CapturedAttention.of(name, weights, tokens, key_tokens)
-    is_known = group.calls[0].method is RecordingMethod.INTERFACE and not key_tokens
+    captured = CapturedAttention.of(_named(group, name), weights, tokens, key_tokens)
+    is_known = group.calls[0].method is RecordingMethod.INTERFACE and not group.is_cross
     if is_known:
         captured = replace(captured, vectors=_vectors(group))
     run = replace(captured_run(captured), device=device) if device else captured_run(captured)
     return LayerRun(group, run, captured)
+
+
+def _named(group: LayerGroup, name: str) -> str:
+    """Name the layers, where their places among those that are shown are not their numbers."""
+    if group.layers == tuple(range(len(group.layers))):
+        return name
+    return f"layers {', '.join(str(layer + 1) for layer in group.layers)} of {name}"
 
 
 def _vectors(group: LayerGroup) -> CapturedVectors:
@@ -213,7 +243,7 @@ def _is_understood(call: AttentionCall) -> bool:
     return bool(((call.mask == 0) | (call.mask < lowest)).all())
 
 
-def check_memory(group: LayerGroup) -> None:
+def _check_memory(group: LayerGroup) -> None:
     """Refuse a group whose stages would not fit into the free memory."""
     weights = group.calls[0].weights
     needed = 6 * 4 * weights[0].numel() * len(group.layers)
