@@ -93,6 +93,14 @@ def settings_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
     return (base / str(number) for number in itertools.count())
 
 
+@pytest.fixture(scope="session")
+def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model for transformers, with a tokenizer of a few words; not to be changed."""
+    from tests.support.tiny_models import save_tiny_model  # torch is not for every test
+
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
 @pytest.fixture(autouse=True)
 def own_settings(settings_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the settings of the person who runs the tests out of them, and theirs untouched."""

@@ -18,6 +18,7 @@ from visualizer.documents.plain_text_file import text_in
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.models.model_folder import CONFIG
+from visualizer.number_format import format_count
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.view import View
 from visualizer.storage.regular_file import open_regular_file
@@ -144,7 +145,8 @@ def _model(path: Path, document: Document) -> DocumentChange:
     left_out = sum(len(each.group.layers) for each in runs) - len(alike.group.layers)
     said = [f"It has read the text: “Back to a module” lets you type another. {alike.in_words}."]
     if left_out:
-        said.append(f"{left_out:,} other layers are read from the command line or a notebook.")
+        others = format_count(left_out, "other layer")
+        said.append(f"The command line and notebooks read {others}, too.")
     notice = " ".join((*said, *alike.notices))
     return DocumentChange(document.set("captured", alike.captured), notice)
 

@@ -21,8 +21,8 @@ TEXT = "the cat sat on the mat the cat sat"
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return visualizer.open_model(save_tiny_model(tmp_path_factory.mktemp("models") / "tiny"))
+def model(tiny_model_folder: Path) -> Model:
+    return visualizer.open_model(tiny_model_folder)
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of s
 TEXT = "the cat sat on the mat the cat"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+@pytest.fixture
+def folder(tiny_model_folder: Path) -> Path:
+    return tiny_model_folder
 
 
 @pytest.fixture(scope="module")

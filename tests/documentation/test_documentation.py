@@ -17,7 +17,6 @@ from PIL import Image
 import visualizer
 from tests.architecture.project_graph import ROOT
 from tests.support.small_trainings import begun, finish
-from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.stages import TABLE
 from visualizer.cli.generate import generate_parser
 from visualizer.cli.lab_options import lab_parser
@@ -211,16 +210,10 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model for transformers."""
-    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
-
-
 @pytest.fixture
-def with_model(examples: Path, model_folder: Path) -> Path:
+def with_model(examples: Path, tiny_model_folder: Path) -> Path:
     """The folder that the examples work in, with a real model."""
-    return shutil.copytree(model_folder, examples / "models" / "SmolLM2-135M")
+    return shutil.copytree(tiny_model_folder, examples / "models" / "SmolLM2-135M")
 
 
 @pytest.fixture(scope="module")

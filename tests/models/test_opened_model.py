@@ -28,8 +28,8 @@ TEXT = "the cat sat on the mat"
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+def saved(tiny_model_folder: Path) -> Path:
+    return tiny_model_folder
 
 
 @pytest.fixture

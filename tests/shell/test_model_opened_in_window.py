@@ -24,9 +24,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of s
 TEXT = "the cat sat on the mat"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+@pytest.fixture
+def folder(tiny_model_folder: Path) -> Path:
+    return tiny_model_folder
 
 
 def open_by_menu(hand: Hand, folder: Path) -> None:
@@ -83,6 +83,6 @@ def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> Non
     mixed = save_tiny_model(tmp_path / "mixed", "gemma2", num_hidden_layers=3)
     change = read_file(mixed, Document(text=TEXT))
     assert "Shown: model.layers.*.self_attn, layers 1, 3." in change.notice
-    assert "1 other layers are read from the command line or a notebook." in change.notice
+    assert "The command line and notebooks read 1 other layer, too." in change.notice
     assert change.document.captured
     assert change.document.captured.layers == 2

@@ -253,7 +253,7 @@ class ModelAttention:
         return part_names(self.runs)
 
     def part(self, name: str) -> ModelAttention:
-        """Return the attention of one part, by its name or by letters that it alone has."""
+        """Return the attention of one part, by its name, or a step or letters that it alone has."""
         return ModelAttention(runs_of_part(self._some(), string("name", name)))
 
     @property

@@ -143,34 +143,28 @@ class CapturedAttention(Struct, frozen=True):
     @property
     def spec(self) -> AttentionSpec:
         """A spec for its trace, of which only the number of heads and the type may be known."""
-        vectors = self.vectors
-        if vectors:
-            spec = AttentionSpec(
-                d_in=self.heads * vectors.d_head,
-                d_out=self.heads * vectors.d_head,
-                heads=self.heads,
-                projection=Projection.NONE,
-                output_projection=False,
-                mask=vectors.mask,
-                own_mask=vectors.own_mask,
-                mode=Mode.EVAL,
-                dtype=self.dtype,
-            )
-            spec = replace(spec, window=vectors.window) if vectors.window else spec
-            if abs(vectors.scaling * math.sqrt(vectors.d_head) - 1) < 1e-6:
-                return spec
-            return replace(spec, scale=Scale.NONE, temperature=1 / vectors.scaling)
-        return AttentionSpec(
-            d_in=self.heads,
-            d_out=self.heads,
+        d_head = self.vectors.d_head if self.vectors else 1
+        spec = AttentionSpec(
+            d_in=self.heads * d_head,
+            d_out=self.heads * d_head,
             heads=self.heads,
             projection=Projection.NONE,
             output_projection=False,
-            normalisation=Normalisation.UNIFORM,
             mask=Mask.NONE,
             mode=Mode.EVAL,
             dtype=self.dtype,
         )
+        unknown = replace(spec, normalisation=Normalisation.UNIFORM)
+        return _with_vectors(spec, self.vectors) if self.vectors else unknown
+
+
+def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpec:
+    """Add the mask and the scaling to a spec; a usual scaling as the root of the head's size."""
+    spec = replace(spec, mask=vectors.mask, own_mask=vectors.own_mask)
+    spec = replace(spec, window=vectors.window) if vectors.window else spec
+    if abs(vectors.scaling * math.sqrt(vectors.d_head) - 1) < 1e-6:
+        return spec
+    return replace(spec, scale=Scale.NONE, temperature=1 / vectors.scaling)
 
 
 def captured_stages(

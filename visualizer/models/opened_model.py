@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import os
 from contextlib import contextmanager
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import torch
 from msgspec import Struct
 
 from visualizer.attention import device as attention_device
+from visualizer.attention.captured_attention import position_labels
 from visualizer.attention.run import USABLE, gib, is_out_of_memory
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
@@ -25,6 +25,7 @@ from visualizer.models.model_folder import ModelFolder, read_model_folder
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
     LayerRun,
+    check_memory,
     groups_of,
     numbered_by_layer,
     run_of,
@@ -88,7 +89,7 @@ class OpenedModel:
             When there is no text, or it is too long for the model or the memory.
         """
         given, tokens, key_tokens = self._inputs(text, second)
-        self._check_memory(given["input_ids"].shape[-1], self._layer_count())
+        self._check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         with torch.inference_mode(), record_attention(self.model) as calls:
             self._run(given)
         groups = groups_of(calls)
@@ -119,11 +120,11 @@ class OpenedModel:
             As `attend`; of ``model``, when it predicts no next token; of ``heads``, when there is
             no such head, or it cannot be switched off.
         """
-        if self.model.config.is_encoder_decoder or not self.model.can_generate():
+        if self._has_decoder or not self.model.can_generate():
             sentence = f"{self.folder.name} does not continue a text, so it has no next token."
             raise InputError("model", sentence)
         given, *_ = self._inputs(text, None)
-        self._check_memory(given["input_ids"].shape[-1], 1)
+        self._check_memory(given, 1)
         with torch.inference_mode():
             by_module = self._by_module(given, scales) if scales else {}
             with record_attention(self.model, by_module, keeps=False):
@@ -176,7 +177,11 @@ class OpenedModel:
 
     def token(self, number: int) -> str:
         """Return a token of the vocabulary as text."""
-        return self._word(number)
+        word = self.tokenizer.decode([number], clean_up_tokenization_spaces=False)
+        if not word or "�" in word:  # part of a letter
+            known = self.tokenizer.convert_ids_to_tokens(number)
+            return known if isinstance(known, str) else f"#{number}"
+        return str(word)
 
     def _run(self, given: Mapping[str, Any]) -> Any:
         """Run the model; what it cannot do with a text is said of the text."""
@@ -185,28 +190,24 @@ class OpenedModel:
         except Exception as error:  # every architecture fails in its own way
             if isinstance(error, MemoryError) or is_out_of_memory(error):
                 raise InputError("text", "The memory ran out. Use less text.") from error
-            lines = str(error).strip().splitlines()
-            reason = lines[0][:200] if lines else type(error).__name__
-            sentence = f"{self.folder.name} cannot read this text: {reason}"
+            sentence = f"{self.folder.name} cannot read this text: {_reason(error)}"
             raise InputError("text", sentence) from error
 
-    def _layer_count(self) -> int:
-        config = self.model.config.get_text_config()
-        return _positive(getattr(config, "num_hidden_layers", None)) or 1
+    @property
+    def _has_decoder(self) -> bool:
+        """Whether one text is read by an encoder, and another one by a decoder."""
+        return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
-    def _check_memory(self, tokens: int, layers: int) -> None:
-        """Refuse a text whose weights of all heads would not fit, before anything is computed."""
-        config = self.model.config.get_text_config()
-        heads = _positive(getattr(config, "num_attention_heads", None)) or 1
-        # The weights, the stages beside them, and what softmax makes of one layer meanwhile.
-        needed = 4 * heads * tokens**2 * (6 * layers + 4)
-        free = USABLE * attention_device.free_bytes(Device.CPU)
-        if needed > free:
-            sentence = (
-                f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens need {gib(needed)}, and "
-                f"{gib(free)} can be used. Use less text."
-            )
-            raise InputError("text", sentence)
+    def _config(self, name: str) -> object:
+        """Return a setting of the part that reads text; None where it has none."""
+        try:
+            return getattr(self.model.config.get_text_config(), name, None)
+        except NotImplementedError:  # of a length, where there is no limit
+            return None
+
+    def _check_memory(self, given: Mapping[str, Any], layers: int) -> None:
+        heads = _positive(self._config("num_attention_heads")) or 1
+        check_memory(layers, heads, given["input_ids"].shape[-1])
 
     def _inputs(
         self, text: str, second: str | None
@@ -214,8 +215,7 @@ class OpenedModel:
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
             raise InputError("model", sentence)
-        is_decoded = bool(getattr(self.model.config, "is_encoder_decoder", False))
-        is_pair = second is not None and not is_decoded
+        is_pair = second is not None and not self._has_decoder
         coded = self.tokenizer(text, *([second] if is_pair else []), return_tensors="pt")
         ids = coded["input_ids"]
         count = ids.shape[-1]
@@ -223,11 +223,12 @@ class OpenedModel:
             raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
         self._check_length(count)
         given = {name: tensor.to(self.model.device) for name, tensor in coded.items()}
-        if not is_decoded:
-            return given, self._words(ids[0].tolist()), ()
+        words = tuple(map(self.token, ids[0].tolist()))
+        if not self._has_decoder:
+            return given, words, ()
         start = self._decoder_ids(second)
         given["decoder_input_ids"] = start.to(self.model.device)
-        return given, self._words(start[0].tolist()), self._words(ids[0].tolist())
+        return given, tuple(map(self.token, start[0].tolist())), words
 
     def _decoder_ids(self, second: str | None) -> torch.Tensor:
         config = self.model.config
@@ -242,29 +243,11 @@ class OpenedModel:
         return torch.tensor([ids])
 
     def _check_length(self, count: int) -> None:
-        longest = min(MOST_TOKENS, self._longest())
+        learned = _positive(self._config("max_position_embeddings"))
+        longest = min(MOST_TOKENS, learned or MOST_TOKENS)
         if count > longest:
             sentence = f"The text has {count:,} tokens, and {self.folder.name} reads {longest:,}."
             raise InputError("text", f"{sentence} Use less text.")
-
-    def _longest(self) -> int:
-        """Return the tokens that the model has positions for."""
-        config = self.model.config.get_text_config()
-        try:
-            learned = getattr(config, "max_position_embeddings", None)
-        except NotImplementedError:  # of those that have no limit
-            learned = None
-        return _positive(learned) or MOST_TOKENS
-
-    def _words(self, ids: list[int]) -> tuple[str, ...]:
-        return tuple(self._word(each) for each in ids)
-
-    def _word(self, number: int) -> str:
-        word = self.tokenizer.decode([number], clean_up_tokenization_spaces=False)
-        if not word or "�" in word:  # part of a letter
-            known = self.tokenizer.convert_ids_to_tokens(number)
-            return known if isinstance(known, str) else f"#{number}"
-        return str(word)
 
 
 def _positive(value: object) -> int:
@@ -287,9 +270,13 @@ def _labels(
 
 def _of_length(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:
     """Return labels for places: tokens, or numbers where there are not as many."""
-    if len(tokens) == count:
-        return tokens
-    return tuple(str(place) for place in range(1, count + 1))
+    return tokens if len(tokens) == count else position_labels(count)
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what a library says of an error."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
 
 
 def open_model(
@@ -322,7 +309,6 @@ def open_model(
 
 def _transformers() -> Any:
     try:
-        os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
         return importlib.import_module("transformers")
     except ImportError as error:
         raise InputError("model", MISSING) from error
@@ -372,9 +358,8 @@ def _loaded(transformers: Any, folder: ModelFolder, dtype: torch.dtype) -> Any:
             raise InputError("model", f"The memory ran out opening {folder.name}.") from error
         if "ignore_mismatched_sizes" in str(error):
             raise InputError("model", f"{folder.name}: {OTHER_SIZES}.") from error
-        lines = str(error).strip().splitlines()
-        reason = lines[0][:200] if lines else type(error).__name__
-        raise InputError("model", f"{folder.name} cannot be opened: {reason}") from error
+        sentence = f"{folder.name} cannot be opened: {_reason(error)}"
+        raise InputError("model", sentence) from error
     if missing := sorted(map(str, found.get("missing_keys") or ())):
         count = f"{len(missing):,} of its weights are missing"
         raise InputError("model", f"{folder.name}: {count}, such as {missing[0][:80]}.")

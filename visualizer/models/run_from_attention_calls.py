@@ -186,14 +186,14 @@ def run_of(
     InputError
         Of ``text``, when the stages need more memory than is free.
     """
-    _check_memory(group)
+    check_memory(len(group.layers), *group.calls[0].weights.shape[1:3])
     weights = _stacked(call.weights for call in group.calls)
     captured = CapturedAttention.of(_named(group, name), weights, tokens, key_tokens)
     is_known = group.calls[0].method is RecordingMethod.INTERFACE and not group.is_cross
     if is_known:
         captured = replace(captured, vectors=_vectors(group))
-    run = replace(captured_run(captured), device=device) if device else captured_run(captured)
-    return LayerRun(group, run, captured)
+    run = captured_run(captured)
+    return LayerRun(group, replace(run, device=device or run.device), captured)
 
 
 def _named(group: LayerGroup, name: str) -> str:
@@ -243,15 +243,20 @@ def _is_understood(call: AttentionCall) -> bool:
     return bool(((call.mask == 0) | (call.mask < lowest)).all())
 
 
-def _check_memory(group: LayerGroup) -> None:
-    """Refuse a group whose stages would not fit into the free memory."""
-    weights = group.calls[0].weights
-    needed = 6 * 4 * weights[0].numel() * len(group.layers)
+def check_memory(layers: int, heads: int, tokens: int) -> None:
+    """Refuse layers whose weights and stages would not fit into the free memory.
+
+    Raises
+    ------
+    InputError
+        Of ``text``.
+    """
+    # The weights, the stages beside them, and what softmax makes of one layer meanwhile.
+    needed = 4 * heads * tokens**2 * (6 * layers + 4)
     free = USABLE * attention_device.free_bytes(Device.CPU)
     if needed > free:
-        tokens = weights.shape[-2]
         sentence = (
-            f"{len(group.layers):,} layers × {weights.shape[1]} heads × {tokens:,} tokens need "
-            f"{gib(needed)}, and {gib(free)} can be used. Use less text."
+            f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens need {gib(needed)}, and "
+            f"{gib(free)} can be used. Use less text."
         )
         raise InputError("text", sentence)
