@@ -18,7 +18,6 @@ from visualizer.documents.plain_text_file import text_in
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.models.model_folder import CONFIG
-from visualizer.number_format import format_count
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.view import View
 from visualizer.storage.regular_file import open_regular_file
@@ -71,7 +70,8 @@ def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str
     """Open any supported file as a document; return it with the notice to show."""
     found = read_file(path, document)
     if isinstance(found, DocumentChange):
-        return SavedDocument(found.document, ROOMY), found.notice
+        view = ROOMY if found.stages is None else replace(ROOMY, stages=found.stages)
+        return SavedDocument(found.document, view), found.notice
     return found, found.notice
 
 
@@ -129,26 +129,17 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
 
 
 def _model(path: Path, document: Document) -> DocumentChange:
-    """Have a model read the document's text, and show the layers of its first attention."""
+    """Open a model to read the document's text, as long as it is the document's."""
     from visualizer.attention.torch_library_loading import load_torch_library
 
     load_torch_library()
-    from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
-    from visualizer.models.opened_model import open_model
+    from visualizer.models.text_reading import open_source
 
     try:
-        runs = open_model(path, document.spec.device).attend(document.text)
+        source = open_source(path, document.spec.device)
     except InputError as refused:
         raise InputError("open", refused.sentence) from refused
-    names = part_names(runs)
-    alike = max(runs_of_part(runs, names[0]), key=lambda each: len(each.group.layers))
-    left_out = sum(len(each.group.layers) for each in runs) - len(alike.group.layers)
-    said = [f"It has read the text: “Back to a module” lets you type another. {alike.in_words}."]
-    if left_out:
-        others = format_count(left_out, "other layer")
-        said.append(f"The command line and notebooks read {others}, too.")
-    notice = " ".join((*said, *alike.notices))
-    return DocumentChange(document.set("captured", alike.captured), notice)
+    return DocumentChange(document.set("model", source), stages=frozenset({"weights"}))
 
 
 def _tensors(path: Path, document: Document) -> DocumentChange:

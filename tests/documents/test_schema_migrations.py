@@ -50,8 +50,13 @@ def test_what_was_before_captured_attention_has_none() -> None:
     none = {"captured": None, "labels": ""}
     assert migrated(older) == {
         "schema": SCHEMA,
-        "document": {"text": "a", **none},
-        "view": {"comparison": {"document": none}, "layer": 0, "large": None},
+        "document": {"text": "a", **none, "model": None},
+        "view": {
+            "comparison": {"document": {**none, "model": None}},
+            "layer": 0,
+            "large": None,
+            "head_order": "layer",
+        },
     }
 
 
@@ -66,12 +71,13 @@ def test_a_place_in_captured_attention_is_a_layer(
     captured: dict[str, object] | None, view: dict[str, object]
 ) -> None:
     older = {"schema": 2, "document": {"captured": captured}, "view": {"text": 2}}
-    now = captured and {**captured, "vectors": None}
-    assert migrated(older) == {"schema": SCHEMA, "document": {"captured": now}, "view": view}
+    now = {"captured": captured and {**captured, "vectors": None}, "model": None}
+    expected = {"schema": SCHEMA, "document": now, "view": {**view, "head_order": "layer"}}
+    assert migrated(older) == expected
 
 
 @pytest.mark.parametrize(
-    "tree", [{}, {"view": None}, {"document": [], "view": None}, {"document": {"captured": 1}}]
+    "tree", [{}, {"view": None}, {"document": [], "view": None}, {"document": "captured"}]
 )
 def test_a_step_leaves_what_is_damaged_to_who_reads_it(tree: dict[str, object]) -> None:
     assert migrated({"schema": 2, **tree}) == {"schema": SCHEMA, **tree}

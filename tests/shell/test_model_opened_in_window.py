@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton
 
 import visualizer
-from tests.support.tiny_models import save_tiny_model
+from visualizer.features.layer_overview.presenter import LAYERS
 from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.document import Document
 
@@ -29,6 +29,18 @@ def folder(tiny_model_folder: Path) -> Path:
     return tiny_model_folder
 
 
+@pytest.fixture
+def model_window(hand: Hand, folder: Path) -> Hand:
+    """A window in which a model reads a text."""
+    hand.type_sentence(TEXT)
+    hand.settle()
+    hand.window.document_controller.open(folder)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    hand.until(lambda: hand.window.panes["Next token"].isVisible())
+    return hand
+
+
 def open_by_menu(hand: Hand, folder: Path) -> None:
     hand.window.actions_.by_id["filer.choose_model_to_open"].trigger()
     (dialog,) = hand.window.findChildren(QFileDialog)
@@ -42,7 +54,7 @@ def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:
     hand.type_sentence(TEXT)
     hand.settle()
     open_by_menu(hand, folder)
-    hand.until(lambda: hand.window.workspace.document.captured is not None)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
     run = hand.window.workspace.run
     assert run
@@ -50,11 +62,9 @@ def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:
     assert run.trace.axes == ("layer",)
     expected = visualizer.open_model(folder).attend(TEXT)["weights"]
     np.testing.assert_allclose(run.trace.read("weights"), expected, atol=1e-6)
-    assert hand.stages == ["scores", "weights", "context"]
+    assert hand.stages == ["weights"]
     shown = {label.text() for label in hand.window.setup_pane.findChildren(QLabel)}
     assert any("Queries, keys and values are as they met" in text for text in shown)
-    said = hand.window.statusBar().currentMessage()
-    assert "Shown: model.layers.*.self_attn, layers 1 to 2." in said
     back = next(
         button
         for button in hand.window.setup_pane.findChildren(QPushButton)
@@ -62,7 +72,7 @@ def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:
     )
     QTest.mouseClick(back, Qt.MouseButton.LeftButton)
     hand.settle()
-    assert hand.window.workspace.document.captured is None
+    assert hand.window.workspace.document.has_module
     assert hand.window.workspace.document.text == TEXT
 
 
@@ -79,10 +89,110 @@ def test_what_is_wrong_with_a_model_is_said_and_the_picture_stays(
     assert hand.window.workspace.run is before
 
 
-def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> None:
-    mixed = save_tiny_model(tmp_path / "mixed", "gemma2", num_hidden_layers=3)
-    change = read_file(mixed, Document(text=TEXT))
-    assert "Shown: model.layers.*.self_attn, layers 1, 3." in change.notice
-    assert "The command line and notebooks read 1 other layer, too." in change.notice
-    assert change.document.captured
-    assert change.document.captured.layers == 2
+def test_it_reads_what_is_typed(model_window: Hand, folder: Path) -> None:
+    hand = model_window
+    hand.type_sentence("the mat sat on the cat")
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    expected = visualizer.open_model(folder).attend("the mat sat on the cat")
+    np.testing.assert_allclose(run.trace.read("weights"), expected["weights"], atol=1e-6)
+    hand.type_sentence(" ")
+    hand.until(lambda: "There is nothing to read yet" in hand.window.setup_pane.problem.text())
+    assert hand.window.workspace.run is run
+
+
+def test_all_heads_are_seen_at_once_and_a_click_shows_one(model_window: Hand) -> None:
+    hand = model_window
+    pane = hand.window.panes["Layers"]
+    assert pane.isVisible()
+    panel = hand.window.workspace.screen.panel(LAYERS)
+    run = hand.window.workspace.run
+    assert run
+    weights = run.trace.read("weights")
+    assert panel.weights is not None
+    allowed = ~np.isnan(panel.weights)
+    np.testing.assert_array_equal(panel.weights[allowed], weights[allowed])
+    assert (weights[~allowed] == 0).all()
+    at = panel.places.index((1, 2))
+    QTest.mouseMove(pane.grid.viewport(), pane.grid.rect_of(at).center())
+    hand.until(lambda: pane.said.text().startswith("Layer 2, head 3"))
+    QTest.mouseClick(
+        pane.grid.viewport(), Qt.MouseButton.LeftButton, pos=pane.grid.rect_of(at).center()
+    )
+    hand.settle()
+    assert hand.window.workspace.screen.panel(LAYERS).shown == {(1, 2)}
+    resolved = hand.window.workspace.screen.resolved
+    assert resolved
+    assert (resolved.leading, resolved.heads) == ((1,), (2,))
+
+
+def test_heads_are_sorted_by_what_they_do(model_window: Hand) -> None:
+    hand = model_window
+    hand.choose("head_order", "Previous token first")
+    hand.settle()
+    panel = hand.window.workspace.screen.panel(LAYERS)
+    run = hand.window.workspace.run
+    assert run
+    weights = run.trace.read("weights")
+    previous = np.diagonal(weights, -1, 2, 3).mean(-1)
+    ranked = [previous[place] for place in panel.places]
+    assert ranked == sorted(ranked, reverse=True)
+    hand.choose("head_order", "Alike together")
+    hand.settle()
+    places = hand.window.workspace.screen.panel(LAYERS).places
+    assert sorted(places) == sorted(panel.places)
+
+
+def test_keys_go_through_the_heads(model_window: Hand) -> None:
+    hand = model_window
+    grid = hand.window.panes["Layers"].grid
+    grid.setFocus()
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Return):
+        QTest.keyClick(grid, key)
+    hand.settle()
+    assert hand.window.workspace.screen.panel(LAYERS).shown == {(1, 1)}
+
+
+def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
+    hand = model_window
+    pane = hand.window.panes["Next token"]
+    assert pane.isVisible()
+    assert not pane.switch.isVisible()
+    assert "Show one head alone" in pane.hint.text()
+    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.settle()
+    before = pane.bars.rows
+    assert pane.switch.text() == "Switch layer 1, head 2 off"
+    QTest.mouseClick(pane.switch, Qt.MouseButton.LeftButton)
+    hand.settle()
+    assert pane.switch.text() == "Switch layer 1, head 2 on"
+    assert pane.off.text() == "Off: layer 1, head 2."
+    after = {row.token: row for row in pane.bars.rows}
+    for row in before:
+        if row.token in after:
+            assert after[row.token].probability_of_all_heads == pytest.approx(row.probability)
+    assert any(row.probability != row.probability_of_all_heads for row in pane.bars.rows)
+    assert hand.window.workspace.screen.panel(LAYERS).off == {(0, 1)}
+    hand.window.actions_.by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert pane.bars.rows == before
+    hand.window.actions_.by_id["head_switch.toggle"].trigger()
+    hand.settle()
+    QTest.mouseClick(pane.all_on, Qt.MouseButton.LeftButton)
+    hand.settle()
+    assert pane.bars.rows == before
+
+
+def test_a_document_opens_without_its_model(model_window: Hand, tmp_path: Path) -> None:
+    hand = model_window
+    path = tmp_path / "read.attention"
+    run = hand.window.workspace.run
+    assert run
+    hand.window.document_controller._write_named(str(path))
+    hand.until(lambda: hand.window.document_controller.is_saved and path.exists())
+    opened = visualizer.load(path)
+    np.testing.assert_array_equal(opened["weights"], run.trace.read("weights"))
+    saved = read_file(path, Document())
+    assert saved.document.model == hand.window.workspace.document.model
+    assert saved.document.text == TEXT

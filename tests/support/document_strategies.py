@@ -31,11 +31,13 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import TABLE
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
+from visualizer.session.head_order import HeadOrder
 from visualizer.session.line_options import MOST_OF_A_QUERY, LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
 from visualizer.session.setting_definitions import BOUNDS, SettingKind
@@ -134,6 +136,14 @@ SPECS = structs(
     dtype=st.sampled_from(Dtype),
     device=st.sampled_from(Device),
 )
+LAYER_AND_HEAD = st.tuples(st.integers(0, 5), st.integers(0, 5))
+MODELS = structs(
+    ModelSource,
+    folder=ANY_TEXT.map(lambda text: f"/{text}".replace("//", "/").replace("\0", "")),
+    name=ANY_TEXT,
+    fingerprint=st.binary(min_size=32, max_size=32).map(bytes.hex),
+    heads_off=st.frozensets(LAYER_AND_HEAD, max_size=3).map(lambda heads: tuple(sorted(heads))),
+)
 DOCUMENTS = structs(
     Document,
     text=ANY_TEXT,
@@ -142,6 +152,7 @@ DOCUMENTS = structs(
     spec=SPECS,
     captured=st.none() | captured(),
     labels=ANY_TEXT,
+    model=st.none() | MODELS,
 )
 
 PLACES = st.lists(COUNTS, min_size=2, max_size=3).map(tuple)
@@ -249,5 +260,6 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "future": TRAILS,
     "lines": LINES,
     "painting": PAINTINGS,
+    "head_order": st.sampled_from(HeadOrder),
 }
 VIEWS = st.fixed_dictionaries(FIELDS).map(lambda fields: View(**fields))

@@ -12,9 +12,11 @@ from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
 from visualizer.documents.document_file import SUFFIX, document_bytes
 from visualizer.documents.schema_migrations import SCHEMA
+from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
+from visualizer.session.head_order import HeadOrder
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import Zoom
@@ -77,6 +79,11 @@ WITH_VECTORS = Document(
         vectors=VECTORS,
     )
 )
+READ = Document(
+    text="what the model reads",
+    captured=CapturedAttention.of("a model", np.full((1, 2, 4, 4), 0.25, dtype=np.float32)),
+    model=ModelSource("/models/a model", "a model", "0123456789abcdef" * 4, ((0, 1), (2, 0))),
+)
 CAPTURED_A = Document(captured=CapturedAttention.of("a.npy", SHARES - np.pi))
 CAPTURED_VIEW = View(
     layer=1,
@@ -96,6 +103,7 @@ def golden() -> dict[str, tuple[Document, View, Run | None]]:
         "own": (OWN, OWN_VIEW, None),
         "recorded": (BATCH, View(text=1), run_of(BATCH)),
         "captured": (CAPTURED, CAPTURED_VIEW, None),
+        "model": (READ, View(head_order=HeadOrder.ALIKE), None),
         "vectors": (WITH_VECTORS, View(pinned=Cell("scores", (1, 0, 1))), None),
     }
 

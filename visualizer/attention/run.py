@@ -34,6 +34,7 @@ from visualizer.errors import FIRST_TOKENS, InputError
 if TYPE_CHECKING:
     from visualizer.attention.buffer_pool import BufferPool
     from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.model_reading import ModelReading
     from visualizer.attention.spec import NumberMatrix, Texts
     from visualizer.attention.trace import LeadingIndex, Trace
 
@@ -58,6 +59,8 @@ class Run(Struct, frozen=True, eq=False):
         The captured attention that the trace holds, for reuse; what it lacks, the trace says.
     key_tokens : tuple of str
         Tokens of the keys, where they differ from those of the queries.
+    reading : ModelReading or None
+        What else is known where a model read the text.
     """
 
     texts: Texts
@@ -66,6 +69,7 @@ class Run(Struct, frozen=True, eq=False):
     notices: tuple[str, ...]
     captured: CapturedAttention | None = None
     key_tokens: tuple[str, ...] = ()
+    reading: ModelReading | None = None
 
     def words(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
         """Return the tokens along an axis of the stages, at a place on the leading axes."""

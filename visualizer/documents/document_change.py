@@ -17,7 +17,10 @@ class DocumentChange(Struct, frozen=True):
     ----------
     notice : str
         What the user has to be told about the file; may be empty.
+    stages : frozenset of str or None
+        The stages to be shown; None leaves those that are.
     """
 
     document: Document
     notice: str = ""
+    stages: frozenset[str] | None = None

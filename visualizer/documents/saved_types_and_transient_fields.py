@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import AttentionSpec
+from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
@@ -31,6 +32,7 @@ _NAMES: dict[str, Any] = {
             Comparison,
             Document,
             HeadAggregate,
+            ModelSource,
             Prediction,
             TokenSelection,
             Zoom,

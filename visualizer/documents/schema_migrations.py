@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-SCHEMA = 5
+SCHEMA = 6
 """Schema number, raised with every change of the saved fields, together with a step in `STEPS`."""
 
 Tree = dict[str, Any]
@@ -43,6 +43,13 @@ def _with_vectors(tree: Tree) -> Tree:
     return _filled(whole, none, "view", "comparison", "document", "captured")
 
 
+def _with_model(tree: Tree) -> Tree:
+    """Let no model read the text, and heads stand by layer (schema 5 to 6)."""
+    none = {"model": None}
+    whole = _filled(_filled(tree, none, "document"), none, "view", "comparison", "document")
+    return _filled(whole, {"head_order": "layer"}, "view")
+
+
 def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
     """Add fields to the table at a path; a missing path is left for decoding to reject."""
     if not way:
@@ -57,6 +64,7 @@ STEPS: dict[int, Callable[[Tree], Tree]] = {
     2: _with_layer,
     3: _with_large,
     4: _with_vectors,
+    5: _with_model,
 }
 """By schema number, converts a ``document.json`` to the next schema."""
 

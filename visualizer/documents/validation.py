@@ -7,6 +7,7 @@ that the program cannot produce and that its readers do not expect.
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 
     from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
     from visualizer.attention.spec import BooleanMatrix, NumberMatrix
+    from visualizer.models.model_source import ModelSource
     from visualizer.session.cell_address import Cell
     from visualizer.session.colour_options import ColourOptions
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
     from visualizer.session.view import View
 
+LONGEST_PATH = 4096
 Claim = tuple[bool, str]
 """Whether a condition holds, and the subject of the message if it does not."""
 
@@ -51,6 +54,8 @@ def check_saved(document: Document, view: View) -> None:
         _check(_settings(one))
         if one.captured:
             _check(_captured(one.captured))
+        if one.model:
+            _check(_model(one.model))
     _check(_view(view))
     _check(_colouring(view.colouring))
     if view.comparison:
@@ -107,6 +112,17 @@ def _captured(captured: CapturedAttention) -> Iterator[Claim]:
     if captured.vectors:
         yield captured.is_square, "vectors of other tokens"
         yield from _vectors(captured, captured.vectors)
+
+
+def _model(model: ModelSource) -> Iterator[Claim]:
+    # What begins with two slashes is on another machine, which opening it would tell of this one.
+    is_local = not model.folder.startswith(("//", "\\\\")) and "\0" not in model.folder
+    yield is_local and 0 < len(model.folder) <= LONGEST_PATH, "a model's folder"
+    yield len(model.name) <= LONGEST_PATH, "a model's name"
+    yield re.fullmatch("[0-9a-f]{64}", model.fingerprint) is not None, "a model's fingerprint"
+    are_heads = all(0 <= at < LARGEST["heads"] for head in model.heads_off for at in head)
+    is_sorted = [*model.heads_off] == sorted({*model.heads_off})
+    yield are_heads and is_sorted, "heads of a model that are off"
 
 
 def _vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:

@@ -6,8 +6,10 @@ names is run. Weights are read from ``.safetensors`` alone, as other formats may
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from os import SEEK_END
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -24,6 +26,8 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 LARGEST_TEXT = 64 * 2**20
 """Bytes of the largest config, index or header that is read."""
+_PART = 2**20
+"""Bytes at the beginning and the end of a file of weights that tell it from others."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
 _ITEM_SIZES = {
     "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2,
@@ -84,6 +88,32 @@ def read_model_folder(path: Path) -> ModelFolder:
         sum(file.stat().st_size for file in files),
         any((path / name).is_file() for name in _TOKENIZERS),
     )
+
+
+def fingerprint(path: Path) -> str:
+    """Return a number, in hexadecimal, that tells apart models' folders by their files.
+
+    Of the config all is read; of the weights' files, which can be large, their sizes, beginnings
+    (with the names and sizes of all weights) and ends.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, as `read_model_folder`.
+    """
+    made = hashlib.sha256()
+    try:
+        made.update((path / CONFIG).read_bytes()[:LARGEST_TEXT])
+        for name in _weight_files(path):
+            with open_regular_file(name) as file:
+                size = file.seek(0, SEEK_END)
+                made.update(f"{name.name}\0{size}\0".encode())
+                for place in (0, max(0, size - _PART)):
+                    file.seek(place)
+                    made.update(file.read(_PART))
+    except OSError as error:
+        raise _refused(f"“{path.name}” cannot be read: {reason_of(error)}.") from error
+    return made.hexdigest()
 
 
 def name_of(path: Path) -> str:

@@ -32,8 +32,13 @@ from visualizer.models.run_from_attention_calls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from visualizer.models.attention_recorder import AttentionCall
+    from visualizer.models.model_source import LayerAndHead
+
+    HeadFactors = Mapping[LayerAndHead, float]
 
 MISSING = (
     "Opening models needs transformers, which is not installed: "
@@ -49,6 +54,23 @@ class _LayerHeads(Struct, frozen=True):
     module: str
     heads: int
     is_scalable: bool
+
+
+class TextReading(Struct, frozen=True, eq=False):
+    """What came of reading a text once.
+
+    Parameters
+    ----------
+    runs : tuple of LayerRun
+        As `OpenedModel.attend` returns them.
+    next_token, next_token_of_all_heads : Tensor or None
+        The log-probability of each token of the vocabulary as the next one, [token], float64, with
+        the heads scaled and with all heads as they are; None where there is none.
+    """
+
+    runs: tuple[LayerRun, ...]
+    next_token: torch.Tensor | None
+    next_token_of_all_heads: torch.Tensor | None
 
 
 class OpenedModel:
@@ -69,6 +91,8 @@ class OpenedModel:
         self.folder, self.model, self.tokenizer = folder, model, tokenizer
         self.device = device
         self._layers: dict[int, _LayerHeads] | None = None
+        self._plain: tuple[str | None, torch.Tensor | None] = (None, None)
+        """The last text read by all heads, and the log-probabilities of its next token."""
 
     def attend(self, text: str, second: str | None = None) -> tuple[LayerRun, ...]:
         """Run the model on a text and return the runs of its attention.
@@ -88,10 +112,44 @@ class OpenedModel:
         InputError
             When there is no text, or it is too long for the model or the memory.
         """
-        given, tokens, key_tokens = self._inputs(text, second)
+        return self._attend(self._inputs(text, second), {})[0]
+
+    def read(self, text: str, scales: HeadFactors | None = None) -> TextReading:
+        """Run the model on a text once, for its attention and for the token that it expects next.
+
+        Parameters
+        ----------
+        scales : mapping, optional
+            As in `next_token_log_probabilities`.
+
+        Raises
+        ------
+        InputError
+            As `attend`; of ``heads``, when there is no such head, or it cannot be switched off.
+        """
+        runs, result = self._attend(self._inputs(text, None), scales or {})
+        if self.why_no_next_token:
+            return TextReading(runs, None, None)
+        logs = _of_last(result)
+        if not scales:
+            self._plain = (text, logs)
+        elif self._plain[0] != text:
+            self._plain = (text, self.next_token_log_probabilities(text))
+        return TextReading(runs, logs, self._plain[1])
+
+    def _attend(
+        self,
+        inputs: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]],
+        scales: HeadFactors,
+    ) -> tuple[tuple[LayerRun, ...], Any]:
+        given, tokens, key_tokens = inputs
         self._check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
-        with torch.inference_mode(), record_attention(self.model) as calls:
-            self._run(given)
+        only = {} if self.why_no_next_token else self._last_only()
+        with torch.inference_mode():
+            by_module = self._by_module(given, scales) if scales else {}
+            with record_attention(self.model, by_module) as calls:
+                result = self._run({**given, **only})
+        self._layers = self._layers or _layers_of(calls)
         groups = groups_of(calls)
         if not groups:
             sentence = f"{self.folder.name} computes no attention that could be read."
@@ -101,10 +159,24 @@ class OpenedModel:
         for group in groups:
             labels = _labels(group, tokens, key_tokens)
             runs.append(run_of(group, name, *labels, where))
-        return tuple(runs)
+        return tuple(runs), result
+
+    @property
+    def why_no_next_token(self) -> str:
+        """Why it says nothing of a next token, as a sentence; empty where it does."""
+        if self._has_decoder or not self.model.can_generate():
+            return f"{self.folder.name} does not continue a text, so it has no next token."
+        return ""
+
+    @property
+    def are_heads_switchable(self) -> bool:
+        """Whether the heads that were met can be switched off one by one."""
+        return bool(self._layers) and all(
+            each.is_scalable for each in (self._layers or {}).values()
+        )
 
     def next_token_log_probabilities(
-        self, text: str, scales: Mapping[tuple[int, int], float] | None = None
+        self, text: str, scales: HeadFactors | None = None
     ) -> torch.Tensor:
         """Return the log-probability of each token of the vocabulary as the next one, [token].
 
@@ -120,20 +192,17 @@ class OpenedModel:
             As `attend`; of ``model``, when it predicts no next token; of ``heads``, when there is
             no such head, or it cannot be switched off.
         """
-        if self._has_decoder or not self.model.can_generate():
-            sentence = f"{self.folder.name} does not continue a text, so it has no next token."
-            raise InputError("model", sentence)
+        if self.why_no_next_token:
+            raise InputError("model", self.why_no_next_token)
         given, *_ = self._inputs(text, None)
         self._check_memory(given, 1)
         with torch.inference_mode():
             by_module = self._by_module(given, scales) if scales else {}
             with record_attention(self.model, by_module, keeps=False):
-                logits = self._run({**given, **self._last_only()}).logits[0, -1]
-        logs: torch.Tensor = logits.double().cpu().log_softmax(-1)
-        return logs
+                return _of_last(self._run({**given, **self._last_only()}))
 
     def _by_module(
-        self, given: Mapping[str, Any], scales: Mapping[tuple[int, int], float]
+        self, given: Mapping[str, Any], scales: HeadFactors
     ) -> dict[str, dict[int, float]]:
         """Return factors of heads by the path of their module instead of the layer's number."""
         layers = self._layers = self._layers or self._heads_of_layers(given)
@@ -151,16 +220,7 @@ class OpenedModel:
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
         with record_attention(self.model) as calls:
             self._run(given)
-        names = [call.module for call in calls]
-        return {
-            layer: _LayerHeads(
-                call.module,
-                call.weights.shape[1],
-                # Of those that run more than once, all would be scaled.
-                call.method is RecordingMethod.INTERFACE and names.count(call.module) == 1,
-            )
-            for layer, call in numbered_by_layer(calls)
-        }
+        return _layers_of(calls)
 
     def layers_and_heads(self, text: str) -> tuple[tuple[int, int], ...]:
         """Return the number of every head with that of its layer, as the model runs on a text."""
@@ -248,6 +308,24 @@ class OpenedModel:
         if count > longest:
             sentence = f"The text has {count:,} tokens, and {self.folder.name} reads {longest:,}."
             raise InputError("text", f"{sentence} Use less text.")
+
+
+def _of_last(result: Any) -> torch.Tensor:
+    logs: torch.Tensor = result.logits[0, -1].double().cpu().log_softmax(-1)
+    return logs
+
+
+def _layers_of(calls: Sequence[AttentionCall]) -> dict[int, _LayerHeads]:
+    names = [call.module for call in calls]
+    return {
+        layer: _LayerHeads(
+            call.module,
+            call.weights.shape[1],
+            # Of those that run more than once, all would be scaled.
+            call.method is RecordingMethod.INTERFACE and names.count(call.module) == 1,
+        )
+        for layer, call in numbered_by_layer(calls)
+    }
 
 
 def _positive(value: object) -> int:

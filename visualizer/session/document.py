@@ -15,7 +15,9 @@ from visualizer.language.tokenizers import Tokenizer, tokenize
 
 if TYPE_CHECKING:
     from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.run import Run
     from visualizer.errors import Problem
+    from visualizer.models.model_source import ModelSource
 
 BOOK_SENTENCE = "Your journey starts with one step"
 
@@ -33,7 +35,10 @@ class Document(Struct, frozen=True):
     Parameters
     ----------
     captured : CapturedAttention or None
-        Attention computed elsewhere, shown instead of text and module.
+        Attention computed elsewhere, shown instead of text and module; with a model, what it made
+        of the text when the document was saved.
+    model : ModelSource or None
+        The model that reads the text, in place of a module.
     labels : str
         The text typed as its token labels, edited in place of the text meanwhile.
     """
@@ -44,6 +49,7 @@ class Document(Struct, frozen=True):
     spec: AttentionSpec = field(default_factory=AttentionSpec)
     captured: CapturedAttention | None = None
     labels: str = ""
+    model: ModelSource | None = None
 
     def tokens(self) -> tuple[tuple[str, ...], ...]:
         """Split into texts and tokens; lines without tokens are left out of a batch."""
@@ -60,7 +66,16 @@ class Document(Struct, frozen=True):
     @property
     def has_module(self) -> bool:
         """Whether its text and settings count, and not attention computed elsewhere."""
-        return self.captured is None
+        return self.captured is None and self.model is None
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether what is typed are the labels of tokens, as there is no text."""
+        return self.captured is not None and self.model is None
+
+    def with_numbers_of(self, run: Run) -> Document:
+        """Return the document with what its model made of the text; itself without a model."""
+        return replace(self, captured=run.reading.captured) if self.model and run.reading else self
 
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems of its settings; none where the settings have no effect."""
@@ -77,7 +92,7 @@ class Document(Struct, frozen=True):
 
     def get(self, name: str) -> Any:
         """Return a setting by name: a field of the document or its spec, or a derived one."""
-        if name == "text" and not self.has_module:
+        if name == "text" and self.has_labels:
             return self.labels
         if name == "mechanism":
             return mechanism_of(self.spec)
@@ -90,9 +105,13 @@ class Document(Struct, frozen=True):
     def set(self, name: str, value: Any) -> Document:
         """Return the document with one setting changed, by the names of `get`."""
         if name == "captured":
-            return replace(self, captured=value, labels="")
-        if name == "text" and not self.has_module:
+            return replace(self, captured=value, labels="", model=None)
+        if name == "model":
+            return replace(self, captured=None, labels="", model=value)
+        if name == "text" and self.has_labels:
             return replace(self, labels=value)
+        if name == "text":
+            return replace(self, text=value, captured=None)
         if name == "mechanism":
             return replace(self, spec=spec_of(Mechanism(value), self.spec))
         if name == "causal":
@@ -105,7 +124,7 @@ class Document(Struct, frozen=True):
         return replace(self, spec=replace(self.spec, **{name: value}))
 
 
-_OWN = frozenset({"text", "tokenizer", "lines", "captured"})
+_OWN = frozenset({"text", "tokenizer", "lines", "captured", "model"})
 
 
 def starting_document() -> Document:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.colour_options import ColourOptions
+from visualizer.session.head_order import HeadOrder
 from visualizer.session.line_options import LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
 from visualizer.session.timeline import Playhead
@@ -113,6 +114,8 @@ class View(ViewShownAtOnce, frozen=True):
         The tokens selected together.
     past, future : tuple of Cell
         Cells pinned before this one, and those to go forward to: nearest last.
+    head_order : HeadOrder
+        The order of the heads in the overview of all layers.
     """
 
     stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})
@@ -136,3 +139,4 @@ class View(ViewShownAtOnce, frozen=True):
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
     lines: LineOptions = field(default_factory=LineOptions)
+    head_order: HeadOrder = HeadOrder.LAYER

@@ -173,7 +173,7 @@ def run_of(
     prepare: Callable[[Texts, AttentionSpec], None] | None = None,
     pool: BufferPool | None = None,
 ) -> Run:
-    """Compute a document, or return the run of its captured attention if it has any.
+    """Compute a document, have its model read it, or return the run of its captured attention.
 
     Parameters
     ----------
@@ -188,6 +188,10 @@ def run_of(
 
     if document.captured:
         return captured_run(document.captured, *typed_labels(document), previous)
+    if document.model:
+        from visualizer.models.text_reading import read_text
+
+        return read_text(document.model, document.text, document.spec.device, previous)
     texts = document.tokens()
     if prepare:
         prepare(texts, document.spec)

@@ -117,7 +117,7 @@ class Workspace(QObject):
             self.seal()
 
     def leave_captured(self) -> None:
-        """Return from captured attention to computing the text."""
+        """Return from a model or captured attention to computing the text by a module."""
         self.seal()
         self.set("captured", None)
 
@@ -268,7 +268,7 @@ class Workspace(QObject):
         """The snapshot to export; None while there are no numbers."""
         if self.run is None or self.computed is None:
             return None
-        return Snapshot(self.computed, self.view, self.run)
+        return Snapshot(self.computed.with_numbers_of(self.run), self.view, self.run)
 
     def start(self) -> None:
         """Compute the first document, unless another request came before."""

@@ -365,13 +365,21 @@ class DocumentController(QObject):
     def _take_read(self, what: SavedDocument | DocumentChange, path: Path | None) -> None:
         self._say(f"Opened {path or 'the example'}")
         if isinstance(what, DocumentChange):
-            self._workspace.show_document(what.document, self._workspace.wanted)
+            self._take_change(what)
         elif self.is_untouched:
             self.take_in(what, path)
         else:
             self.anotherWanted.emit(what, path)
         if isinstance(what, DocumentChange) or what.notice:
             self._say(f"Opened {path.name}. {what.notice}" if path else what.notice, NOTICE_MS)
+
+    def _take_change(self, change: DocumentChange) -> None:
+        view = self._workspace.wanted
+        if change.stages is not None:
+            view = replace(view, stages=change.stages)
+        if change.document.model:  # a file without them could not be read where the model is not
+            self.keeps_numbers = True
+        self._workspace.show_document(change.document, view)
 
     def _take_reverted(self, what: SavedDocument | DocumentChange, path: Path) -> None:
         self._say("")

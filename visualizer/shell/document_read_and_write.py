@@ -84,5 +84,6 @@ def write_saved_document(
     """
     if not may_replace and version_at(path) not in (None, replaced):
         return ChangedFile(path)
-    atomic_file.write(path, lambda file: write_document(file, document, view, run))
+    whole = document.with_numbers_of(run) if run else document
+    atomic_file.write(path, lambda file: write_document(file, whole, view, run))
     return WriteResult(document, path, is_copy, version_at(path))

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.code.widget import CodePane
     from visualizer.features.head_table.widget import HeadTablePane
+    from visualizer.features.layer_overview.widget import LayerOverviewPane
     from visualizer.features.lessons.controller import LessonController
     from visualizer.features.lessons.widget import LessonPane
     from visualizer.features.line_view.widget import LinePane
+    from visualizer.features.next_token.controller import HeadSwitchController
+    from visualizer.features.next_token.widget import NextTokenPane
     from visualizer.features.setup.controller import SetupController
     from visualizer.features.setup.widget import SetupPane
     from visualizer.features.shapes.widget import ShapesPane
@@ -49,6 +52,7 @@ class PaneControllers(Struct, frozen=True, eq=False):
     view_controller: ViewController
     lesson_controller: LessonController
     export_controller: ExportController
+    head_switch_controller: HeadSwitchController
     show_stage: Callable[[str], object]
     walk: Callable[[int, int], object]
     name_keys: Callable[[Mapping[QWidget, str]], object]
@@ -141,3 +145,16 @@ def connect_shapes(pane: ShapesPane, to: PaneControllers) -> None:
 def connect_heads(pane: HeadTablePane, to: PaneControllers) -> None:
     """Show a head alone."""
     pane.headChosen.connect(to.view_controller.solo_head)
+
+
+def connect_layers(pane: LayerOverviewPane, to: PaneControllers) -> None:
+    """Change the order of the heads, and show one on the board."""
+    pane.orderChosen.connect(to.view_controller.set_head_order)
+    pane.headChosen.connect(to.view_controller.show_head_of_layer)
+
+
+def connect_next_token(pane: NextTokenPane, to: PaneControllers) -> None:
+    """Switch heads off and on."""
+    pane.switched.connect(to.head_switch_controller.toggle)
+    pane.allOn.connect(to.head_switch_controller.all_on)
+    to.name_keys({pane.switch: "head_switch.toggle", pane.all_on: "head_switch.all_on"})

@@ -162,10 +162,12 @@ class PaneDocks(QObject):
     def _set_apart(self, pane: Pane) -> None:
         """Give a pane the whole height of its side; the others follow outwards."""
         apart = self.by_id[pane.id]
-        others = [self.by_id[other.id] for other in PANES if _is_beyond(other, pane)]
-        self._window.splitDockWidget(apart, others[0], Qt.Orientation.Horizontal)
-        for above, below in pairwise(others):
-            self._window.splitDockWidget(above, below, Qt.Orientation.Vertical)
+        others = [other for other in PANES[PANES.index(pane) + 1 :] if _is_beyond(other, pane)]
+        docks = [self.by_id[other.id] for other in others]
+        self._window.splitDockWidget(apart, docks[0], Qt.Orientation.Horizontal)
+        if not others[0].width:  # else they follow after the next pane that is apart
+            for above, below in pairwise(docks):
+                self._window.splitDockWidget(above, below, Qt.Orientation.Vertical)
         apart.hide()
 
     def share_height(self, side: Qt.DockWidgetArea) -> None:
@@ -250,7 +252,7 @@ class PaneDocks(QObject):
 
 
 def _is_beyond(pane: Pane, apart: Pane) -> bool:
-    return pane.side is apart.side and pane is not apart and not pane.beside
+    return pane.side is apart.side and not pane.beside
 
 
 def _dock(window: QMainWindow, pane: Pane, panes: PaneWidgets) -> PaneDock:

@@ -15,8 +15,10 @@ from visualizer.shell.pane_connections import (
     connect_code,
     connect_colours,
     connect_heads,
+    connect_layers,
     connect_lesson,
     connect_lines,
+    connect_next_token,
     connect_numbers,
     connect_setup,
     connect_shapes,
@@ -109,6 +111,18 @@ def _heads() -> QWidget:
     return HeadTablePane()
 
 
+def _layers() -> QWidget:
+    from visualizer.features.layer_overview.widget import LayerOverviewPane
+
+    return LayerOverviewPane()
+
+
+def _next_token() -> QWidget:
+    from visualizer.features.next_token.widget import NextTokenPane
+
+    return NextTokenPane()
+
+
 # fmt: off
 PANES: tuple[Pane, ...] = (
     Pane("Lesson", "Lesson", "The page of the lesson that is read",
@@ -117,6 +131,8 @@ PANES: tuple[Pane, ...] = (
          SetupPane, connect_setup, "F2", LEFT, 220),
     Pane("Lines", "Lines", "Lines from queries to keys, as thick as the weights",
          _lines, connect_lines, "F9", RIGHT, 0, width=300),
+    Pane("Layers", "Layers", "The heads of all layers at once, as small heatmaps",
+         _layers, connect_layers, "Shift+F8", RIGHT, 0, width=300),
     Pane("Cell", "Cell", "How the number of a cell arises",
          CellPane, connect_cell, "F3", RIGHT, 360),
     Pane("Code", "Code", "The same computation as code",
@@ -129,6 +145,8 @@ PANES: tuple[Pane, ...] = (
          _shapes, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
     Pane("Heads", "Heads", "Measures of every head, to compare and to sort",
          _heads, connect_heads, "F8", RIGHT, 280, beside="Code"),
+    Pane("Next token", "Next token", "Which token the model expects next, and heads switched off",
+         _next_token, connect_next_token, "Shift+F9", RIGHT, 280, beside="Code"),
 )
 # fmt: on
 MADE_AT_ONCE = frozenset({"Lesson", "Setup", "Cell", "Code"})

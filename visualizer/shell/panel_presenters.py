@@ -13,10 +13,21 @@ from visualizer.features.comparison_bar import presenter as comparison_bar_prese
 from visualizer.features.comparison_bar.presenter import COMPARISON, present_comparison
 from visualizer.features.head_table import presenter as head_table_presenter
 from visualizer.features.head_table.presenter import HEADS, present_heads
+from visualizer.features.layer_overview import presenter as layer_overview_presenter
+from visualizer.features.layer_overview.presenter import (
+    LAYERS,
+    LayerOverviewPanel,
+    present_layers,
+)
 from visualizer.features.lessons.presenter import LESSON, present_position
 from visualizer.features.line_view import weights_drawn_as_lines
 from visualizer.features.line_view.presenter import LINES, present_lines
 from visualizer.features.mask_editor.presenter import MASK_EDIT, present_mask_edit
+from visualizer.features.next_token.presenter import (
+    NEXT_TOKEN,
+    NextTokenPanel,
+    present_next_token,
+)
 from visualizer.features.playback.presenter import (
     PLAYBACK,
     PlaybackBarState,
@@ -153,6 +164,19 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         "Heads",
         prefetch_key=lambda resolved: True,
         prefetch=partial(_warm, head_table_presenter.warm),
+    ),
+    PanelPresenter(
+        LAYERS,
+        lambda resolved, moment, previous: present_layers(resolved, previous),
+        LayerOverviewPanel(),
+        "Layers",
+        prefetch_key=layer_overview_presenter.needs,
+        prefetch=partial(_warm, layer_overview_presenter.warm),
+    ),
+    PanelPresenter(
+        NEXT_TOKEN,
+        lambda resolved, moment, previous: present_next_token(resolved),
+        NextTokenPanel(),
     ),
     PanelPresenter(
         COMPARISON,

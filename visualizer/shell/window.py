@@ -19,6 +19,7 @@ from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
+from visualizer.features.next_token.controller import HeadSwitchController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
 from visualizer.features.playback.presenter import PLAYBACK
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from visualizer.features.line_view.widget import LinePane
     from visualizer.features.setup.widget import SetupPane
     from visualizer.features.shapes.widget import ShapesPane
+    from visualizer.models.model_source import ModelSource
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
     from visualizer.shell.injected_services import Services
@@ -115,6 +117,7 @@ class MainWindow(QMainWindow):
         self.recovery_prompt, self.drop_handler = RecoveryPrompt(self), DropHandler(self)
         self._add_intents()
         self._has_lesson = False
+        self._model_folder = ""
         self.facts, self.notice = PlainLabel(), PlainLabel()
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.export_controller.saving)
@@ -202,6 +205,7 @@ class MainWindow(QMainWindow):
         self.comparison_controller = ComparisonController(
             self.workspace, self.cell_selection_controller, self
         )
+        self.head_switch_controller = HeadSwitchController(self.workspace, self)
         self.view_controller, self.setup = (
             ViewController(self.workspace, self),
             SetupController(self.workspace, self),
@@ -238,6 +242,7 @@ class MainWindow(QMainWindow):
             comparison_controller=self.comparison_controller,
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
+            head_switch_controller=self.head_switch_controller,
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
             start_page=self.start_page,
@@ -257,6 +262,7 @@ class MainWindow(QMainWindow):
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
             export_controller=self.export_controller,
+            head_switch_controller=self.head_switch_controller,
             show_stage=self.show_stage,
             walk=self.walk,
             name_keys=self.name_keys,
@@ -318,6 +324,7 @@ class MainWindow(QMainWindow):
         self.compare_bar.show_comparison(screen.panel(COMPARISON))
         self.playback_bar.show_playback(screen.panel(PLAYBACK), self.theme)
         self._open_lesson(screen.panel(LESSON) is not None)
+        self._open_model_panes(screen.document.model)
         for id_, pane in self.panes.items():
             if id_ != "Lines":
                 pane.show_screen(screen, self.theme)
@@ -374,6 +381,18 @@ class MainWindow(QMainWindow):
             self._has_lesson = has_lesson
             self.docks.by_id["Lesson"].setVisible(has_lesson)
             self.docks.share_height(LEFT)
+
+    def _open_model_panes(self, model: ModelSource | None) -> None:
+        """Open what is of use with a model only, when one begins to read the text."""
+        folder = model.folder if model else ""
+        is_new = folder not in ("", self._model_folder)
+        self._model_folder = folder
+        if is_new:
+            with self.docks.changed_at_once():
+                self.docks.open("Layers")
+                self.docks.open("Next token")
+            # Qt brings a tab to the front only once it has been laid out.
+            QTimer.singleShot(0, self, partial(self.docks.open, "Next token"))
 
     def show_name(self) -> None:
         """Show the document's name and whether it is saved."""

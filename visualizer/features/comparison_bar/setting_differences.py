@@ -16,7 +16,9 @@ DERIVED = {"mechanism", "causal", "device"}
 
 def differences(one: Document, other: Document) -> tuple[str, ...]:
     """Describe the settings in which two documents differ, the first's value first."""
-    if one.captured != other.captured:
+    if one.model and other.model:
+        return _of_models(one, other)
+    if one.captured != other.captured or one.model != other.model:
         return ("the captured attention",)
     if one.captured:
         return ("the typed tokens",) * (one.labels != other.labels)
@@ -31,6 +33,14 @@ def differences(one: Document, other: Document) -> tuple[str, ...]:
         counts = any(setting.counts(document.spec) for document in (one, other))
         if setting.name not in DERIVED and counts and values[0] != values[1]:
             said.append(_difference(setting, *values))
+    return tuple(said)
+
+
+def _of_models(one: Document, other: Document) -> tuple[str, ...]:
+    said = ["the text"] * (one.text != other.text)
+    models = [document.model for document in (one, other) if document.model]
+    said += ["the model"] * (len({model.folder for model in models}) > 1)
+    said += ["the heads that are off"] * (len({model.heads_off for model in models}) > 1)
     return tuple(said)
 
 

@@ -29,6 +29,8 @@ class SetupPanel(Struct, frozen=True):
     settings: tuple[SettingState, ...]
     captured: str = ""
     """Sentences on captured attention, shown in place of settings; empty for a module."""
+    has_labels: bool = False
+    """Whether what is typed are labels of tokens, and not a text."""
 
 
 SETUP: PanelId[SetupPanel] = PanelId("Setup")
@@ -49,9 +51,11 @@ def present_setup(document: Document, refused: InputError | None) -> SetupPanel:
         )
         for setting in SETTINGS
     )
-    text = found.get("text")
+    text = found.get("text") or found.get("model")
     sentence = text.sentence if text else ""
     said = _captured_in_words(document.captured) if document.captured else ""
+    if document.model:
+        said = _model_in_words(document)
     return SetupPanel(
         document.get("text"),
         document.tokenizer,
@@ -61,6 +65,7 @@ def present_setup(document: Document, refused: InputError | None) -> SetupPanel:
         _text_remedy_in_words(text.remedy if text else None),
         rows,
         said,
+        document.has_labels,
     )
 
 
@@ -71,6 +76,19 @@ def _text_remedy_in_words(remedy: Remedy | None) -> str:
     if field == FIRST_CHARACTERS:
         return f"Use the first {format_count(len(str(value)), 'character')}"
     return f"Use the first {format_count(int(str(value)), 'token')}"
+
+
+def _model_in_words(document: Document) -> str:
+    assert document.model
+    if document.captured:
+        return (
+            f"{document.model.name} read this text when the document was saved: "
+            f"{document.captured.size}. It reads again when the text is changed."
+        )
+    return (
+        f"{document.model.name} reads this text as you type. Queries, keys and values are as they "
+        "met, after positions and norms."
+    )
 
 
 def _captured_in_words(captured: CapturedAttention) -> str:

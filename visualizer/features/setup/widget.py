@@ -302,8 +302,9 @@ class SetupPane(QScrollArea):
                 row.setVisible(has_module)
         for widget in (self.more_button, self.lines):
             widget.setVisible(has_module)
+        self.tokenizer.setVisible(has_module or setup.has_labels)
         self.more.setVisible(has_module and self.more_button.isChecked())
-        self.sentence.setPlaceholderText(TEXT if has_module else LABELS)
+        self.sentence.setPlaceholderText(LABELS if setup.has_labels else TEXT)
 
     def _show_place(self, resolved: Resolved | None) -> None:
         """Show which text of a batch, or which layer, is current."""

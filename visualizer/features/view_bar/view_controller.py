@@ -13,6 +13,7 @@ from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.colour_maps import MapKind
 from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.session.head_order import HeadOrder
 from visualizer.session.view import CodeDialect, View
 from visualizer.session.zoom_ranges import Zoom, row_role, zoomed
 from visualizer.widgets.app_settings import save_colour_map
@@ -222,6 +223,23 @@ class ViewController(QObject):
         if pinned and pinned.head is not None:
             self._let_go_of({pinned.head} - {head})
         self._workspace.look(heads=frozenset({head}))
+
+    def show_head_of_layer(self, layer: int, head: int) -> None:
+        """Show one head of one layer alone, by their places in the run."""
+        run, pinned = self._workspace.run, self._wanted.pinned
+        if run is None:
+            return
+        if "layer" in run.trace.axes and layer != self._wanted.layer:
+            at = {"layer": layer, "text": self._wanted.text}
+            self._workspace.show_leading(tuple(at[axis] for axis in run.trace.axes))
+        if pinned and pinned.head is not None:
+            self._let_go_of({pinned.head} - {head})
+        if run.trace.spec.heads > 1:
+            self._workspace.look(heads=frozenset({head}))
+
+    def set_head_order(self, order: str) -> None:
+        """Choose the order of the heads in the overview of all layers, by a `HeadOrder`."""
+        self._workspace.look(head_order=HeadOrder(order))
 
     def toggle_fold(self, by: str) -> None:
         """Show or hide an aggregate of all heads (mean or maximum) as one more head."""

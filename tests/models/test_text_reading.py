@@ -1,0 +1,144 @@
+"""The run of a text that a model reads: its numbers, its next tokens, its heads switched off."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from msgspec.structs import replace
+
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError
+from visualizer.models.opened_model import OpenedModel, open_model
+from visualizer.models.text_reading import let_go_of_models, open_source, read_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.models.model_source import ModelSource
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat the cat"
+
+
+@pytest.fixture
+def source(tiny_model_folder: Path) -> ModelSource:
+    return open_source(tiny_model_folder, Device.CPU)
+
+
+def test_the_run_is_that_of_the_model(source: ModelSource) -> None:
+    run = read_text(source, TEXT, Device.CPU)
+    expected = open_model(source.path, Device.CPU).attend(TEXT)[0].run
+    for stage in expected.trace.names:
+        np.testing.assert_array_equal(run.trace.read(stage), expected.trace.read(stage))
+    assert run.reading
+    assert run.reading.layers == (0, 1)
+    assert run.reading.are_heads_switchable
+    assert run.notices == ()
+
+
+def test_next_tokens_are_those_of_the_plain_model(source: ModelSource) -> None:
+    run = read_text(source, TEXT, Device.CPU)
+    opened = open_model(source.path, Device.CPU)
+    with torch.no_grad():
+        coded = opened.tokenizer(TEXT, return_tensors="pt")
+        wanted = opened.model(**coded).logits[0, -1].double().softmax(-1)
+    assert run.reading
+    rows = run.reading.next_tokens
+    best = wanted.topk(len(rows))
+    assert [row.token for row in rows] == [opened.token(int(at)) for at in best.indices]
+    np.testing.assert_allclose([row.probability for row in rows], best.values, rtol=1e-6)
+    assert all(row.probability == row.probability_of_all_heads for row in rows)
+
+
+def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) -> None:
+    plain = read_text(source, TEXT, Device.CPU)
+    off = read_text(replace(source, heads_off=((0, 1),)), TEXT, Device.CPU)
+    opened = open_model(source.path, Device.CPU)
+    logs = opened.next_token_log_probabilities(TEXT, {(0, 1): 0.0}).exp()
+    before = opened.next_token_log_probabilities(TEXT).exp()
+    assert off.reading
+    assert off.reading.heads_off == {(0, 1)}
+    for row in off.reading.next_tokens:
+        at = next(at for at in range(len(logs)) if opened.token(at) == row.token)
+        assert row.probability == pytest.approx(float(logs[at]))
+        assert row.probability_of_all_heads == pytest.approx(float(before[at]))
+    first, second = (np.abs(plain.trace.read("weights", (at,)) - off.trace.read("weights", (at,)))
+                     for at in (0, 1))  # fmt: skip
+    assert first.max() == 0
+    assert second.max() > 0
+
+
+def test_the_same_reading_is_not_computed_again(source: ModelSource) -> None:
+    run = read_text(source, TEXT, Device.CPU)
+    assert read_text(source, TEXT, Device.CPU, run) is run
+    assert read_text(source, TEXT + " sat", Device.CPU, run) is not run
+
+
+def test_a_model_is_open_as_long_as_a_run_of_it_is_there(source: ModelSource) -> None:
+    run = read_text(source, TEXT, Device.CPU)
+    assert run.reading
+    model = run.reading.model
+    other = read_text(source, "a mat", Device.CPU)
+    assert other.reading
+    assert other.reading.model is model
+    assert isinstance(model, OpenedModel)
+    there = weakref.ref(model)
+    del model, run, other
+    gc.collect()
+    assert there() is None
+
+
+def test_a_model_that_no_run_asks_for_is_closed(tiny_model_folder: Path) -> None:
+    def alive() -> int:
+        gc.collect()
+        return sum(type(each) is OpenedModel for each in gc.get_objects())
+
+    before = alive()
+    open_source(tiny_model_folder, Device.CPU)
+    assert alive() == before + 1
+    let_go_of_models()
+    assert alive() == before
+
+
+def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> None:
+    mixed = save_tiny_model(tmp_path / "mixed", "gemma2", num_hidden_layers=3)
+    run = read_text(open_source(mixed, Device.CPU), TEXT, Device.CPU)
+    assert run.reading
+    assert run.reading.layers == (0, 2)
+    (said,) = run.notices[:1]
+    assert said == (
+        "Shown: model.layers.*.self_attn, layers 1, 3. The command line and notebooks read 1 other "
+        "layer, too."
+    )
+
+
+def test_other_files_in_the_folder_are_noticed(source: ModelSource) -> None:
+    run = read_text(replace(source, fingerprint="0" * 64), TEXT, Device.CPU)
+    said = "The files of tiny are others than when the document was saved."
+    assert said.replace("tiny", source.name) in run.notices
+
+
+def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing to read") as refused:
+        read_text(source, " ", Device.CPU)
+    assert refused.value.field == "text"
+    gone = replace(source, folder=str(tmp_path / "gone"))
+    with pytest.raises(InputError, match="There is no folder “gone”") as refused:
+        read_text(gone, TEXT, Device.CPU)
+    assert refused.value.field == "model"
+    with pytest.raises(InputError, match="no head 9 in a layer 0"):
+        read_text(replace(source, heads_off=((0, 9),)), TEXT, Device.CPU)
+
+
+def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "encoder", "bert")
+    run = read_text(open_source(folder, Device.CPU), TEXT, Device.CPU)
+    assert run.reading
+    assert run.reading.next_tokens == ()
+    assert "does not continue a text" in run.reading.no_next_token

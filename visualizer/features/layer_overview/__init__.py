@@ -1,0 +1,1 @@
+"""The pane that shows the heads of all layers at once."""

@@ -1,0 +1,258 @@
+"""The overview: the weights of every head of every layer as small heatmaps, in a chosen order."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from visualizer.number_format import format_share
+from visualizer.session.head_order import ORDERS, HeadOrder, order_row
+from visualizer.session.screen import PanelId
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from visualizer.attention.head_measures import HeadMeasures
+    from visualizer.attention.run import Run
+    from visualizer.attention.trace import LeadingIndex
+    from visualizer.session.resolved_view import Resolved
+
+PANE = "Layers"
+SIDE = 32
+"""A small heatmap has at most so many cells a side, each the largest weight of a block."""
+SHORT = 24
+"""With more tokens than this, each row's largest weight has the last colour, as on the board."""
+MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"})
+LIKENESS_SIDE = 8
+"""Likeness is that of weights pooled to so many cells a side."""
+SCORES = "These are scores: the overview shows weights only."
+COVERED = "Hidden during a prediction."
+Place = tuple[int, int]
+"""A layer of the run, and a head in it, from 0."""
+
+
+class LayerOverviewPanel(Struct, frozen=True, eq=False):
+    """The Layers pane.
+
+    Parameters
+    ----------
+    weights : ndarray or None
+        The largest weight of each block, [layer, head, row, column]; NaN where no cell of a block
+        is allowed. None where there is nothing to show.
+    message : str
+        Why there is nothing.
+    layers : tuple of int
+        Each layer's number, from 0: that in its model.
+    order : HeadOrder
+        The order of the heads.
+    places : tuple of Place
+        The heads in that order.
+    columns : int
+        How many stand in a row.
+    shown : frozenset of Place
+        Those on the board.
+    off : frozenset of Place
+        Those that are switched off.
+    map_name : str
+        The colour map of weights.
+    is_by_row : bool
+        Whether each row's largest weight has the last colour, and not a weight of 1.
+    block : int
+        How many queries are pooled into a row.
+    measures : HeadMeasures or None
+        What the values were read from, to recognise an unchanged panel.
+    values : mapping
+        Each measure of every head, [layer, head]; NaN where a head has none.
+    uniform : mapping
+        Each measure of a head that reads all allowed keys alike.
+    """
+
+    weights: np.ndarray | None = None
+    message: str = ""
+    layers: tuple[int, ...] = ()
+    order: HeadOrder = HeadOrder.LAYER
+    places: tuple[Place, ...] = ()
+    columns: int = 1
+    shown: frozenset[Place] = frozenset()
+    off: frozenset[Place] = frozenset()
+    map_name: str = ""
+    is_by_row: bool = False
+    block: int = 1
+    measures: HeadMeasures | None = None
+    values: Mapping[str, np.ndarray] = {}
+    uniform: Mapping[str, float] = {}
+
+    def name(self, place: Place) -> str:
+        """Return what a head is called."""
+        layer, head = place
+        return f"Layer {self.layers[layer] + 1}, head {head + 1}"
+
+    def describe(self, place: Place) -> str:
+        """Say what a head does, beside what chance would do."""
+        said = [self.name(place) + " (switched off)" * (place in self.off)]
+        clear = [
+            (float(self.values[row.measure][place]), self.uniform[row.measure], row.reads)
+            for row in ORDERS
+            if row.reads and row.measure in self.values
+        ]
+        clear = [each for each in clear if math.isfinite(each[0] - each[1])]
+        if clear:
+            value, chance, reads = max(clear, key=lambda each: each[0] - each[1])
+            found = f"{reads}: {format_share(value)}, by chance {format_share(chance)}"
+            said.append(found if value > chance else "nothing stands out from chance")
+        spread = float(self.values["entropy"][place]) if self.values else math.nan
+        if math.isfinite(spread):
+            alike = self.uniform["entropy"]
+            said.append(f"entropy {spread:.2f} bits, by chance {alike:.2f}")
+        return "; ".join(said) + "."
+
+
+LAYERS: PanelId[LayerOverviewPanel] = PanelId(PANE)
+
+
+def needs(resolved: Resolved) -> tuple[int, HeadOrder]:
+    """Return a key of what the overview needs of large tensors."""
+    return resolved.run.trace.at("text", resolved.leading), resolved.view.head_order
+
+
+def warm(resolved: Resolved) -> None:
+    """Pool and measure the weights ahead of `present_layers`; called on the worker."""
+    run = resolved.run
+    if "weights" in run.trace:
+        text = _text(run, resolved.leading)
+        weights = _pooled(run, text)
+        _measured(run, resolved.leading)
+        if resolved.view.head_order is HeadOrder.ALIKE:
+            _by_likeness(run, weights, text)
+
+
+def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> LayerOverviewPanel:
+    """Present the heads of all layers, for the current text."""
+    run, view, trace = resolved.run, resolved.view, resolved.run.trace
+    if "weights" in resolved.covered:
+        return LayerOverviewPanel(message=COVERED)
+    if "weights" not in trace:
+        return LayerOverviewPanel(message=SCORES)
+    text = _text(run, resolved.leading)
+    weights = _pooled(run, text)
+    measures, uniform = _measured(run, resolved.leading)
+    layer_count, heads = weights.shape[:2]
+    numbers = run.reading.layers if run.reading else tuple(range(layer_count))
+    off = run.reading.heads_off if run.reading else frozenset()
+    layer = trace.at("layer", resolved.leading)
+    panel = LayerOverviewPanel(
+        weights,
+        "",
+        numbers,
+        view.head_order,
+        (),
+        heads,
+        frozenset((layer, head) for head in resolved.heads),
+        frozenset((numbers.index(at), head) for at, head in off if at in numbers),
+        view.colouring.sequential,
+        max(trace.sides) > SHORT,
+        _block(run),
+        measures,
+        {name: _of_text(getattr(measures, name), run, text) for name in MEASURES},
+        {name: float(getattr(uniform, name)[0]) for name in MEASURES},
+    )
+    panel = replace(panel, places=_ordered(panel, run, weights, text))
+    return previous if previous and _is_same(previous, panel) else panel
+
+
+def _is_same(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
+    if one.weights is not other.weights or one.measures is not other.measures:
+        return False
+    names = {*one.__struct_fields__} - {"weights", "measures", "values", "uniform"}
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+def _text(run: Run, leading: LeadingIndex) -> int | None:
+    """Return the text of a batch that is shown; None without a batch."""
+    return run.trace.at("text", leading) if "text" in run.trace.axes else None
+
+
+def _block(run: Run) -> int:
+    return math.ceil(max(run.trace.sides) / SIDE)
+
+
+def _pooled(run: Run, text: int | None) -> np.ndarray:
+    """Return the pooled weights, [layer, head, row, column], as the first of them is asked."""
+    held, block, trace = run.trace.holding("weights"), _block(run), run.trace
+
+    def make(_: object) -> np.ndarray:
+        index = tuple(text or 0 if axis == "text" else slice(None) for axis in trace.axes)
+        whole = np.array(held.read_pooled(block, block, index))
+        whole = whole if "layer" in trace.axes else whole[None]
+        if trace.sides[0] == trace.sides[1]:
+            allowed = trace.allowed("weights", trace.leading_index(text=text or 0))
+            whole[..., ~_pooled_any(allowed, block)] = math.nan
+        whole.flags.writeable = False
+        return whole
+
+    made: np.ndarray = held.keep(("overview", block, text), make)
+    return made
+
+
+def _pooled_any(allowed: np.ndarray, block: int) -> np.ndarray:
+    rows, columns = (math.ceil(size / block) for size in allowed.shape)
+    whole = np.zeros((rows * block, columns * block), bool)
+    whole[: allowed.shape[0], : allowed.shape[1]] = allowed
+    return np.asarray(whole.reshape(rows, block, columns, block).any((1, 3)))
+
+
+def _measured(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
+    texts = run.texts if run.has_same_keys else ()
+    measures = run.trace.measured("weights", texts)
+    return measures, run.trace.measured_uniform("weights", leading, texts)
+
+
+def _of_text(values: np.ndarray, run: Run, text: int | None) -> np.ndarray:
+    """Return a measure of the heads of one text, [layer, head]."""
+    index = tuple(text if axis == "text" else slice(None) for axis in run.trace.axes)
+    found: np.ndarray = values[index] if text is not None else values
+    return found if "layer" in run.trace.axes else found[None]
+
+
+def _ordered(
+    panel: LayerOverviewPanel, run: Run, weights: np.ndarray, text: int | None
+) -> tuple[Place, ...]:
+    places = [(layer, head) for layer in range(len(weights)) for head in range(weights.shape[1])]
+    row = order_row(panel.order)
+    if panel.order is HeadOrder.ALIKE:
+        return tuple(places[at] for at in _by_likeness(run, weights, text))
+    if not row.measure:
+        return tuple(places)
+    sign = -1 if row.is_descending else 1
+    values = np.nan_to_num(sign * panel.values[row.measure].reshape(-1), nan=math.inf)
+    return tuple(places[at] for at in np.argsort(values, kind="stable"))
+
+
+def _by_likeness(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
+    """Order the heads so that neighbours are alike: each is followed by the nearest that is left.
+
+    Heads are compared by their pooled weights; the first is the one that is farthest from the
+    mean of all.
+    """
+
+    def make(_: object) -> tuple[int, ...]:
+        size = max(1, math.ceil(weights.shape[-1] / LIKENESS_SIDE))
+        small = np.nan_to_num(weights)[..., ::size, ::size].reshape(-1, 1, 1)
+        vectors = small.reshape(weights.shape[0] * weights.shape[1], -1).astype(np.float64)
+        squares = (vectors**2).sum(1)
+        distances = squares[:, None] + squares - 2 * vectors @ vectors.T
+        at = int(((vectors - vectors.mean(0)) ** 2).sum(1).argmax())
+        left, found = np.ones(len(vectors), bool), [at]
+        left[at] = False
+        while left.any():
+            at = int(np.where(left, distances[at], math.inf).argmin())
+            left[at] = False
+            found.append(at)
+        return tuple(found)
+
+    made: tuple[int, ...] = run.trace.holding("weights").keep(("likeness", text), make)
+    return made

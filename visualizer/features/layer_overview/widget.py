@@ -1,0 +1,331 @@
+"""The Layers pane: every head of every layer as a small heatmap; a click shows it on the board."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
+from PySide6.QtWidgets import QAbstractScrollArea, QComboBox, QWidget
+
+from visualizer.features.layer_overview.paint import GAP, overview_image
+from visualizer.features.layer_overview.presenter import LAYERS, LayerOverviewPanel
+from visualizer.session.head_order import ORDERS, HeadOrder
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QEvent
+    from PySide6.QtGui import (
+        QFocusEvent,
+        QImage,
+        QKeyEvent,
+        QMouseEvent,
+        QPaintEvent,
+        QResizeEvent,
+    )
+
+    from visualizer.features.layer_overview.presenter import Place
+    from visualizer.session.screen import Screen
+
+EMPTY = "Small heatmaps of all heads stand here, as soon as there are weights."
+KEYS = "Arrow keys go from head to head, Enter shows one on the board."
+WIDTH = 252
+SMALLEST, LARGEST = 14, 64
+"""The distance of small heatmaps, in pixels at the usual text size."""
+HINT = "Point at a head to read what it does; click to open it."
+STEPS = {
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+}
+
+
+class LayerOverviewPane(QWidget):
+    """The order over the grid over what the pointed head does."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    orderChosen = Signal(str)
+    headChosen = Signal(int, int)
+    """A layer of the run and a head, to be shown on the board."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Layers")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.order, self.said = QComboBox(), PlainLabel()
+        for row in ORDERS:
+            self.order.addItem(row.title, row.order)
+        self.order.setAccessibleName("Order of the heads")
+        self.order.setObjectName("head_order")
+        self.order.setToolTip(plain_tooltip("The order in which the heads stand"))
+        self.order.activated.connect(self._choose)
+        self.grid = HeadGrid()
+        self.grid.chosen.connect(self.headChosen)
+        self.grid.pointed.connect(self._describe)
+        self.said.setWordWrap(True)
+        self.said.setProperty("role", "quiet")
+        self.said.setAlignment(Qt.AlignmentFlag.AlignTop)
+        column = column_layout(self, (12, 4, 8, 8), spacing=6)
+        column.addWidget(self.order, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self.grid, 1)
+        column.addWidget(self.said)
+        self._describe("")
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        panel = screen.panel(LAYERS)
+        self.order.setCurrentIndex(self.order.findData(panel.order))
+        self.order.setEnabled(bool(panel.places))
+        self.said.setFixedHeight(4 * self.said.fontMetrics().lineSpacing())
+        self.grid.show_panel(panel, theme)
+
+    def _choose(self, index: int) -> None:
+        self.orderChosen.emit(HeadOrder(self.order.itemData(index)))
+
+    def _describe(self, words: str) -> None:
+        self.said.setText(words or HINT)
+
+
+class HeadGrid(QAbstractScrollArea):
+    """The small heatmaps, with numbers of layers and heads where they stand by layer."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Table
+    chosen = Signal(int, int)
+    pointed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Heads of all layers")
+        self.setAccessibleDescription(KEYS)
+        self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self.viewport().setMouseTracking(True)
+        self.viewport().setAutoFillBackground(False)  # it is on the paper, as the board is
+        self._panel, self._theme = LayerOverviewPanel(), LIGHT
+        self._image: QImage | None = None
+        self._made_of: tuple[object, ...] = ()
+        self._at = 0
+        """The index of the place that keys go from."""
+        self._hovered: int | None = None
+
+    def show_panel(self, panel: LayerOverviewPanel, theme: Theme) -> None:
+        """Show the heads, or a sentence without any."""
+        if panel is self._panel and theme is self._theme:
+            return
+        first = min(panel.shown, default=None)
+        if first != min(self._panel.shown, default=None) and first in panel.places:
+            self._at = panel.places.index(first)
+        self._at = min(self._at, max(0, len(panel.places) - 1))
+        self._panel, self._theme = panel, theme
+        if self._hovered is not None and self._hovered >= len(panel.places):
+            self._hovered = None
+        self._arrange()
+        self._tell()
+        self.viewport().update()
+
+    # ------------------------------------------------------------------ places
+
+    @property
+    def _labels(self) -> QSize:
+        """The room of the numbers of layers and of heads."""
+        line = metrics(10).height()
+        return QSize(round(24 * text_scale()), round(line + 2))
+
+    @property
+    def side(self) -> int:
+        """The distance of one small heatmap from the next, in logical pixels."""
+        view, labels, scale = self.viewport().size(), self._labels, text_scale()
+        across = (view.width() - labels.width()) // self._panel.columns
+        down = (view.height() - labels.height()) // max(1, self._rows)
+        return max(round(SMALLEST * scale), min(across, down, round(LARGEST * scale)))
+
+    @property
+    def _rows(self) -> int:
+        return -(-len(self._panel.places) // self._panel.columns)
+
+    def rect_of(self, index: int) -> QRect:
+        """Return where the small heatmap at an index is in the viewport."""
+        row, column = divmod(index, self._panel.columns)
+        inner = self.side - max(1, round(GAP * self.side))
+        corner = QPoint(column * self.side, row * self.side) + self._origin
+        return QRect(corner, QSize(inner, inner))
+
+    @property
+    def _origin(self) -> QPoint:
+        labels = self._labels
+        return QPoint(
+            labels.width() - self.horizontalScrollBar().value(),
+            labels.height() - self.verticalScrollBar().value(),
+        )
+
+    def _index_at(self, position: QPointF) -> int | None:
+        if position.y() < self._labels.height() or position.x() < self._labels.width():
+            return None
+        at = position.toPoint() - self._origin
+        row, column = at.y() // self.side, at.x() // self.side
+        index = row * self._panel.columns + column
+        is_inside = 0 <= column < self._panel.columns and 0 <= index < len(self._panel.places)
+        return index if is_inside else None
+
+    def _arrange(self) -> None:
+        labels, view = self._labels, self.viewport().size()
+        whole = QSize(self._panel.columns, self._rows) * self.side
+        room = QSize(view.width() - labels.width(), view.height() - labels.height())
+        for bar, size, seen in (
+            (self.horizontalScrollBar(), whole.width(), room.width()),
+            (self.verticalScrollBar(), whole.height(), room.height()),
+        ):
+            bar.setRange(0, max(0, size - seen))
+            bar.setPageStep(seen)
+            bar.setSingleStep(self.side)
+
+    # ------------------------------------------------------------------ painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.setFont(font(10))
+        quiet = QColor(self._theme.quiet)
+        if self._panel.weights is None:
+            painter.setPen(quiet)
+            flags = Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
+            painter.drawText(self.viewport().rect(), flags, self._panel.message or EMPTY)
+            return
+        labels = self._labels
+        painter.save()
+        painter.setClipRect(self.viewport().rect().adjusted(labels.width(), labels.height(), 0, 0))
+        self._paint_heads(painter)
+        painter.restore()
+        if self._panel.order is HeadOrder.LAYER:
+            painter.setPen(quiet)
+            self._paint_numbers(painter)
+
+    def _paint_heads(self, painter: QPainter) -> None:
+        ratio = self.devicePixelRatioF()
+        side = round(self.side * ratio)
+        made_of = (self._panel, self._theme.name, side)
+        if made_of != self._made_of or self._image is None:
+            self._image, self._made_of = overview_image(self._panel, side, self._theme), made_of
+        target = QRectF(QPointF(self._origin), self._image.size().toSizeF() * self.side / side)
+        painter.drawImage(target, self._image)
+        ink = QColor(self._theme.ink)
+        for place in self._panel.off:
+            box = self.rect_of(self._panel.places.index(place))
+            painter.fillRect(box, QColor(self._theme.raised))
+            painter.setPen(QPen(ink, 1))
+            painter.drawLine(box.topLeft(), box.bottomRight())
+            painter.drawLine(box.topRight(), box.bottomLeft())
+        accent = QColor(self._theme.accent)
+        for place in self._panel.shown:
+            self._frame(painter, self._panel.places.index(place), accent, 2)
+        if self._hovered is not None:
+            self._frame(painter, self._hovered, ink, 1)
+        if self.hasFocus():
+            self._frame(painter, self._at, ink, 2)
+
+    def _frame(self, painter: QPainter, index: int, colour: QColor, width: int) -> None:
+        painter.setPen(QPen(colour, width))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        out = width / 2
+        painter.drawRect(QRectF(self.rect_of(index)).adjusted(-out, -out, out, out))
+
+    def _paint_numbers(self, painter: QPainter) -> None:
+        labels, side, lines = self._labels, self.side, metrics(10)
+        every = max(1, -(-round(lines.height()) // side))
+        painter.save()
+        painter.setClipRect(0, labels.height(), labels.width(), self.viewport().height())
+        for row, layer in enumerate(self._panel.layers):
+            if row % every == 0:
+                top = self._origin.y() + row * side
+                box = QRectF(0, top, labels.width() - 5, side)
+                flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+                painter.drawText(box, flags, str(layer + 1))
+        painter.restore()
+        painter.setClipRect(labels.width(), 0, self.viewport().width(), labels.height())
+        wide = lines.horizontalAdvance(f"{self._panel.columns} ")
+        every = max(1, -(-round(wide) // side))
+        for column in range(0, self._panel.columns, every):
+            box = QRectF(self._origin.x() + column * side, 0, side, labels.height())
+            painter.drawText(box, Qt.AlignmentFlag.AlignCenter, str(column + 1))
+
+    # ------------------------------------------------------------------ input
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._hover(self._index_at(event.position()))
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == event.Type.Leave:
+            self._hover(None)
+        return super().viewportEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        index = self._index_at(event.position())
+        if event.button() is Qt.MouseButton.LeftButton and index is not None:
+            self._at = index
+            self.chosen.emit(*self._panel.places[index])
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        if key in STEPS and not event.modifiers() and self._panel.places:
+            down, right = STEPS[key]
+            to = self._at + down * self._panel.columns + right
+            if 0 <= to < len(self._panel.places):
+                self._at = to
+                self._reveal(to)
+                self._tell()
+                self.viewport().update()
+        elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self._panel.places:
+            self.chosen.emit(*self._panel.places[self._at])
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self._tell()
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._tell()
+        self.viewport().update()
+
+    def _hover(self, index: int | None) -> None:
+        if index != self._hovered:
+            self._hovered = index
+            self._tell()
+            self.viewport().update()
+
+    def _tell(self) -> None:
+        """Say what the pointed head does: the one under the pointer, else that of the keys."""
+        there_is = self._hovered is not None or self.hasFocus()
+        if not there_is or not self._panel.places:
+            self.pointed.emit("")
+            return
+        index = self._at if self._hovered is None else self._hovered
+        words = self._panel.describe(self._place(index))
+        set_accessible_value(self, words)
+        self.pointed.emit(words)
+
+    def _place(self, index: int) -> Place:
+        return self._panel.places[min(index, len(self._panel.places) - 1)]
+
+    def _reveal(self, index: int) -> None:
+        box, labels, view = self.rect_of(index), self._labels, self.viewport().size()
+        for bar, start, end, least, most in (
+            (self.verticalScrollBar(), box.top(), box.bottom(), labels.height(), view.height()),
+            (self.horizontalScrollBar(), box.left(), box.right(), labels.width(), view.width()),
+        ):
+            if start < least:
+                bar.setValue(bar.value() + start - least)
+            elif end > most:
+                bar.setValue(bar.value() + end - most + self.side - (end - start))

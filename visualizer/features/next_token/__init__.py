@@ -1,0 +1,1 @@
+"""The pane that shows which token a model expects next, and switches heads off."""

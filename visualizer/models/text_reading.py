@@ -1,0 +1,121 @@
+"""The run of a text that a model reads, as a document asks for it; models stay open meanwhile."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
+
+from visualizer.attention.model_reading import ModelReading, NextToken
+from visualizer.errors import InputError
+from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
+from visualizer.models.model_folder import fingerprint
+from visualizer.models.model_source import ModelSource
+from visualizer.models.opened_model import OpenedModel, TextReading, open_model
+from visualizer.number_format import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import Device
+    from visualizer.models.run_from_attention_calls import LayerRun
+
+MOST_NAMED = 8
+"""How many next tokens are named, of those with all heads and of those without some."""
+OTHER_FILES = "The files of {name} are others than when the document was saved."
+
+_opened: WeakValueDictionary[tuple[str, str], OpenedModel] = WeakValueDictionary()
+_handed_over: list[OpenedModel] = []
+"""The model that was opened last, until a run of it is computed, which keeps it then."""
+
+
+def open_source(path: Path, device: Device) -> ModelSource:
+    """Open a model, which stays open until `read_text` is called, and return it as a source.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when it cannot be opened.
+    """
+    model = open_model(path, device)
+    source = ModelSource(str(path.absolute()), model.folder.name, fingerprint(path))
+    _opened[source.folder, device] = model
+    _handed_over[:] = [model]
+    return source
+
+
+def let_go_of_models() -> None:
+    """Close the model that was opened and that no run has asked for."""
+    _handed_over.clear()
+
+
+def read_text(source: ModelSource, text: str, device: Device, previous: Run | None = None) -> Run:
+    """Have a model read a text, and return the run of the layers of its first attention.
+
+    Of layers that are not alike, the largest group is in the run; its notices say so.
+
+    Parameters
+    ----------
+    previous : Run, optional
+        An earlier run, which is returned if it is of the same reading.
+
+    Raises
+    ------
+    InputError
+        Of ``text``, when it is empty or too long; of ``model``, when its folder cannot be opened.
+    """
+    made_of: Hashable = (source, text, device)
+    if previous and previous.reading and previous.reading.made_of == made_of:
+        return previous
+    model = _opened.get((source.folder, device))
+    if model is None:
+        model = _opened[source.folder, device] = open_model(source.path, device)
+    off = dict.fromkeys(source.heads_off, 0.0)
+    seen = model.read(text, off)
+    let_go_of_models()
+    names = part_names(seen.runs)
+    shown = max(runs_of_part(seen.runs, names[0]), key=lambda each: len(each.group.layers))
+    reading = ModelReading(
+        made_of,
+        shown.group.layers,
+        frozenset(source.heads_off),
+        model.are_heads_switchable,
+        _next_tokens(model, seen),
+        model.why_no_next_token,
+        shown.captured,
+        model,
+    )
+    notices = (*_left_out(seen.runs, shown), *shown.notices, *_of_files(source))
+    return replace(shown.run, notices=notices, reading=reading)
+
+
+def _left_out(runs: tuple[LayerRun, ...], shown: LayerRun) -> tuple[str, ...]:
+    count = sum(len(each.group.layers) for each in runs) - len(shown.group.layers)
+    if not count:
+        return ()
+    others = format_count(count, "other layer")
+    return (f"{shown.in_words}. The command line and notebooks read {others}, too.",)
+
+
+def _of_files(source: ModelSource) -> tuple[str, ...]:
+    try:
+        is_same = fingerprint(source.path) == source.fingerprint
+    except InputError:  # it is open, whatever has become of its files
+        is_same = True
+    return () if is_same else (OTHER_FILES.format(name=source.name),)
+
+
+def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]:
+    now, before = seen.next_token, seen.next_token_of_all_heads
+    if now is None or before is None:
+        return ()
+    count = min(MOST_NAMED, len(now))
+    found = dict.fromkeys(chain(*(logs.topk(count).indices.tolist() for logs in (now, before))))
+    return tuple(
+        NextToken(model.token(number), float(now[number].exp()), float(before[number].exp()))
+        for number in found
+    )

@@ -1,0 +1,66 @@
+"""The order in which the heads of all layers stand in the overview."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class HeadOrder(StrEnum):
+    """By place in the model, by a measure, or by likeness."""
+
+    LAYER = "layer"
+    PREVIOUS = "previous"
+    INDUCTION = "induction"
+    FIRST = "first"
+    OWN = "own"
+    SHARPEST = "sharpest"
+    FARTHEST = "farthest"
+    ALIKE = "alike"
+
+
+class OrderRow(Struct, frozen=True):
+    """One order.
+
+    Parameters
+    ----------
+    title : str
+        What it is called in a list.
+    measure : str
+        The field of `HeadMeasures` that it sorts by; empty where it sorts by none.
+    is_descending : bool
+        Whether the largest comes first.
+    reads : str
+        What a head that is extreme in the measure does.
+    """
+
+    order: HeadOrder
+    title: str
+    measure: str = ""
+    is_descending: bool = True
+    reads: str = ""
+
+
+ORDERS: tuple[OrderRow, ...] = (
+    OrderRow(HeadOrder.LAYER, "By layer"),
+    OrderRow(
+        HeadOrder.INDUCTION,
+        "Induction first",
+        "induction",
+        reads="reads what followed the same token earlier",
+    ),
+    OrderRow(
+        HeadOrder.PREVIOUS, "Previous token first", "previous", reads="reads the previous token"
+    ),
+    OrderRow(HeadOrder.FIRST, "First token first", "first", reads="reads the first token"),
+    OrderRow(HeadOrder.OWN, "Own token first", "own", reads="reads the query’s own token"),
+    OrderRow(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
+    OrderRow(HeadOrder.FARTHEST, "Farthest first", "distance"),
+    OrderRow(HeadOrder.ALIKE, "Alike together"),
+)
+
+
+def order_row(order: HeadOrder) -> OrderRow:
+    """Look up an order's row."""
+    return next(row for row in ORDERS if row.order is order)
