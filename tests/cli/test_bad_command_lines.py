@@ -153,8 +153,8 @@ BAD = [
     ("train --resume run --preset repeat", "argument --preset: is for a new run. Leave --resume"),
     (f"{NEW} --learning-rate 1", "argument --learning-rate: there is no such option. See --help."),
     # Of generating.
-    ("generate", "argument RUN: is missing. Name the folder of a run."),
-    ("generate nowhere", "argument RUN: there is no run in 'nowhere'"),
+    ("generate", "argument FOLDER: is missing. Name the folder of a run or of a model."),
+    ("generate nowhere", "argument FOLDER: there is no run in 'nowhere'"),
     ("generate run --tokens 0", "argument --tokens: got '0', takes a whole number from 1 to "),
     ("generate run --seed -1", "argument --seed: got '-1', takes a whole number from 0"),
     ("generate run --temperature -1", "argument --temperature: The temperature is from 0 to 100."),

@@ -72,7 +72,7 @@ def test_the_likeliest_tokens_are_those_of_the_plain_model(model: Model) -> None
 @pytest.mark.parametrize("off", [{(0, 0)}, {(1, 3)}, {(0, 1), (0, 2), (1, 0)}])
 def test_heads_that_are_off_add_nothing(model: Model, off: set[tuple[int, int]]) -> None:
     expected = by_hooks(model, off).exp()
-    found = model.next_tokens(TEXT, 64, off=[*off])
+    found = model.ablate(TEXT, [*off], most=64)
     assert [value for _, value in found] == pytest.approx(sorted(expected.tolist())[::-1], abs=1e-7)
     assert model.next_tokens(TEXT, 64) != found
     before = model.next_tokens(TEXT, 64)
@@ -96,17 +96,17 @@ def test_the_map_of_all_heads_is_that_of_each_alone(model: Model) -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"off": [(2, 0)]}, "There is no head 0 in a layer 2."),
-        ({"off": [(0, 4)]}, "There is no head 4 in a layer 0."),
-        ({"off": [(0, -1)]}, "There is no head -1 in a layer 0."),
-        ({"off": [3]}, "off is a list of (layer, head), such as [(5, 1)], and not [3]."),
-        ({"off": 3}, "off is a list of (layer, head), such as [(5, 1)], and not 3."),
-        ({"most": 0}, "most is from 1 to 64, and not 0."),
+        ({"heads": [(2, 0)]}, "There is no head 0 in a layer 2."),
+        ({"heads": [(0, 4)]}, "There is no head 4 in a layer 0."),
+        ({"heads": [(0, -1)]}, "There is no head -1 in a layer 0."),
+        ({"heads": [3]}, "heads is a list of (layer, head), such as [(5, 1)], and not [3]."),
+        ({"heads": 3}, "heads is a list of (layer, head), such as [(5, 1)], and not 3."),
+        ({"heads": [(0, 0)], "most": 0}, "most is from 1 to 64, and not 0."),
     ],
 )
 def test_what_is_not_there_is_said(model: Model, given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError) as caught:
-        model.next_tokens(TEXT, **given)
+        model.ablate(TEXT, **given)
     assert caught.value.sentence == sentence
 
 
@@ -119,4 +119,4 @@ def test_heads_of_models_that_attend_by_themselves_stay_on(tmp_path: Path) -> No
     bloom = visualizer.open_model(save_tiny_model(tmp_path / "bloom", "bloom"))
     assert bloom.next_tokens(TEXT)
     with pytest.raises(InputError, match="cannot be switched off one by one"):
-        bloom.next_tokens(TEXT, off=[(0, 0)])
+        bloom.ablate(TEXT, [(0, 0)])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from visualizer.api.argument_validation import (
     choice,
     file_path,
+    number,
     several,
     shown,
     string,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
     from visualizer.api.figure_and_explained_number import Explained, Figure
     from visualizer.api.keyword_argument_types import Look
+    from visualizer.models.generation_with_cache import GeneratedText
+    from visualizer.models.logit_attribution import LogitParts
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
 
@@ -95,29 +98,151 @@ class Model:
         given = None if second is None else string("second", second)
         return ModelAttention(self.opened.attend(string("text", text), given))
 
-    def next_tokens(
-        self, text: str, most: int = 10, *, off: Iterable[tuple[int, int]] = ()
-    ) -> list[tuple[str, float]]:
+    def next_tokens(self, text: str, most: int = 10) -> list[tuple[str, float]]:
         """Return the likeliest tokens that follow a text, each with its probability.
-
-        Parameters
-        ----------
-        off : iterable of (layer, head), optional
-            Heads that are switched off meanwhile: their context vectors are 0.
 
         Raises
         ------
         InputError
-            When the model does not continue texts, or there is no such head.
+            When the model does not continue texts.
         """
-        given = string("text", text)
         count = whole_number("most", most)
-        logs = self.opened.next_token_log_probabilities(given, dict.fromkeys(_heads(off), 0.0))
-        if not 1 <= count <= len(logs):
-            raise InputError("most", f"most is from 1 to {len(logs):,}, and not {count:,}.")
-        values, numbers = logs.topk(count)
-        words = map(self.opened.token, numbers.tolist())
-        return [*zip(words, values.exp().tolist(), strict=True)]
+        logs = self.opened.next_token_log_probabilities(string("text", text))
+        return self.opened.likeliest(logs, count)
+
+    def ablate(
+        self,
+        text: str,
+        heads: Iterable[tuple[int, int]],
+        *,
+        mean: bool = False,
+        most: int = 10,
+    ) -> list[tuple[str, float]]:
+        """Return the likeliest next tokens, as `next_tokens`, without some heads.
+
+        Parameters
+        ----------
+        heads : iterable of (layer, head)
+            Their context vectors are 0 meanwhile.
+        mean : bool
+            Whether they are the mean of the head's context vectors over the text, and not 0.
+
+        Raises
+        ------
+        InputError
+            As `next_tokens`; when there is no such head, or it cannot be switched off.
+        """
+        from visualizer.models.activation_patching import log_probabilities_with_means
+
+        given, pairs, count = string("text", text), _heads(heads), whole_number("most", most)
+        if mean:
+            logs = log_probabilities_with_means(self.opened, given, pairs)
+        else:
+            logs = self.opened.next_token_log_probabilities(given, dict.fromkeys(pairs, 0.0))
+        return self.opened.likeliest(logs, count)
+
+    def patch(
+        self, text: str, source: str, heads: Iterable[tuple[int, int]], *, most: int = 10
+    ) -> list[tuple[str, float]]:
+        """Return the likeliest next tokens of a text with heads as they read another one.
+
+        Parameters
+        ----------
+        source : str
+            A text of as many tokens, from whose reading the heads' context vectors are taken.
+        heads : iterable of (layer, head)
+            The heads.
+
+        Raises
+        ------
+        InputError
+            As `ablate`; when the texts have different numbers of tokens.
+        """
+        from visualizer.models.activation_patching import patched_log_probabilities
+
+        texts, count = (string("text", text), string("source", source)), whole_number("most", most)
+        logs = patched_log_probabilities(self.opened, *texts, _heads(heads))
+        return self.opened.likeliest(logs, count)
+
+    def logit_parts(self, text: str, token: str | None = None) -> LogitParts:
+        """Split the logit of a next token into what each head and layer adds to it directly.
+
+        ``heads`` [layer, head], ``rest`` [layer], ``embedding`` and ``bias`` sum to ``logit``. What
+        a head adds directly and what is lost without it, `ablations`, are two questions.
+
+        Parameters
+        ----------
+        token : str, optional
+            A single token, with its leading blank if it has one; the likeliest without it.
+
+        Raises
+        ------
+        InputError
+            When the model continues no text, what heads write is changed before it is added, or
+            ``token`` is not one token.
+        """
+        from visualizer.models.logit_attribution import logit_parts
+
+        wanted = None if token is None else self.opened.number_of(string("token", token))
+        return logit_parts(self.opened, string("text", text), wanted)
+
+    def logit_lens(self, text: str, most: int = 1) -> list[list[list[tuple[str, float]]]]:
+        """Return what each layer would say next if it were the last: [layer][query][rank].
+
+        Each is a token with its probability. The last layer's are the model's own.
+
+        Raises
+        ------
+        InputError
+            As `logit_parts`.
+        """
+        from visualizer.models.logit_attribution import logit_lens
+
+        read = logit_lens(self.opened, string("text", text), max(1, whole_number("most", most)))
+        return [
+            [
+                [(self.opened.token(one), share) for one, share in zip(*rank, strict=True)]
+                for rank in zip(numbers, shares, strict=True)
+            ]
+            for numbers, shares in zip(
+                read.numbers.tolist(), read.probabilities.tolist(), strict=True
+            )
+        ]
+
+    def generate(
+        self,
+        text: str,
+        tokens: int = 20,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+        seed: int = 0,
+    ) -> GeneratedText:
+        """Continue a text, token by token, with the cache of keys and values.
+
+        Parameters
+        ----------
+        tokens : int
+            At most so many; the model may end its text before.
+        temperature, top_k, top_p, seed
+            As in the lab; at temperature 0 the likeliest token is taken.
+
+        Raises
+        ------
+        InputError
+            When the model does not continue texts, or a setting is invalid.
+        """
+        from visualizer.language.sampling import Sampling
+        from visualizer.models.generation_with_cache import generate
+
+        return generate(
+            self.opened,
+            string("text", text),
+            whole_number("tokens", tokens),
+            Sampling(number("temperature", temperature), top_k, number("top_p", top_p)),
+            whole_number("seed", seed),
+        )
 
     def ablations(self, text: str) -> np.ndarray:
         """Return what each head does for the likeliest next token, [layer, head], read-only.
@@ -140,7 +265,7 @@ class Model:
         heads = self.opened.layers_and_heads(given)
         count = 1 + max(head for _, head in heads)
         if len(heads) % count or {layer for layer, _ in heads} != {*range(len(heads) // count)}:
-            raise InputError("text", "The layers differ in their heads: use next_tokens with off.")
+            raise InputError("text", "The layers differ in their heads: use ablate.")
         changes = np.empty((len(heads) // count, count))
         for place in heads:
             after = self.opened.next_token_log_probabilities(given, {place: 0.0})
@@ -149,12 +274,12 @@ class Model:
         return changes
 
 
-def _heads(off: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _heads(heads: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     takes = "a list of (layer, head), such as [(5, 1)]"
-    pairs = [] if isinstance(off, tuple | list) and not off else several("off", takes, off)
+    pairs = several("heads", takes, heads)
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise InputError("off", f"off is {takes}, and not {shown(off)}.")
+            raise InputError("heads", f"heads is {takes}, and not {shown(heads)}.")
     return [(whole_number("layer", layer), whole_number("head", head)) for layer, head in pairs]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.cli import option_types
@@ -14,6 +15,7 @@ from visualizer.lab.attention_view.first_probe_text import opening_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import Sampling, check
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.models.model_folder import CONFIG
 
 if TYPE_CHECKING:
     import argparse
@@ -26,10 +28,12 @@ EXAMPLES = """examples:
   attention-visualizer generate runs/poems
   attention-visualizer generate runs/poems --prompt "The night" --tokens 500 --temperature 0.8
   attention-visualizer generate runs/poems --seed 7 --top-k 10 > poem.txt
+  attention-visualizer generate models/SmolLM2-135M --prompt "The night" --tokens 30
 
 The prompt and the text after it go to standard output, messages to standard error. The same
 options always give the same text. The exit status is 0 if all was written; 1 if the run cannot be
-read or its training diverged; 2 if an option is at fault; 130 after Ctrl+C and 143 after SIGTERM.
+read, its training diverged or the model cannot be opened; 2 if an option is at fault; 130 after
+Ctrl+C and 143 after SIGTERM.
 """
 
 
@@ -37,19 +41,20 @@ def generate_parser() -> option_types.OptionParser:
     """Make the parser of the arguments after ``generate``."""
     made = option_types.OptionParser(
         prog=f"attention-visualizer {GENERATE}",
-        usage="%(prog)s RUN [options]",
-        description="Let a trained model continue a text.",
+        usage="%(prog)s FOLDER [options]",
+        description="Let a trained model continue a text: one of the lab's, or a real one.",
         epilog=EXAMPLES,
     )
     usual = Sampling()
     text = made.add_argument_group("Text")
     text.add_argument(
-        "folder", type=option_types.run_folder, metavar="RUN", nargs="?",
-        help="the folder of a run that train or the lab made",
+        "folder", type=_folder, metavar="FOLDER", nargs="?",
+        help="the folder of a run that train or the lab made, or that of a real model",
     )  # fmt: skip
     text.add_argument(
         "--prompt", metavar="TEXT",
-        help="the text to continue (default: the beginning of the text that was learned)",
+        help="the text to continue (default: the beginning of the text that was learned; a real "
+        "model needs one)",
     )  # fmt: skip
     text.add_argument(
         "--tokens", type=option_types.whole_number(1, MOST_TOKENS), metavar="N",
@@ -86,22 +91,57 @@ def generate(arguments: Sequence[str]) -> int:
     """Write the text that the arguments describe; return the exit status."""
     options = generate_parser().parse_args(arguments)
     if options.folder is None:
-        say("argument RUN: is missing. Name the folder of a run.")
+        say("argument FOLDER: is missing. Name the folder of a run or of a model.")
         return 2
     sampling = Sampling(options.temperature, options.top_k, options.top_p)
     try:
         check(sampling)
         with stoppable(end_at_once):
-            _write_text(options, sampling)
+            if (options.folder / CONFIG).is_file():
+                _write_text_of_model(options, sampling)
+            else:
+                _write_text(options, sampling)
     except InputError as refused:
         names = {"text": "--prompt", "step": "--step", "temperature": "--temperature",
-                 "top_p": "--top-p"}  # fmt: skip
+                 "top_p": "--top-p", "tokens": "--tokens"}  # fmt: skip
         option = names.get(refused.field)
         say(f"argument {option}: {refused.sentence}" if option else refused.sentence)
         return 2 if option else 1
     except InterruptedRunError as stopped:
         return stopped.status
     return 0
+
+
+def _folder(text: str) -> Path:
+    """Convert an option to the folder of a real model, or else to that of a run."""
+    return Path(text) if (Path(text) / CONFIG).is_file() else option_types.run_folder(text)
+
+
+def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> None:
+    from visualizer.attention.torch_library_loading import load_torch_library
+
+    if options.prompt is None:
+        raise InputError("text", "is missing. A real model needs a text to continue.")
+    if options.step is not None:
+        raise InputError("step", "is for runs of the lab: a real model has no earlier steps.")
+    load_torch_library()
+    from visualizer.models.generation_with_cache import generate as generate_with_cache
+    from visualizer.models.opened_model import open_model
+
+    shown = _shown if sys.stdout and sys.stdout.isatty() else str
+    opened = open_model(options.folder)
+    write_out(shown(options.prompt))
+    try:
+        generate_with_cache(
+            opened,
+            options.prompt,
+            options.tokens,
+            sampling,
+            options.seed,
+            lambda token: write_out(shown(token)),
+        )
+    finally:
+        write_out("\n")
 
 
 def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:

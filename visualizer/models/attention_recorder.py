@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from msgspec import Struct
@@ -36,8 +36,10 @@ EAGER = "eager"
 _SOFTMAX = frozenset({
     torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax,
 })  # fmt: skip
-HeadScales = Mapping[str, Mapping[int, float]]
-"""Factors of heads by the path of their attention's module and their number."""
+HeadEdit: TypeAlias = "float | torch.Tensor"
+"""What becomes of a head's context vectors: a factor, or others in their place [query, d_head]."""
+HeadEdits = Mapping[str, Mapping[int, HeadEdit]]
+"""Edits of heads by the path of their attention's module and their number."""
 _TELLING = ("att", "Att")
 """What the path of a module has that calls the softmax of an attention, and no other softmax."""
 
@@ -68,6 +70,8 @@ class AttentionCall(Struct, frozen=True, eq=False):
         Multiplies the scores.
     arguments : mapping
         What else the attention function was given that is not None.
+    context : Tensor or None
+        What the heads hand on, edited, [batch, query, head, d_value]; None as the queries are.
     """
 
     module: str
@@ -79,10 +83,11 @@ class AttentionCall(Struct, frozen=True, eq=False):
     mask: Tensor | None = None
     scaling: float = 1.0
     arguments: dict[str, Any] = {}
+    context: Tensor | None = None
 
     def of_text(self, text: int) -> AttentionCall:
         """Return the part of one text of the batch."""
-        names = ("weights", "queries", "keys", "values", "mask")
+        names = ("weights", "queries", "keys", "values", "mask", "context")
         parts = {name: getattr(self, name) for name in names}
         several = {name: part for name, part in parts.items() if part is not None and len(part) > 1}
         return replace(self, **{name: part[text : text + 1] for name, part in several.items()})
@@ -91,8 +96,8 @@ class AttentionCall(Struct, frozen=True, eq=False):
 class _Recording:
     """What is recorded of one model, and in which of its modules the computation is."""
 
-    def __init__(self, model: nn.Module, scales: HeadScales, *, keeps: bool) -> None:
-        self.scales, self.keeps = scales, keeps
+    def __init__(self, model: nn.Module, edits: HeadEdits, *, keeps: bool) -> None:
+        self.edits, self.keeps = edits, keeps
         self.names = {module: name for name, module in model.named_modules()}
         self.calls: list[AttentionCall] = []
         self.is_in_call = False
@@ -131,7 +136,7 @@ _CURRENT: ContextVar[_Recording | None] = ContextVar("recording", default=None)
 
 @contextmanager
 def record_attention(
-    model: nn.Module, scales: HeadScales | None = None, *, keeps: bool = True
+    model: nn.Module, edits: HeadEdits | None = None, *, keeps: bool = True
 ) -> Iterator[list[AttentionCall]]:
     """Record every call of attention of a transformers model within the context.
 
@@ -140,12 +145,12 @@ def record_attention(
 
     Parameters
     ----------
-    scales : mapping, optional
-        What the context vectors of some heads are multiplied with, by the path of their module
-        and their number: 0 switches a head off. Of modules that compute attention by themselves
-        none can be.
+    edits : mapping, optional
+        What becomes of the context vectors of some heads, by the path of their module and their
+        number: 0 switches a head off. Of modules that compute attention by themselves none can be
+        edited.
     keeps : bool
-        Whether calls are kept, and not only scaled.
+        Whether calls are kept, and not only edited.
 
     Yields
     ------
@@ -163,7 +168,7 @@ def record_attention(
         sentence = "This is no model of transformers (no PreTrainedModel), so it is not recorded."
         raise InputError("model", sentence)
     _watch_interface()
-    recording = _Recording(model, scales or {}, keeps=keeps)
+    recording = _Recording(model, edits or {}, keeps=keeps)
     before = [(config, config._attn_implementation) for config in _configs(model)]
     hooks = [module.register_forward_pre_hook(recording.enter) for module in recording.names]
     hooks += [
@@ -236,10 +241,11 @@ def _attend(
     finally:
         recording.is_in_call = False
     name = recording.names[module]
-    if name in recording.scales:
+    if name in recording.edits:
         output = output.clone()  # batch query head d_head
-        for head, factor in recording.scales[name].items():
-            output[:, :, head] *= factor
+        for head, edit in recording.edits[name].items():
+            is_other = isinstance(edit, torch.Tensor)
+            output[:, :, head] = edit if is_other else output[:, :, head] * edit
     scaling = arguments.get("scaling")
     recording.keep(
         AttentionCall(
@@ -252,6 +258,7 @@ def _attend(
             attention_mask,
             query.shape[-1] ** -0.5 if scaling is None else float(scaling),
             {name: given for name, given in arguments.items() if given is not None},
+            output.detach(),
         )
     )
     return output, weights

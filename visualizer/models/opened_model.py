@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from visualizer.models.attention_recorder import AttentionCall
+    from visualizer.models.attention_recorder import AttentionCall, HeadEdit
     from visualizer.models.model_source import LayerAndHead
 
-    HeadFactors = Mapping[LayerAndHead, float]
+    Edits = Mapping[LayerAndHead, HeadEdit]
 
 MISSING = (
     "Opening models needs transformers, which is not installed: "
@@ -49,11 +49,11 @@ MOST_TOKENS = 20_000
 
 
 class _LayerHeads(Struct, frozen=True):
-    """The module of a layer's attention, and whether its heads can be scaled by themselves."""
+    """The module of a layer's attention, and whether its heads can be edited by themselves."""
 
     module: str
     heads: int
-    is_scalable: bool
+    is_editable: bool
 
 
 class TextReading(Struct, frozen=True, eq=False):
@@ -65,7 +65,7 @@ class TextReading(Struct, frozen=True, eq=False):
         As `OpenedModel.attend` returns them.
     next_token, next_token_of_all_heads : Tensor or None
         The log-probability of each token of the vocabulary as the next one, [token], float64, with
-        the heads scaled and with all heads as they are; None where there is none.
+        the heads edited and with all heads as they are; None where there is none.
     """
 
     runs: tuple[LayerRun, ...]
@@ -112,14 +112,14 @@ class OpenedModel:
         InputError
             When there is no text, or it is too long for the model or the memory.
         """
-        return self._attend(self._inputs(text, second), {})[0]
+        return self._attend(self.inputs(text, second), {})[0]
 
-    def read(self, text: str, scales: HeadFactors | None = None) -> TextReading:
+    def read(self, text: str, edits: Edits | None = None) -> TextReading:
         """Run the model on a text once, for its attention and for the token that it expects next.
 
         Parameters
         ----------
-        scales : mapping, optional
+        edits : mapping, optional
             As in `next_token_log_probabilities`.
 
         Raises
@@ -127,11 +127,11 @@ class OpenedModel:
         InputError
             As `attend`; of ``heads``, when there is no such head, or it cannot be switched off.
         """
-        runs, result = self._attend(self._inputs(text, None), scales or {})
+        runs, result = self._attend(self.inputs(text, None), edits or {})
         if self.why_no_next_token:
             return TextReading(runs, None, None)
         logs = _of_last(result)
-        if not scales:
+        if not edits:
             self._plain = (text, logs)
         elif self._plain[0] != text:
             self._plain = (text, self.next_token_log_probabilities(text))
@@ -140,15 +140,15 @@ class OpenedModel:
     def _attend(
         self,
         inputs: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]],
-        scales: HeadFactors,
+        edits: Edits,
     ) -> tuple[tuple[LayerRun, ...], Any]:
         given, tokens, key_tokens = inputs
-        self._check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
+        self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
-            by_module = self._by_module(given, scales) if scales else {}
+            by_module = self._by_module(given, edits) if edits else {}
             with record_attention(self.model, by_module) as calls:
-                result = self._run({**given, **only})
+                result = self.run({**given, **only})
         self._layers = self._layers or _layers_of(calls)
         groups = groups_of(calls)
         if not groups:
@@ -164,7 +164,7 @@ class OpenedModel:
     @property
     def why_no_next_token(self) -> str:
         """Why it says nothing of a next token, as a sentence; empty where it does."""
-        if self._has_decoder or not self.model.can_generate():
+        if self.has_decoder or not self.model.can_generate():
             return f"{self.folder.name} does not continue a text, so it has no next token."
         return ""
 
@@ -172,19 +172,17 @@ class OpenedModel:
     def are_heads_switchable(self) -> bool:
         """Whether the heads that were met can be switched off one by one."""
         return bool(self._layers) and all(
-            each.is_scalable for each in (self._layers or {}).values()
+            each.is_editable for each in (self._layers or {}).values()
         )
 
-    def next_token_log_probabilities(
-        self, text: str, scales: HeadFactors | None = None
-    ) -> torch.Tensor:
+    def next_token_log_probabilities(self, text: str, edits: Edits | None = None) -> torch.Tensor:
         """Return the log-probability of each token of the vocabulary as the next one, [token].
 
         Parameters
         ----------
-        scales : mapping, optional
-            What the context vectors of heads are multiplied with, by the layer and the head: 0
-            switches a head off.
+        edits : mapping, optional
+            What becomes of the context vectors of heads, by the layer and the head: 0 switches a
+            head off.
 
         Raises
         ------
@@ -194,37 +192,52 @@ class OpenedModel:
         """
         if self.why_no_next_token:
             raise InputError("model", self.why_no_next_token)
-        given, *_ = self._inputs(text, None)
-        self._check_memory(given, 1)
+        given, *_ = self.inputs(text, None)
+        self.check_memory(given, 1)
         with torch.inference_mode():
-            by_module = self._by_module(given, scales) if scales else {}
+            by_module = self._by_module(given, edits) if edits else {}
             with record_attention(self.model, by_module, keeps=False):
-                return _of_last(self._run({**given, **self._last_only()}))
+                return _of_last(self.run({**given, **self._last_only()}))
 
-    def _by_module(
-        self, given: Mapping[str, Any], scales: HeadFactors
-    ) -> dict[str, dict[int, float]]:
-        """Return factors of heads by the path of their module instead of the layer's number."""
+    def calls_by_layer(self, given: Mapping[str, Any]) -> dict[int, AttentionCall]:
+        """Run the model once and return what the attention of each layer computed.
+
+        Raises
+        ------
+        InputError
+            Of ``model``, when heads cannot be told apart: attention that the model computes itself,
+            or layers that run several times.
+        """
+        with torch.inference_mode(), record_attention(self.model) as calls:
+            self.run(given)
+        self._layers = self._layers or _layers_of(calls)
+        if not self.are_heads_switchable:
+            sentence = f"Heads of {self.folder.name} cannot be read one by one."
+            raise InputError("model", sentence)
+        return dict(numbered_by_layer(calls))
+
+    def _by_module(self, given: Mapping[str, Any], edits: Edits) -> dict[str, dict[int, HeadEdit]]:
+        """Return edits of heads by the path of their module instead of the layer's number."""
         layers = self._layers = self._layers or self._heads_of_layers(given)
-        found: dict[str, dict[int, float]] = {}
-        for (layer, head), factor in scales.items():
+        found: dict[str, dict[int, HeadEdit]] = {}
+        for (layer, head), edit in edits.items():
             known = layers.get(layer)
             if known is None or not 0 <= head < known.heads:
                 raise InputError("heads", f"There is no head {head} in a layer {layer}.")
-            if not known.is_scalable:
+            if not known.is_editable:
                 sentence = f"Heads of {self.folder.name} cannot be switched off one by one."
                 raise InputError("heads", sentence)
-            found.setdefault(known.module, {})[head] = factor
+            found.setdefault(known.module, {})[head] = edit
         return found
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
         with record_attention(self.model) as calls:
-            self._run(given)
+            self.run(given)
         return _layers_of(calls)
 
     def layers_and_heads(self, text: str) -> tuple[tuple[int, int], ...]:
         """Return the number of every head with that of its layer, as the model runs on a text."""
-        given, *_ = self._inputs(text, None)
+        given, *_ = self.inputs(text, None)
         with torch.inference_mode():
             layers = self._layers = self._layers or self._heads_of_layers(given)
         counts = ((layer, layers[layer].heads) for layer in sorted(layers))
@@ -235,6 +248,19 @@ class OpenedModel:
         name = "logits_to_keep"
         return {name: 1} if name in signature(self.model.forward).parameters else {}
 
+    def likeliest(self, logs: torch.Tensor, most: int) -> list[tuple[str, float]]:
+        """Return the likeliest tokens with their probabilities, of log-probabilities [token].
+
+        Raises
+        ------
+        InputError
+            Of ``most``, when it is not a number of tokens.
+        """
+        if not 1 <= most <= len(logs):
+            raise InputError("most", f"most is from 1 to {len(logs):,}, and not {most:,}.")
+        values, numbers = logs.topk(most)
+        return [*zip(map(self.token, numbers.tolist()), values.exp().tolist(), strict=True)]
+
     def token(self, number: int) -> str:
         """Return a token of the vocabulary as text."""
         word = self.tokenizer.decode([number], clean_up_tokenization_spaces=False)
@@ -243,7 +269,23 @@ class OpenedModel:
             return known if isinstance(known, str) else f"#{number}"
         return str(word)
 
-    def _run(self, given: Mapping[str, Any]) -> Any:
+    def number_of(self, token: str) -> int:
+        """Return the number of a token of the vocabulary by its text.
+
+        Raises
+        ------
+        InputError
+            Of ``token``, when the text is not one token.
+        """
+        found = self.tokenizer(token, add_special_tokens=False)["input_ids"]
+        if len(found) != 1:
+            sentence = (
+                f"“{token[:60]}” is {len(found):,} tokens of {self.folder.name}, and not one."
+            )
+            raise InputError("token", sentence)
+        return int(found[0])
+
+    def run(self, given: Mapping[str, Any]) -> Any:
         """Run the model; what it cannot do with a text is said of the text."""
         try:
             return self.model(**given)
@@ -254,7 +296,7 @@ class OpenedModel:
             raise InputError("text", sentence) from error
 
     @property
-    def _has_decoder(self) -> bool:
+    def has_decoder(self) -> bool:
         """Whether one text is read by an encoder, and another one by a decoder."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
@@ -265,26 +307,28 @@ class OpenedModel:
         except NotImplementedError:  # of a length, where there is no limit
             return None
 
-    def _check_memory(self, given: Mapping[str, Any], layers: int) -> None:
+    def check_memory(self, given: Mapping[str, Any], layers: int) -> None:
+        """Refuse a text whose weights of so many layers would not fit into the free memory."""
         heads = _positive(self._config("num_attention_heads")) or 1
         check_memory(layers, heads, given["input_ids"].shape[-1])
 
-    def _inputs(
-        self, text: str, second: str | None
+    def inputs(
+        self, text: str, second: str | None = None
     ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
+        """Return what the model is given of a text, the tokens of its queries, and other keys'."""
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
             raise InputError("model", sentence)
-        is_pair = second is not None and not self._has_decoder
+        is_pair = second is not None and not self.has_decoder
         coded = self.tokenizer(text, *([second] if is_pair else []), return_tensors="pt")
         ids = coded["input_ids"]
         count = ids.shape[-1]
         if not text.strip() or not count:
             raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
-        self._check_length(count)
+        self.check_length(count)
         given = {name: tensor.to(self.model.device) for name, tensor in coded.items()}
         words = tuple(map(self.token, ids[0].tolist()))
-        if not self._has_decoder:
+        if not self.has_decoder:
             return given, words, ()
         start = self._decoder_ids(second)
         given["decoder_input_ids"] = start.to(self.model.device)
@@ -299,10 +343,11 @@ class OpenedModel:
             ids += self.tokenizer(second, add_special_tokens=False)["input_ids"]
         if not ids:
             raise InputError("text", "The decoder needs a text to begin with.")
-        self._check_length(len(ids))
+        self.check_length(len(ids))
         return torch.tensor([ids])
 
-    def _check_length(self, count: int) -> None:
+    def check_length(self, count: int) -> None:
+        """Refuse more tokens than the model reads."""
         learned = _positive(self._config("max_position_embeddings"))
         longest = min(MOST_TOKENS, learned or MOST_TOKENS)
         if count > longest:
@@ -321,7 +366,7 @@ def _layers_of(calls: Sequence[AttentionCall]) -> dict[int, _LayerHeads]:
         layer: _LayerHeads(
             call.module,
             call.weights.shape[1],
-            # Of those that run more than once, all would be scaled.
+            # Of those that run more than once, all would be edited.
             call.method is RecordingMethod.INTERFACE and names.count(call.module) == 1,
         )
         for layer, call in numbered_by_layer(calls)

@@ -1,0 +1,52 @@
+"""``attention-visualizer generate`` lets real models continue a text, as it does the lab's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import visualizer
+from visualizer.cli.generate import generate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat"
+
+
+def test_the_text_and_what_follows_go_to_standard_output(
+    tiny_model_folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    greedy = [str(tiny_model_folder), "--prompt", TEXT, "--tokens", "6", "--temperature", "0"]
+    assert generate(greedy) == 0
+    made = visualizer.open_model(tiny_model_folder).generate(TEXT, 6)
+    written = capfd.readouterr().out
+    assert written == TEXT + "".join(made.tokens[made.start :]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "sentence"),
+    [
+        ([], 2, "argument --prompt: is missing. A real model needs a text to continue."),
+        (["--prompt", "a", "--step", "3"], 2, "argument --step: is for runs of the lab"),
+        (["--prompt", " "], 2, "argument --prompt: There is nothing to read yet."),
+        (["--prompt", "a", "--tokens", "9999"], 2, "argument --prompt: The text has"),
+    ],
+)
+def test_what_is_missing_is_said(
+    tiny_model_folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    options: list[str],
+    status: int,
+    sentence: str,
+) -> None:
+    assert generate([str(tiny_model_folder), *options]) == status
+    assert sentence in capfd.readouterr().err
+
+
+def test_a_damaged_model_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text("{", encoding="utf-8")
+    assert generate([str(tmp_path), "--prompt", "a"]) == 1
+    assert "“config.json” is damaged: it is not JSON." in capfd.readouterr().err

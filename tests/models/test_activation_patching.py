@@ -1,0 +1,104 @@
+"""Heads patched from another text, or set to their mean, change what plain hooks change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+import visualizer
+from tests.support.tiny_models import save_tiny_model
+from visualizer import InputError, Model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT, OTHER = "the cat sat on the mat the cat", "a dog ran to a log the dog"
+ENDINGS = {"llama": "self_attn.o_proj", "gpt2": "attn.c_proj"}
+SIZE = 8
+
+
+@pytest.fixture(scope="module", params=ENDINGS)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    kind = str(request.param)
+    return visualizer.open_model(save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind))
+
+
+def outputs(model: Model) -> list[Any]:
+    ending = ENDINGS[model.opened.folder.kind]
+    named = model.opened.model.named_modules()
+    return [module for name, module in named if name.endswith(ending)]
+
+
+def run(model: Model, text: str, edit: Callable[[int, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """The probabilities of the plain model, with the vectors before the output matrices edited."""
+
+    def hooked(layer: int) -> Callable[..., Any]:
+        return lambda _, given: (edit(layer, given[0].clone()), *given[1:])
+
+    hooks = [each.register_forward_pre_hook(hooked(at)) for at, each in enumerate(outputs(model))]
+    ids = model.opened.tokenizer(text, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        shares: torch.Tensor = model.opened.model(ids).logits[0, -1].double().softmax(-1)
+    for hook in hooks:
+        hook.remove()
+    return shares
+
+
+def contexts(model: Model, text: str) -> dict[int, torch.Tensor]:
+    kept: dict[int, torch.Tensor] = {}
+
+    def keep(layer: int, given: torch.Tensor) -> torch.Tensor:
+        kept[layer] = given
+        return given
+
+    run(model, text, keep)
+    return kept
+
+
+@pytest.mark.parametrize("heads", [[(0, 0)], [(1, 3)], [(0, 1), (0, 2), (1, 0)]])
+def test_a_patched_head_hands_on_what_it_read_elsewhere(
+    model: Model, heads: list[tuple[int, int]]
+) -> None:
+    source = contexts(model, OTHER)
+
+    def patch(layer: int, given: torch.Tensor) -> torch.Tensor:
+        for at, head in heads:
+            if at == layer:
+                part = slice(SIZE * head, SIZE * (head + 1))
+                given[..., part] = source[layer][..., part]
+        return given
+
+    wanted = run(model, TEXT, patch)
+    found = model.patch(TEXT, OTHER, heads, most=64)
+    assert [share for _, share in found] == pytest.approx(sorted(wanted.tolist())[::-1], abs=1e-7)
+    assert found != model.next_tokens(TEXT, 64)
+
+
+def test_all_heads_of_the_last_layer_and_the_mean(model: Model) -> None:
+    def to_mean(layer: int, given: torch.Tensor) -> torch.Tensor:
+        if layer == 0:
+            given[..., SIZE : 2 * SIZE] = given[..., SIZE : 2 * SIZE].mean(1, keepdim=True)
+        return given
+
+    wanted = run(model, TEXT, to_mean)
+    found = model.ablate(TEXT, [(0, 1)], mean=True, most=64)
+    assert [share for _, share in found] == pytest.approx(sorted(wanted.tolist())[::-1], abs=1e-7)
+
+
+def test_a_patch_with_the_same_text_changes_nothing(model: Model) -> None:
+    every = [(layer, head) for layer in range(2) for head in range(4)]
+    found = model.patch(TEXT, TEXT, every, most=64)
+    plain = model.next_tokens(TEXT, 64)
+    assert [share for _, share in found] == pytest.approx([share for _, share in plain], abs=1e-7)
+
+
+def test_what_cannot_be_patched_is_said(model: Model) -> None:
+    with pytest.raises(InputError, match="the other one 3\\. Use texts of as many tokens"):
+        model.patch(TEXT, "the cat", [(0, 0)])
+    with pytest.raises(InputError, match="There is no head 4 in a layer 1"):
+        model.patch(TEXT, OTHER, [(1, 4)])
+    with pytest.raises(InputError, match="There is no head 0 in a layer 2"):
+        model.ablate(TEXT, [(2, 0)], mean=True)

@@ -1,0 +1,107 @@
+"""The parts of a logit sum to it, and are what plain hooks find; each layer's own prediction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+import visualizer
+from tests.support.tiny_models import save_tiny_model
+from visualizer import InputError, Model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat the cat"
+KINDS = ("llama", "qwen3", "mistral", "gpt2", "opt", "gpt_neox", "phi", "mixtral", "olmo")
+CHANGED = ("gemma2", "olmo2", "gemma3_text")
+"""Models with a norm between what heads write and the stream that it is added to."""
+
+
+def opened(folder: Path, kind: str) -> Model:
+    return visualizer.open_model(save_tiny_model(folder / kind, kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_parts_sum_to_the_logit(tmp_path: Path, kind: str) -> None:
+    model = opened(tmp_path, kind)
+    ids = model.opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        logits = model.opened.model(ids).logits[0, -1]
+    likeliest = model.logit_parts(TEXT)
+    assert likeliest.number == int(logits.argmax())
+    for token in ("mat", "dog"):
+        parts = model.logit_parts(TEXT, token)
+        wanted = float(logits[parts.number])
+        assert parts.logit == pytest.approx(wanted, abs=1e-6)
+        whole = parts.heads.sum() + parts.rest.sum() + parts.embedding + parts.bias
+        assert whole == pytest.approx(wanted, abs=2e-6)
+        assert parts.heads.shape == (2, 4)
+
+
+def test_a_heads_part_is_what_its_output_gives_by_hand(tmp_path: Path) -> None:
+    model = opened(tmp_path, "llama")
+    plain = model.opened.model.double()
+    ids = model.opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    contexts: dict[int, torch.Tensor] = {}
+    streams: list[torch.Tensor] = []
+    hooks = [
+        layer.self_attn.o_proj.register_forward_pre_hook(
+            lambda _, given, at=at: contexts.__setitem__(at, given[0][0, -1])
+        )
+        for at, layer in enumerate(plain.model.layers)
+    ]
+    hooks += [plain.model.norm.register_forward_pre_hook(lambda _, given: streams.append(given[0]))]
+    with torch.no_grad():
+        logits = plain(ids).logits[0, -1]
+    for hook in hooks:
+        hook.remove()
+    number = int(logits.argmax())
+    stream = streams[0][0, -1]
+    size = (stream.square().mean() + plain.config.rms_norm_eps).rsqrt()
+    direction = plain.lm_head.weight[number] * plain.model.norm.weight * size
+    found = model.logit_parts(TEXT)
+    assert found.number == number
+    for layer, head in np.ndindex(2, 4):
+        part = slice(8 * head, 8 * (head + 1))
+        matrix = plain.model.layers[layer].self_attn.o_proj.weight[:, part]
+        wanted = float(direction @ (matrix @ contexts[layer][part]))
+        assert found.heads[layer, head] == pytest.approx(wanted, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", CHANGED)
+def test_models_that_change_what_heads_write_are_refused(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(InputError, match="what a head writes is changed before it is added"):
+        opened(tmp_path, kind).logit_parts(TEXT)
+
+
+def test_a_token_is_one_of_the_vocabulary(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="“the cat” is 2 tokens of llama, and not one"):
+        opened(tmp_path, "llama").logit_parts(TEXT, "the cat")
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma3_text"])
+def test_the_last_layer_says_what_the_model_says(tmp_path: Path, kind: str) -> None:
+    model = opened(tmp_path, kind)
+    lens = model.logit_lens(TEXT, most=3)
+    ids = model.opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        shares = model.opened.model(ids).logits[0].softmax(-1)
+        assert len(lens) == 2
+    assert len(lens[-1]) == len(shares) == ids.shape[-1]
+    for found, wanted in zip(lens[-1], shares, strict=True):
+        best = wanted.topk(3)
+        assert [token for token, _ in found] == [model.opened.token(int(at)) for at in best.indices]
+        assert [share for _, share in found] == pytest.approx(best.values.tolist(), abs=1e-6)
+    assert lens[0] != lens[-1]
+
+
+def test_an_encoder_has_no_logits_of_a_next_token(tmp_path: Path) -> None:
+    encoder = opened(tmp_path, "bert")
+    for act in (encoder.logit_parts, encoder.logit_lens, encoder.generate):
+        with pytest.raises(InputError, match="does not continue a text"):
+            act(TEXT)

@@ -1,0 +1,331 @@
+"""What each head adds to a logit directly, and what each layer would say if it were the last.
+
+Sources: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits" (the residual
+stream as a sum, and the parts of a logit); nostalgebraist 2020, "interpreting GPT: the logit lens".
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from msgspec import Struct
+from torch import nn
+
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import numpy as np
+    from torch import Tensor
+
+    from visualizer.models.attention_recorder import AttentionCall
+    from visualizer.models.opened_model import OpenedModel
+
+CLOSE = 1e-4
+"""How far, as a share of the largest number, two vectors may be apart that are taken for one."""
+ROWS = 256
+"""So many tokens go through the last matrix at a time."""
+ADDED, ROUNDING = 1e-2, 1e-6
+"""The same for what attention writes, and what rounding makes of the stream that it is added to."""
+
+
+class LogitParts(Struct, frozen=True, eq=False):
+    """The parts of the logit of one token as the next one; they sum to it.
+
+    The last norm is frozen: its scale is taken as a constant, so that it is linear.
+
+    Parameters
+    ----------
+    number : int
+        The token's number in the vocabulary.
+    logit : float
+        As the last matrix gives it.
+    heads : ndarray
+        What each head adds, [layer, head].
+    rest : ndarray
+        What else each layer adds, [layer]: feed-forward, biases, layers without attention.
+    embedding : float
+        What the last token's own embedding adds.
+    bias : float
+        What the biases of the last norm and of the last matrix add.
+    """
+
+    number: int
+    logit: float
+    heads: np.ndarray
+    rest: np.ndarray
+    embedding: float
+    bias: float
+
+    @property
+    def sum(self) -> float:
+        """The sum of all parts."""
+        return float(self.heads.sum() + self.rest.sum() + self.embedding + self.bias)
+
+
+class _Passed(Struct, frozen=True, eq=False):
+    """What passed through a module for the last token: its first input and its output."""
+
+    given: Tensor
+    result: Tensor
+
+
+@torch.inference_mode()
+def logit_parts(model: OpenedModel, text: str, token: int | None = None) -> LogitParts:
+    """Split the logit of a next token into what heads and layers add to it directly.
+
+    Parameters
+    ----------
+    token : int, optional
+        The token's number in the vocabulary; the likeliest without it.
+
+    Raises
+    ------
+    InputError
+        Of ``text``, as `OpenedModel.attend`; of ``model``, when it continues no text, or what a
+        head writes is not added to the residual stream as it is; of ``token``, when there is none.
+    """
+    _check_continues(model)
+    given, *_ = model.inputs(text)
+    with _watched(model) as passed:
+        calls = model.calls_by_layer({**given, "use_cache": False})
+    layers = sorted(calls)
+    names = [_layer_name(calls[layer].module) for layer in layers]
+    streams = [passed[name].given for name in names]
+    head = _name_of(model, model.model.get_output_embeddings())
+    norm = _last_norm(model, passed, head, passed[names[-1]].result)
+    streams.append(passed[norm].given)
+    matrix = model.model.get_output_embeddings()
+    logits = passed[head].result
+    number = int(logits.argmax()) if token is None else token
+    if not 0 <= number < len(logits):
+        raise InputError("token", f"There is no token {number:,} among {len(logits):,}.")
+    towards = matrix.weight[number].double()
+    scale, shift, is_centred = _frozen(model, norm, passed[norm])
+    direction = towards * scale
+    if is_centred:
+        direction = direction - direction.mean()
+    rows, rest = [], []
+    for at, layer in enumerate(layers):
+        added = _added_by_heads(model, calls[layer], passed, names[at])
+        rows.append(added @ direction)
+        rest.append((streams[at + 1] - streams[at] - added.sum(0)) @ direction)
+    own = matrix.bias[number].double() if getattr(matrix, "bias", None) is not None else 0
+    if len({len(row) for row in rows}) > 1:
+        raise InputError("model", "The layers differ in their heads.")
+    return LogitParts(
+        number,
+        float(logits[number]),
+        torch.stack(rows).cpu().numpy(),
+        torch.stack(rest).cpu().numpy(),
+        float(streams[0] @ direction),
+        float(towards @ shift + own),
+    )
+
+
+class LensReading(Struct, frozen=True, eq=False):
+    """The tokens that each layer would say next if it were the last, the likeliest first.
+
+    Parameters
+    ----------
+    layers : tuple of int
+        The layers' numbers.
+    numbers : ndarray
+        The tokens' numbers in the vocabulary, [layer, query, rank].
+    probabilities : ndarray
+        Float32, [layer, query, rank].
+    """
+
+    layers: tuple[int, ...]
+    numbers: np.ndarray
+    probabilities: np.ndarray
+
+
+@torch.inference_mode()
+def logit_lens(model: OpenedModel, text: str, most: int = 1) -> LensReading:
+    """Return what each layer would say next if it were the last, at every token of a text.
+
+    The residual stream after each layer goes through the last norm and the last matrix. What the
+    last layer says is what the model says.
+
+    Raises
+    ------
+    InputError
+        As `logit_parts`.
+    """
+    _check_continues(model)
+    given, *_ = model.inputs(text)
+    kept: dict[str, Tensor] = {}
+
+    def keep(module: nn.Module, inputs: object, result: Any) -> None:
+        kept[names[module]] = _first(result)[0]
+
+    with _watched(model) as passed:
+        calls = model.calls_by_layer({**given, "use_cache": False})
+    layers = tuple(sorted(calls))
+    paths = [_layer_name(calls[layer].module) for layer in layers]
+    matrix = model.model.get_output_embeddings()
+    norm = _last_norm(model, passed, _name_of(model, matrix), passed[paths[-1]].result)
+    names = {model.model.get_submodule(path): path for path in paths}
+    hooks = [module.register_forward_hook(keep) for module in names]
+    try:
+        model.run({**given, "use_cache": False})
+    finally:
+        for hook in hooks:
+            hook.remove()
+    last = model.model.get_submodule(norm)
+    found = [_likeliest(lambda part: matrix(last(part)), kept[path], most) for path in paths]
+    numbers, shares = (torch.stack(each).numpy() for each in zip(*found, strict=True))
+    return LensReading(layers, numbers, shares)
+
+
+def _likeliest(say: Callable[[Tensor], Tensor], stream: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Return the numbers and probabilities of the likeliest tokens, [query, rank]."""
+    parts = []
+    for start in range(0, len(stream), ROWS):  # all of a long text at once would fill the memory
+        shares = say(stream[start : start + ROWS]).float().softmax(-1)
+        parts.append(shares.topk(min(most, shares.shape[-1])))
+    numbers = torch.cat([part.indices for part in parts]).cpu()
+    return numbers, torch.cat([part.values for part in parts]).cpu()
+
+
+def _check_continues(model: OpenedModel) -> None:
+    if model.why_no_next_token:
+        raise InputError("model", model.why_no_next_token)
+
+
+@contextmanager
+def _watched(model: OpenedModel) -> Iterator[dict[str, _Passed]]:
+    """Keep what passes through every module for the last token, in float64, by its path."""
+    passed: dict[str, _Passed] = {}
+
+    def keep(name: str, inputs: tuple[Any, ...], named: Mapping[str, Any], result: Any) -> None:
+        given: Any = inputs[0] if inputs else next(iter(named.values()), None)
+        first = _first(result)
+        if _is_stream(given) and _is_stream(first):
+            ends = (each.reshape(-1, each.shape[-1])[-1] for each in (given, first))
+            passed[name] = _Passed(*(end.double() for end in ends))
+
+    hooks = [
+        module.register_forward_hook(
+            lambda _, inputs, named, result, name=name: keep(name, inputs, named, result),
+            with_kwargs=True,
+        )
+        for name, module in model.model.named_modules()
+    ]
+    try:
+        yield passed
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _first(result: Any) -> Any:
+    return result[0] if isinstance(result, tuple) and result else result
+
+
+def _is_stream(given: Any) -> bool:
+    """Whether it has a vector for each token: [1, query, d] or, as in OPT, [query, d]."""
+    is_floating = isinstance(given, torch.Tensor) and given.is_floating_point()
+    return is_floating and given.ndim in (2, 3) and len(given) > 0
+
+
+def _layer_name(module: str) -> str:
+    """Return the path of the layer that an attention's module is in: up to its number."""
+    found = re.match(r".*\.\d+(?=\.)", module)
+    return found[0] if found else module
+
+
+def _name_of(model: OpenedModel, wanted: nn.Module) -> str:
+    names = {module: name for name, module in model.model.named_modules()}
+    return str(names[wanted])
+
+
+def _are_alike(one: Tensor, other: Tensor) -> bool:
+    if one.shape != other.shape:
+        return False
+    return bool((one - other).abs().max() <= CLOSE * other.abs().max().clamp_min(1e-12))
+
+
+def _last_norm(
+    model: OpenedModel, passed: Mapping[str, _Passed], matrix: str, stream: Tensor
+) -> str:
+    """Return the path of the module between the last layer and the last matrix."""
+    if matrix not in passed:
+        raise _unknown(model, "its last matrix is not a plain one")
+    wanted = passed[matrix].given
+    for name, each in passed.items():
+        is_own = name != matrix and not list(model.model.get_submodule(name).children())
+        if is_own and _are_alike(each.result, wanted) and _are_alike(each.given, stream):
+            return name
+    raise _unknown(model, "between its last layer and its last matrix is more than a norm")
+
+
+def _frozen(model: OpenedModel, name: str, passed: _Passed) -> tuple[Tensor, Tensor, bool]:
+    """Return a norm as a linear map: its scale and shift [d_model], and whether it centres."""
+    module = model.model.get_submodule(name)
+    stream = passed.given
+    epsilon = next(
+        (float(getattr(module, each)) for each in ("eps", "variance_epsilon", "epsilon")
+         if hasattr(module, each)), 0.0,
+    )  # fmt: skip
+    weight, bias = (getattr(module, each, None) for each in ("weight", "bias"))
+    gains = torch.ones_like(stream) if weight is None else weight.double()
+    shift = torch.zeros_like(stream) if bias is None else bias.double()
+    for is_centred in (False, True):
+        moved = stream - stream.mean() if is_centred else stream
+        size = (moved.square().mean() + epsilon).rsqrt()
+        for gain in (gains, 1 + gains):
+            if _are_alike(moved * gain * size + shift, passed.result):
+                return gain * size, shift, is_centred
+    raise _unknown(model, "its last norm is of a kind that is not known")
+
+
+def _added_by_heads(
+    model: OpenedModel, call: AttentionCall, passed: Mapping[str, _Passed], layer: str
+) -> Tensor:
+    """Return what each head of a layer adds to the residual stream, [head, d_model]."""
+    assert call.context is not None
+    context = call.context[0, -1].double()  # head d_value
+    attention = model.model.get_submodule(call.module)
+    for name, module in attention.named_modules():
+        path = f"{call.module}.{name}"
+        weight = getattr(module, "weight", None)
+        if (
+            path not in passed
+            or weight is None
+            or not _are_alike(passed[path].given, context.reshape(-1))
+        ):
+            continue
+        # transformers' Conv1D keeps its matrix the other way round than torch's Linear.
+        matrix = weight.double() if isinstance(module, nn.Linear) else weight.double().T
+        parts = matrix.reshape(matrix.shape[0], *context.shape)  # d_model head d_value
+        written = torch.einsum("mhd,hd->hm", parts, context)
+        if _is_added_as_it_is(passed, layer, passed[path].result):
+            return written
+    raise _unknown(model, "what a head writes is changed before it is added")
+
+
+def _is_added_as_it_is(passed: Mapping[str, _Passed], layer: str, written: Tensor) -> bool:
+    """Whether a layer's stream is its input and what attention wrote, at some module or its end."""
+    whole = passed[layer]
+    stream = whole.given + written
+    # What was written may be tiny beside the stream, whose own rounding is the limit then.
+    limit = ADDED * written.abs().max() + ROUNDING * stream.abs().max()
+    within = [each for name, each in passed.items() if name.startswith(f"{layer}.")]
+    ends = [each.given for each in within]
+    ends += [
+        whole.result - each.result for each in within if each.result.shape == whole.result.shape
+    ]
+    return any(
+        each.shape == stream.shape and bool((each - stream).abs().max() <= limit) for each in ends
+    )
+
+
+def _unknown(model: OpenedModel, why: str) -> InputError:
+    sentence = f"The parts of a logit of {model.folder.name} are not known: {why}."
+    return InputError("model", sentence)
