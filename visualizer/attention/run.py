@@ -104,7 +104,15 @@ def share_cores(texts: Texts, spec: AttentionSpec) -> None:
     """
     tokens = max(map(len, texts), default=0)
     is_small = bytes_needed(spec, tokens, len(texts)) < SMALL
-    torch.set_num_threads(1 if is_small else max(1, (os.cpu_count() or 1) - 1))
+    if is_small:
+        torch.set_num_threads(1)
+    else:
+        leave_core_to_window()
+
+
+def leave_core_to_window() -> None:
+    """Set the number of torch's threads on this thread, for work of which the sizes are unknown."""
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
 
 
 def run(

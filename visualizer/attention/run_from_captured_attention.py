@@ -99,13 +99,14 @@ def _around(
     found = {"queries": queries, "keys": keys, "values": values, "scores": scores}
     found |= {"weights": weights, "context": weights @ values}
     between = _between(captured.spec, scores)
-    if vectors.is_plain and _distance(between.pop("weights"), weights) <= TOLERANCE:
+    last = next(reversed(between.values()), scores)
+    if vectors.is_plain and _are_softmax(last, weights):
         return found | between, frozenset({*between, "scores", "weights", "context"})
     return found, frozenset({"scores", "context"})
 
 
 def _between(spec: AttentionSpec, scores: Tensor) -> dict[str, Tensor]:
-    """Compute the stages from scores to weights, these included."""
+    """Compute the stages between scores and weights."""
     names = {row.name for row in stages(spec)}
     found, now = {}, scores
     if "scaled" in names:
@@ -113,12 +114,15 @@ def _between(spec: AttentionSpec, scores: Tensor) -> dict[str, Tensor]:
     if "masked" in names:
         allowed = torch.tensor(allowed_by(Masking.of(spec, "masked"), scores.shape[-1]))
         now = found["masked"] = now.masked_fill(~allowed, -torch.inf)
-    found["weights"] = torch.softmax(now, -1)
     return found
 
 
-def _distance(one: Tensor, other: Tensor) -> float:
-    return float((one - other).abs().nan_to_num(torch.inf).max())
+def _are_softmax(scores: Tensor, weights: Tensor) -> bool:
+    """Whether softmax of scores gives weights; head by head, as all at once would fill memory."""
+    pairs = zip(scores.flatten(0, -3), weights.flatten(0, -3), strict=True)
+    return all(
+        bool(((torch.softmax(one, -1) - other).abs() <= TOLERANCE).all()) for one, other in pairs
+    )
 
 
 def _remarks(whole: Tensor, *, is_weights: bool) -> Sequence[str]:

@@ -12,7 +12,7 @@ Two ways, and which one was taken is told with each call:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from enum import StrEnum
 from functools import cache, partial
@@ -136,7 +136,11 @@ _CURRENT: ContextVar[_Recording | None] = ContextVar("recording", default=None)
 
 @contextmanager
 def record_attention(
-    model: nn.Module, edits: HeadEdits | None = None, *, keeps: bool = True
+    model: nn.Module,
+    edits: HeadEdits | None = None,
+    *,
+    keeps: bool = True,
+    watches: bool = True,
 ) -> Iterator[list[AttentionCall]]:
     """Record every call of attention of a transformers model within the context.
 
@@ -151,6 +155,9 @@ def record_attention(
         edited.
     keeps : bool
         Whether calls are kept, and not only edited.
+    watches : bool
+        Whether softmax is watched, too, which slows each operation down. A model that was met by
+        its interface needs it no more.
 
     Yields
     ------
@@ -170,16 +177,14 @@ def record_attention(
     _watch_interface()
     recording = _Recording(model, edits or {}, keeps=keeps)
     before = [(config, config._attn_implementation) for config in _configs(model)]
-    hooks = [module.register_forward_pre_hook(recording.enter) for module in recording.names]
-    hooks += [
-        module.register_forward_hook(recording.leave, always_call=True)
-        for module in recording.names
-    ]
+    modules = recording.names if watches else (model,)
+    hooks = [module.register_forward_pre_hook(recording.enter) for module in modules]
+    hooks += [module.register_forward_hook(recording.leave, always_call=True) for module in modules]
     token = _CURRENT.set(recording)
     try:
         for config, _ in before:
             config._attn_implementation = EAGER
-        with _SoftmaxWatch(recording):
+        with _SoftmaxWatch(recording) if watches else nullcontext():
             yield recording.calls
     finally:
         for config, implementation in before:

@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from visualizer.errors import InputError
 from visualizer.language.sampling import Sampling, check, draw_of_seed, probabilities
-from visualizer.models.attention_recorder import record_attention
 from visualizer.models.run_from_attention_calls import numbered_by_layer
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def generate(
     numbers: list[int] = []
     chances: list[float] = []
     inputs, cache = dict(given), None
-    with torch.inference_mode(), record_attention(model.model) as calls:
+    with torch.inference_mode(), model.recorded() as calls:
         for _ in range(steps):
             result = model.run({**inputs, "past_key_values": cache, "use_cache": True})
             cache = result.past_key_values

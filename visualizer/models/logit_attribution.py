@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-4
 """How far, as a share of the largest number, two vectors may be apart that are taken for one."""
+UNNAMED = (1e-5, 1e-6)
+"""What norms add to the square of their size, where they do not name it."""
 ROWS = 256
 """So many tokens go through the last matrix at a time."""
 ADDED, ROUNDING = 1e-2, 1e-6
@@ -269,19 +272,20 @@ def _frozen(model: OpenedModel, name: str, passed: _Passed) -> tuple[Tensor, Ten
     """Return a norm as a linear map: its scale and shift [d_model], and whether it centres."""
     module = model.model.get_submodule(name)
     stream = passed.given
-    epsilon = next(
-        (float(getattr(module, each)) for each in ("eps", "variance_epsilon", "epsilon")
-         if hasattr(module, each)), 0.0,
-    )  # fmt: skip
+    named = [
+        float(getattr(module, name))
+        for name in ("eps", "variance_epsilon")
+        if hasattr(module, name)
+    ]
     weight, bias = (getattr(module, each, None) for each in ("weight", "bias"))
     gains = torch.ones_like(stream) if weight is None else weight.double()
     shift = torch.zeros_like(stream) if bias is None else bias.double()
-    for is_centred in (False, True):
+    kinds = product((False, True), (gains, 1 + gains), named or UNNAMED)
+    for is_centred, gain, epsilon in kinds:
         moved = stream - stream.mean() if is_centred else stream
-        size = (moved.square().mean() + epsilon).rsqrt()
-        for gain in (gains, 1 + gains):
-            if _are_alike(moved * gain * size + shift, passed.result):
-                return gain * size, shift, is_centred
+        scale = gain * (moved.square().mean() + epsilon).rsqrt()
+        if _are_alike(moved * scale + shift, passed.result):
+            return scale, shift, is_centred
     raise _unknown(model, "its last norm is of a kind that is not known")
 
 

@@ -91,6 +91,7 @@ class OpenedModel:
         self.folder, self.model, self.tokenizer = folder, model, tokenizer
         self.device = device
         self._layers: dict[int, _LayerHeads] | None = None
+        self._is_by_interface = False
         self._plain: tuple[str | None, torch.Tensor | None] = (None, None)
         """The last text read by all heads, and the log-probabilities of its next token."""
 
@@ -147,7 +148,7 @@ class OpenedModel:
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
             by_module = self._by_module(given, edits) if edits else {}
-            with record_attention(self.model, by_module) as calls:
+            with self.recorded(by_module) as calls:
                 result = self.run({**given, **only})
         self._layers = self._layers or _layers_of(calls)
         groups = groups_of(calls)
@@ -196,7 +197,7 @@ class OpenedModel:
         self.check_memory(given, 1)
         with torch.inference_mode():
             by_module = self._by_module(given, edits) if edits else {}
-            with record_attention(self.model, by_module, keeps=False):
+            with self.recorded(by_module, keeps=False):
                 return _of_last(self.run({**given, **self._last_only()}))
 
     def calls_by_layer(self, given: Mapping[str, Any]) -> dict[int, AttentionCall]:
@@ -208,13 +209,24 @@ class OpenedModel:
             Of ``model``, when heads cannot be told apart: attention that the model computes itself,
             or layers that run several times.
         """
-        with torch.inference_mode(), record_attention(self.model) as calls:
+        with torch.inference_mode(), self.recorded() as calls:
             self.run(given)
         self._layers = self._layers or _layers_of(calls)
         if not self.are_heads_switchable:
             sentence = f"Heads of {self.folder.name} cannot be read one by one."
             raise InputError("model", sentence)
         return dict(numbered_by_layer(calls))
+
+    @contextmanager
+    def recorded(
+        self, edits: Mapping[str, Mapping[int, HeadEdit]] | None = None, *, keeps: bool = True
+    ) -> Iterator[list[AttentionCall]]:
+        """Record attention; once it was met by its interface alone, softmax is not watched."""
+        watches = not self._is_by_interface
+        with record_attention(self.model, edits, keeps=keeps, watches=watches) as calls:
+            yield calls
+        met = {call.method for call in calls}
+        self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
 
     def _by_module(self, given: Mapping[str, Any], edits: Edits) -> dict[str, dict[int, HeadEdit]]:
         """Return edits of heads by the path of their module instead of the layer's number."""
@@ -231,7 +243,7 @@ class OpenedModel:
         return found
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
-        with record_attention(self.model) as calls:
+        with self.recorded() as calls:
             self.run(given)
         return _layers_of(calls)
 
@@ -414,10 +426,7 @@ def open_model(
     """
     folder = read_model_folder(path)
     transformers = _transformers()
-    if folder.kind not in transformers.CONFIG_MAPPING:
-        named = folder.kind or "no architecture"
-        sentence = f"The config.json names “{named[:60]}”, which this transformers does not know."
-        raise InputError("model", sentence)
+    _check_known(transformers, folder)
     where, _ = attention_device.resolve(device, dtype)
     needed = folder.numbers * (8 if dtype is Dtype.FLOAT64 else 4)
     free = USABLE * attention_device.free_bytes(where)
@@ -428,6 +437,27 @@ def open_model(
         model = _loaded(transformers, folder, getattr(torch, dtype)).to(where).eval()
         tokenizer = _tokenizer(transformers, folder)
     return OpenedModel(folder, model, tokenizer, where)
+
+
+def import_what_opens(folder: ModelFolder) -> None:
+    """Import what opening a model takes, and nothing of its numbers.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when transformers is not installed or does not know the model.
+    """
+    transformers = _transformers()
+    _check_known(transformers, folder)
+    _class_of(transformers, folder)
+    _ = transformers.AutoTokenizer
+
+
+def _check_known(transformers: Any, folder: ModelFolder) -> None:
+    if folder.kind not in transformers.CONFIG_MAPPING:
+        named = folder.kind or "no architecture"
+        sentence = f"The config.json names “{named[:60]}”, which this transformers does not know."
+        raise InputError("model", sentence)
 
 
 def _transformers() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import chain
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -11,9 +12,14 @@ from msgspec.structs import replace
 from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.errors import InputError
 from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
-from visualizer.models.model_folder import fingerprint
+from visualizer.models.model_folder import ModelFolder, fingerprint, read_model_folder
 from visualizer.models.model_source import ModelSource
-from visualizer.models.opened_model import OpenedModel, TextReading, open_model
+from visualizer.models.opened_model import (
+    OpenedModel,
+    TextReading,
+    import_what_opens,
+    open_model,
+)
 from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
@@ -29,6 +35,8 @@ MOST_NAMED = 8
 OTHER_FILES = "The files of {name} are others than when the document was saved."
 
 _opened: WeakValueDictionary[tuple[str, str], OpenedModel] = WeakValueDictionary()
+_imported: set[str] = set()
+"""Kinds of models that were opened before."""
 _handed_over: list[OpenedModel] = []
 """The model that was opened last, until a run of it is computed, which keeps it then."""
 
@@ -41,11 +49,23 @@ def open_source(path: Path, device: Device) -> ModelSource:
     InputError
         Of ``model``, when it cannot be opened.
     """
+    _import_once(read_model_folder(path))
     model = open_model(path, device)
     source = ModelSource(str(path.absolute()), model.folder.name, fingerprint(path))
     _opened[source.folder, device] = model
     _handed_over[:] = [model]
     return source
+
+
+def _import_once(folder: ModelFolder) -> None:
+    """Import what opens a kind of model, and leave it out of garbage collections from then on.
+
+    These objects are permanent, and to scan them would block a window for a tenth of a second.
+    """
+    if folder.kind not in _imported:
+        import_what_opens(folder)
+        gc.freeze()
+        _imported.add(folder.kind)
 
 
 def let_go_of_models() -> None:

@@ -148,8 +148,10 @@ def compute(document: Document, previous: Run | None) -> Run:
     torch is imported here, on the worker, so that the window appears before it is loaded.
     """
     _import_torch()
-    from visualizer.attention.run import share_cores
+    from visualizer.attention.run import leave_core_to_window, share_cores
 
+    if document.model:
+        leave_core_to_window()
     return run_of(document, previous, share_cores, shared_buffer_pool())
 
 
