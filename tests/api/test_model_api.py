@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from PySide6.QtGui import QImage
 from torch import nn
 
 import visualizer
@@ -178,3 +179,18 @@ def _run(model: Any, given: tuple[Any, ...], tokens: Any = None) -> None:
     with visualizer.capture(model, tokens), torch.no_grad():
         if given:
             model(*given)
+
+
+@pytest.mark.usefixtures("application")
+def test_all_heads_are_drawn(seen: ModelAttention, mixed: ModelAttention, tmp_path: Path) -> None:
+    for each in (seen, mixed):
+        each.overview().save(tmp_path / "heads.png")
+        image = QImage(str(tmp_path / "heads.png"))
+        assert image.height() > 2 * 64
+        assert image.width() > 4 * 64
+    assert seen.overview().png != seen.overview(order="previous").png
+    assert seen.overview()._repr_png_().startswith(b"\x89PNG")
+    assert "order is " in refusal(seen.overview, order="size")
+    assert "use a name that ends in .png" in refusal(seen.overview().save, tmp_path / "heads.pdf")
+    gone = tmp_path / "gone" / "heads.png"
+    assert "“heads.png” could not be written" in refusal(seen.overview().save, gone)

@@ -126,3 +126,19 @@ def test_what_is_wrong_is_said_with_an_exit_status(
     out, said = model(capsys, *given, status=status)
     assert (out, said) == ("", sentence)
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.usefixtures("application")
+def test_all_heads_are_drawn(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out, err = model(capsys, folder, "--text", TEXT, "--overview", tmp_path / "heads.png")
+    assert (out, err) == ("", "")
+    drawn = visualizer.open_model(folder).attend(TEXT).overview()
+    assert (tmp_path / "heads.png").read_bytes() == drawn.png
+    wrong = ("--overview", tmp_path / "heads.pdf")
+    _, err = model(capsys, folder, "--text", TEXT, *wrong, status=2)
+    assert err == "argument --overview: is a PNG. Use a name that ends in .png."
+    wrong = ("--overview", tmp_path / "gone" / "heads.png")
+    _, err = model(capsys, folder, "--text", TEXT, *wrong, status=1)
+    assert err.startswith("“heads.png” could not be written")

@@ -18,6 +18,7 @@ from visualizer.api.argument_validation import (
 from visualizer.api.attention_api import Attention
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
+from visualizer.export.offscreen_qt_application import qt_for_drawing
 from visualizer.models.layer_selection_and_head_measures import (
     head_rows,
     layer_numbers,
@@ -28,6 +29,8 @@ from visualizer.models.layer_selection_and_head_measures import (
 )
 from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
+from visualizer.session.head_order import HeadOrder
+from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -445,6 +448,27 @@ class ModelAttention:
         found, at = self._at(layer)
         return _attention_of(found).figure(stages, heads, layer=at, **look)
 
+    def overview(self, order: str = HeadOrder.LAYER) -> Overview:
+        """Draw all heads of all layers as small heatmaps.
+
+        Parameters
+        ----------
+        order : str
+            ``"layer"``; those first that read most of the ``"induction"``, ``"previous"``,
+            ``"first"`` or ``"own"`` token, or are ``"sharpest"`` or ``"farthest"``; or ``"alike"``.
+
+        Raises
+        ------
+        InputError
+            When the layers differ in their heads.
+        """
+        chosen = choice("order", HeadOrder, order)
+        runs = [(each.run, each.group.layers) for each in self._of_one_part()]
+        with qt_for_drawing():
+            from visualizer.export.figures.overview_writer import overview_png
+
+            return Overview(overview_png(runs, chosen))
+
     def heads(self) -> list[dict[str, float]]:
         """Return a table of all heads: a row each, with its measures.
 
@@ -469,6 +493,29 @@ class ModelAttention:
         if found is None:
             raise InputError("layer", f"There is no layer {shown(number)} among {self.layers}.")
         return found
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Overview:
+    """A picture of all heads; a notebook shows it."""
+
+    png: bytes
+
+    def save(self, path: str | Path) -> None:
+        """Write it as PNG, replacing an existing file.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written, or its name does not end in ``.png``.
+        """
+        place = file_path("path", path)
+        if place.suffix.lower() != ".png":
+            raise InputError("path", "The overview is a PNG: use a name that ends in .png.")
+        atomic_file.write(place, lambda file: file.write(self.png))
+
+    def _repr_png_(self) -> bytes:
+        return self.png
 
 
 def _described(layers: LayerRun) -> str:

@@ -27,11 +27,13 @@ from visualizer.cli.invalid_and_idle_options import complaint_about_files
 from visualizer.cli.options import OPTION_GROUPS
 from visualizer.console_messages_and_progress import ConsoleProgress, say, write_out
 from visualizer.errors import InputError
+from visualizer.export.offscreen_qt_application import qt_for_drawing
 from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
 from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
 from visualizer.session.document_from_texts_and_settings import text_of
 from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.head_order import HeadOrder
 from visualizer.session.stage_and_head_parsing import with_parsed_stages_and_heads
 from visualizer.storage import atomic_file
 
@@ -45,6 +47,7 @@ MODEL = "model"
 EXAMPLES = """examples:
   attention-visualizer model models/SmolLM2-135M --text "The red fox met a red"
   attention-visualizer model models/SmolLM2-135M --text "one two one two" --heads heads.csv
+  attention-visualizer model models/SmolLM2-135M --text "one two one two" --overview heads.png
   attention-visualizer model models/SmolLM2-135M --text "a b a b" --layer 18 --export layer.pdf
   attention-visualizer model MiniLM --text "a cat" --second "a dog" --layer all --export m.png
 
@@ -97,6 +100,10 @@ def model_parser() -> option_types.OptionParser:
                 help="write the table of all heads as CSV, each with its measures; - is standard "
                 "output",
             )  # fmt: skip
+            group.add_argument(
+                "--overview", type=Path, metavar="FILE",
+                help="write the weights of all heads of all layers as small heatmaps, as PNG",
+            )  # fmt: skip
     return made
 
 
@@ -128,6 +135,8 @@ def _complaint(options: argparse.Namespace) -> str:
         return "argument --text: is missing. Give the text that the model reads."
     if options.heads == STANDARD_OUTPUT and STANDARD_OUTPUT in (options.export or ()):
         return "argument --heads: standard output takes one file. Give - once."
+    if options.overview and options.overview.suffix.lower() != ".png":
+        return "argument --overview: is a PNG. Use a name that ends in .png."
     return complaint_about_files(options) or ""
 
 
@@ -144,7 +153,9 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     runs = runs_of_part(runs, options.part) if options.part else runs_of_only_part(runs)
     for notice in dict.fromkeys(notice for each in runs for notice in each.notices):
         say(notice)
-    if options.heads or not options.export:
+    if options.overview:
+        _write_overview(runs, options.overview)
+    if options.heads or not (options.export or options.overview):
         _write_heads(runs, options.heads or STANDARD_OUTPUT)
     if not options.export:
         return 0
@@ -182,6 +193,14 @@ def _jobs(
         assert known, "names without a format are refused"
         jobs.append(ExportJob(named_path(path, words), known, snapshot))
     return jobs
+
+
+def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:
+    with qt_for_drawing():
+        from visualizer.export.figures.overview_writer import overview_png
+
+        content = overview_png([(each.run, each.group.layers) for each in runs], HeadOrder.LAYER)
+    atomic_file.write(path, lambda file: file.write(content))
 
 
 def _write_heads(runs: Sequence[LayerRun], path: Path) -> None:

@@ -2,20 +2,91 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QImage, QPainter
 
 from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, LARGEST, image
+from visualizer.session.head_order import HeadOrder
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QImage
-
     from visualizer.features.layer_overview.presenter import LayerOverviewPanel
     from visualizer.widgets.theme import Theme
 
+USUAL_SIDE = 32
+"""The distance of small heatmaps at which the text is as large as in the window."""
 GAP = 0.09
 """The room between two small heatmaps, as a share of their distance."""
+
+
+def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Theme) -> QImage:
+    """Return the overview with a title, the numbers of layers and heads, and a colour bar.
+
+    Parameters
+    ----------
+    side : int
+        The distance of one small heatmap from the next, in pixels.
+    """
+    heads = overview_image(panel, side, theme)
+    scale = max(1.0, side / USUAL_SIDE)
+    written = QFont(QGuiApplication.font())
+    written.setPixelSize(round(11 * scale))
+    metrics = QFontMetricsF(written)
+    line = math.ceil(metrics.height())
+    left = math.ceil(metrics.horizontalAdvance("0000"))
+    top, below = 3 * line, 3 * line
+    names = f"{title}\n{_scale_in_words(panel)}".split("\n")
+    width = left + heads.width() + line
+    width = max(width, math.ceil(max(map(metrics.horizontalAdvance, names))) + 2 * line)
+    made = QImage(width, top + heads.height() + below, QImage.Format.Format_RGB32)
+    made.fill(QColor(theme.paper))
+    painter = QPainter(made)
+    painter.setFont(written)
+    painter.setPen(QColor(theme.ink))
+    painter.drawText(QRectF(line / 2, line / 4, width, line), names[0])
+    painter.drawImage(left, top, heads)
+    painter.setPen(QColor(theme.quiet))
+    if panel.order is HeadOrder.LAYER:
+        _paint_numbers(painter, panel, (left, top), side, metrics)
+    foot = top + heads.height()
+    bar = QRectF(left, foot + 0.6 * line, min(heads.width(), 120 * scale), 0.5 * line)
+    colours = image(np.arange(LARGEST + 1, dtype=np.uint8)[None], panel.map_name, theme)
+    painter.drawImage(bar, colours)
+    painter.drawText(QRectF(line / 2, foot + 1.4 * line, width, line), names[1])
+    painter.end()
+    return made
+
+
+def _scale_in_words(panel: LayerOverviewPanel) -> str:
+    end = "the largest of its row" if panel.is_by_row else "1"
+    pooled = f", the largest of {panel.block} × {panel.block} cells" if panel.block > 1 else ""
+    return f"Weights from 0 to {end}{pooled}"
+
+
+def _paint_numbers(
+    painter: QPainter,
+    panel: LayerOverviewPanel,
+    corner: tuple[int, int],
+    side: int,
+    metrics: QFontMetricsF,
+) -> None:
+    left, top = corner
+    line = metrics.height()
+    every = max(1, math.ceil(line / side))
+    flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+    for row, layer in enumerate(panel.layers):
+        if row % every == 0:
+            place = QRectF(0, top + row * side, left - 5, (1 - GAP) * side)
+            painter.drawText(place, flags | Qt.TextFlag.TextDontClip, str(layer + 1))
+    every = max(1, math.ceil(metrics.horizontalAdvance(f"{panel.columns} ") / side))
+    for column in range(0, panel.columns, every):
+        place = QRectF(left + column * side, top - line, (1 - GAP) * side, line)
+        painter.drawText(
+            place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, str(column + 1)
+        )
 
 
 def overview_image(panel: LayerOverviewPanel, side: int, theme: Theme) -> QImage:

@@ -9,12 +9,16 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.errors import InputError
 from visualizer.number_format import format_share
+from visualizer.session.document import Document
 from visualizer.session.head_order import ORDERS, HeadOrder, order_row
+from visualizer.session.resolved_view import resolve
 from visualizer.session.screen import PanelId
+from visualizer.session.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.run import Run
@@ -160,7 +164,7 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
         {name: _of_text(getattr(measures, name), run, text) for name in MEASURES},
         {name: float(getattr(uniform, name)[0]) for name in MEASURES},
     )
-    panel = replace(panel, places=_ordered(panel, run, weights, text))
+    panel = replace(panel, places=_ordered(panel, lambda: _by_likeness(run, weights, text)))
     return previous if previous and _is_same(previous, panel) else panel
 
 
@@ -219,12 +223,14 @@ def _of_text(values: np.ndarray, run: Run, text: int | None) -> np.ndarray:
 
 
 def _ordered(
-    panel: LayerOverviewPanel, run: Run, weights: np.ndarray, text: int | None
+    panel: LayerOverviewPanel, by_likeness: Callable[[], tuple[int, ...]]
 ) -> tuple[Place, ...]:
+    weights = panel.weights
+    assert weights is not None
     places = [(layer, head) for layer in range(len(weights)) for head in range(weights.shape[1])]
     row = order_row(panel.order)
     if panel.order is HeadOrder.ALIKE:
-        return tuple(places[at] for at in _by_likeness(run, weights, text))
+        return tuple(places[at] for at in by_likeness())
     if not row.measure:
         return tuple(places)
     sign = -1 if row.is_descending else 1
@@ -233,26 +239,71 @@ def _ordered(
 
 
 def _by_likeness(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
-    """Order the heads so that neighbours are alike: each is followed by the nearest that is left.
-
-    Heads are compared by their pooled weights; the first is the one that is farthest from the
-    mean of all.
-    """
-
-    def make(_: object) -> tuple[int, ...]:
-        size = max(1, math.ceil(weights.shape[-1] / LIKENESS_SIDE))
-        small = np.nan_to_num(weights)[..., ::size, ::size].reshape(-1, 1, 1)
-        vectors = small.reshape(weights.shape[0] * weights.shape[1], -1).astype(np.float64)
-        squares = (vectors**2).sum(1)
-        distances = squares[:, None] + squares - 2 * vectors @ vectors.T
-        at = int(((vectors - vectors.mean(0)) ** 2).sum(1).argmax())
-        left, found = np.ones(len(vectors), bool), [at]
-        left[at] = False
-        while left.any():
-            at = int(np.where(left, distances[at], math.inf).argmin())
-            left[at] = False
-            found.append(at)
-        return tuple(found)
-
-    made: tuple[int, ...] = run.trace.holding("weights").keep(("likeness", text), make)
+    made: tuple[int, ...] = run.trace.holding("weights").keep(
+        ("likeness", text), lambda _: likeness_order(weights)
+    )
     return made
+
+
+def likeness_order(weights: np.ndarray) -> tuple[int, ...]:
+    """Order heads so that neighbours are alike: each is followed by the nearest that is left.
+
+    Parameters
+    ----------
+    weights : ndarray
+        Pooled weights, [layer, head, row, column]. The first head is the one that is farthest from
+        the mean of all.
+    """
+    size = max(1, math.ceil(weights.shape[-1] / LIKENESS_SIDE))
+    small = np.nan_to_num(weights)[..., ::size, ::size]
+    vectors = small.reshape(weights.shape[0] * weights.shape[1], -1).astype(np.float64)
+    squares = (vectors**2).sum(1)
+    distances = squares[:, None] + squares - 2 * vectors @ vectors.T
+    at = int(((vectors - vectors.mean(0)) ** 2).sum(1).argmax())
+    left, found = np.ones(len(vectors), bool), [at]
+    left[at] = False
+    while left.any():
+        at = int(np.where(left, distances[at], math.inf).argmin())
+        left[at] = False
+        found.append(at)
+    return tuple(found)
+
+
+def overview_of(
+    runs: Sequence[tuple[Run, tuple[int, ...]]], order: HeadOrder
+) -> LayerOverviewPanel:
+    """Present the heads of several runs of one text as one overview.
+
+    Parameters
+    ----------
+    runs : sequence of (Run, layers)
+        Each with the numbers of its layers.
+
+    Raises
+    ------
+    InputError
+        Of ``layer``, when their layers differ in their heads, or none has weights.
+    """
+    panels = []
+    for run, numbers in runs:
+        panel = present_layers(resolve(Document(), View(), run), None)
+        if panel.weights is not None:
+            panels.append(replace(panel, layers=numbers))
+    if len({panel.weights.shape[1:] for panel in panels if panel.weights is not None}) != 1:
+        raise InputError("layer", "The layers have no heads that could stand side by side.")
+    layers = [number for panel in panels for number in panel.layers]
+    by_number = np.argsort(layers)
+    weights = np.concatenate([panel.weights for panel in panels if panel.weights is not None])
+    values = {
+        name: np.concatenate([panel.values[name] for panel in panels])[by_number]
+        for name in MEASURES
+    }
+    whole = replace(
+        panels[0],
+        weights=weights[by_number],
+        layers=tuple(layers[at] for at in by_number),
+        order=order,
+        shown=frozenset(),
+        values=values,
+    )
+    return replace(whole, places=_ordered(whole, lambda: likeness_order(weights[by_number])))

@@ -1,0 +1,53 @@
+"""The overview's image: each small heatmap at its place, its colours those of its weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PySide6.QtGui import QColor, QImage
+
+from tests.features.layer_overview.test_presenter import layers_of, two_layers
+from visualizer.features.layer_overview.paint import overview_image, overview_picture
+from visualizer.heatmap.value_to_colour_mapping import LARGEST, table
+from visualizer.widgets.theme import LIGHT
+
+pytestmark = pytest.mark.usefixtures("application")
+
+
+def colour(image: QImage, x: int, y: int) -> str:
+    return QColor(image.pixel(x, y)).name()
+
+
+@pytest.mark.parametrize("side", [11, 22, 66])
+def test_every_cell_has_the_colour_of_its_weight(side: int) -> None:
+    panel = layers_of(two_layers())
+    made = overview_image(panel, side, LIGHT)
+    assert (made.width(), made.height()) == (2 * side, 2 * side)
+    colours = table(panel.map_name, LIGHT)
+    inner = side - max(1, round(0.09 * side))
+    for layer, head, row, column in np.ndindex(2, 2, 5, 5):
+        places = [int((at + 0.5) * inner / 5) for at in (column, row)]
+        x, y = head * side + places[0], layer * side + places[1]
+        weight = float(two_layers()[layer, head, row, column])
+        wanted = QColor(int(colours[round(weight * LARGEST)])).name()
+        assert colour(made, x, y) == wanted
+
+
+def test_small_heatmaps_keep_the_largest_of_cells_that_share_a_pixel() -> None:
+    weights = np.zeros((1, 1, 32, 32))
+    weights[0, 0, 13, 7] = 1
+    panel = layers_of(weights, tuple(map(str, range(32))))
+    made = overview_image(panel, 9, LIGHT)
+    brightest = QColor(int(table(panel.map_name, LIGHT)[LARGEST])).name()
+    found = [(x, y) for x in range(8) for y in range(8) if colour(made, x, y) == brightest]
+    assert found == [(1, 3)]
+
+
+def test_the_picture_has_room_for_its_words() -> None:
+    panel = layers_of(two_layers())
+    made = overview_picture(panel, "a title that is wider than two small heatmaps", 24, LIGHT)
+    heads = overview_image(panel, 24, LIGHT)
+    assert made.width() > heads.width()
+    assert made.height() > heads.height()
+    corner = QColor(LIGHT.paper).name()
+    assert colour(made, made.width() - 1, made.height() - 1) == corner

@@ -1,0 +1,135 @@
+"""The overview of all heads: pooled weights, order, and what each head is said to do."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.spec import AttentionSpec, Mask
+from visualizer.errors import InputError
+from visualizer.features.layer_overview.presenter import (
+    SIDE,
+    LayerOverviewPanel,
+    likeness_order,
+    overview_of,
+    present_layers,
+)
+from visualizer.session.document import Document, LineSplit
+from visualizer.session.head_order import HeadOrder
+from visualizer.session.resolved_view import resolve
+from visualizer.session.view import View
+from visualizer.session.worker_jobs import run_of
+
+TOKENS = ("a", "b", "a", "b", "a")
+
+
+def layers_of(weights: np.ndarray, tokens: tuple[str, ...] = TOKENS) -> LayerOverviewPanel:
+    run = captured_run(CapturedAttention.of("made", weights.astype(np.float32), tokens))
+    return present_layers(resolve(Document(), View(), run), None)
+
+
+def previous_token_head(count: int) -> np.ndarray:
+    return np.eye(count, k=-1) + np.eye(count) * (np.arange(count) == 0)
+
+
+def uniform_head(count: int) -> np.ndarray:
+    return np.asarray(np.tri(count) / np.arange(1, count + 1)[:, None])
+
+
+def two_layers() -> np.ndarray:
+    one, two = previous_token_head(5), uniform_head(5)
+    return np.stack([[two, one], [np.eye(5), two]])
+
+
+def test_each_head_of_each_layer_is_there_and_named() -> None:
+    panel = layers_of(two_layers())
+    assert panel.places == ((0, 0), (0, 1), (1, 0), (1, 1))
+    assert panel.columns == 2
+    assert panel.weights is not None
+    np.testing.assert_allclose(panel.weights, two_layers(), atol=1e-7)
+    assert panel.describe((0, 1)).startswith("Layer 1, head 2; reads the previous token: 100 %")
+    assert panel.describe((1, 0)).startswith("Layer 2, head 1; reads the query’s own token: 100 %")
+
+
+@pytest.mark.parametrize("order", HeadOrder)
+def test_every_order_has_every_head_once(order: HeadOrder) -> None:
+    run = captured_run(CapturedAttention.of("made", two_layers().astype(np.float32), TOKENS))
+    panel = present_layers(resolve(Document(), View(head_order=order), run), None)
+    assert sorted(panel.places) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    first = {
+        HeadOrder.LAYER: (0, 0), HeadOrder.PREVIOUS: (0, 1), HeadOrder.OWN: (1, 0),
+        HeadOrder.FARTHEST: (0, 0),
+    }  # fmt: skip
+    assert panel.places[0] == first.get(order, panel.places[0])
+
+
+def test_likeness_puts_alike_heads_beside_each_other() -> None:
+    order = likeness_order(two_layers())
+    assert abs(order.index(0) - order.index(3)) == 1  # both uniform
+
+
+def test_cells_that_are_forbidden_are_blank() -> None:
+    document = Document(text="one two three", spec=AttentionSpec(mask=Mask.CAUSAL))
+    panel = present_layers(resolve(document, View(), run_of(document, None)), None)
+    assert panel.weights is not None
+    blank = np.isnan(panel.weights)
+    np.testing.assert_array_equal(blank, np.broadcast_to(~np.tri(3, dtype=bool), blank.shape))
+
+
+def test_long_texts_are_pooled_to_the_largest_of_each_block() -> None:
+    count = 2 * SIDE + 3
+    weights = np.random.default_rng(1).random((1, 1, count, count))
+    panel = layers_of(weights, tuple(map(str, range(count))))
+    assert panel.block == 3
+    assert panel.weights is not None
+    size = math.ceil(count / 3)
+    padded = np.zeros((3 * size, 3 * size))
+    padded[:count, :count] = weights[0, 0]
+    wanted = padded.reshape(size, 3, size, 3).max((1, 3))
+    np.testing.assert_allclose(panel.weights[0, 0], wanted, rtol=1e-6)
+    assert panel.is_by_row
+
+
+def test_the_text_of_a_batch_is_the_one_that_is_shown() -> None:
+    document = Document(text="one two\nthree four five", lines=LineSplit.APART)
+    run = run_of(document, None)
+    panel = present_layers(resolve(document, View(text=1), run), None)
+    assert panel.weights is not None
+    wanted = run.trace.read("weights", (1,))
+    np.testing.assert_array_equal(np.nan_to_num(panel.weights[0]), wanted)
+    entropies = run.trace.measured("weights", run.texts).entropy[1]
+    np.testing.assert_array_equal(panel.values["entropy"][0], entropies)
+
+
+def test_an_unchanged_panel_is_the_same_object() -> None:
+    run = captured_run(CapturedAttention.of("made", two_layers().astype(np.float32), TOKENS))
+    first = present_layers(resolve(Document(), View(), run), None)
+    assert present_layers(resolve(Document(), View(), run), first) is first
+    assert present_layers(resolve(Document(), View(layer=1), run), first) is not first
+
+
+def test_scores_have_no_overview() -> None:
+    panel = layers_of(two_layers() - 2)
+    assert panel.weights is None
+    assert "weights only" in panel.message
+
+
+def test_runs_of_several_groups_stand_in_the_order_of_their_layers() -> None:
+    whole = two_layers().astype(np.float32)
+    runs = [captured_run(CapturedAttention.of("made", whole[at : at + 1], TOKENS)) for at in (1, 0)]
+    panel = overview_of([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.LAYER)
+    assert panel.layers == (0, 1)
+    assert panel.weights is not None
+    np.testing.assert_allclose(panel.weights, whole)
+    assert panel.describe((0, 1)).startswith("Layer 1, head 2; reads the previous token")
+
+
+def test_layers_that_differ_in_heads_have_no_overview() -> None:
+    one = captured_run(CapturedAttention.of("a", two_layers()[:1].astype(np.float32)))
+    other = captured_run(CapturedAttention.of("b", two_layers()[:1, :1].astype(np.float32)))
+    with pytest.raises(InputError, match="no heads that could stand side by side"):
+        overview_of([(one, (0,)), (other, (1,))], HeadOrder.LAYER)
