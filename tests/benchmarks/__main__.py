@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PARTS = (
     *("toggles", "startup", "heartbeat", "memory", "playback", "lines", "reading", "exports"),
-    *("worker", "training", "lab"),
+    *("worker", "training", "lab", "models"),
 )
 FEWEST = 15
 

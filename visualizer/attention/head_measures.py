@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import Texts
 
-# Rows of a matrix per step, which bounds the temporary memory.
-ROWS = 1024
+# Rows of a matrix per step, and cells of the heads that are measured together: they bound the
+# temporary memory.
+ROWS, CELLS = 1024, 2**16
 
 
 class HeadMeasures(Struct, frozen=True, eq=False):
@@ -65,7 +66,7 @@ ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, INDUCTION, READS = range(8)
 
 
 def measure(weights: Tensor, lengths: tuple[int, ...], texts: Texts = ()) -> HeadMeasures:
-    """Measure every head of every text, one matrix at a time.
+    """Measure every head of every text, as many at a time as take little memory.
 
     Parameters
     ----------
@@ -76,20 +77,22 @@ def measure(weights: Tensor, lengths: tuple[int, ...], texts: Texts = ()) -> Hea
     texts : tuple of tuple of str
         The tokens of each text, for induction; empty where they are not known.
     """
-    heads, queries = weights.shape[:-2], weights.shape[-2]
-    is_square = queries == weights.shape[-1]
+    *leading, heads, queries, keys = weights.shape
+    is_square = queries == keys
     numbered = [_numbered(text) for text in texts] if is_square else []
-    means = weights.new_empty((*heads, READS + 1))  # … text head measure
-    for place in np.ndindex(heads):
-        real = lengths[place[-2]] if lengths else queries
-        numbers = numbered[place[-2] if len(numbered) > 1 else 0] if numbered else None
-        own = weights[place][:real]
-        found = _of_queries(own, is_square=is_square)
-        means[place] = _means(found)
-        means[place][INDUCTION] = math.nan
-        if numbers is not None:
-            induced, has_any = _induction(own, numbers)
-            means[place][INDUCTION] = induced[has_any & found[:, READS].bool()].mean()
+    means = weights.new_empty((*leading, heads, READS + 1))  # … text head measure
+    several = max(1, CELLS // (queries * keys))
+    for place in np.ndindex(*leading):
+        real = lengths[place[-1]] if lengths else queries
+        numbers = numbered[place[-1] if len(numbered) > 1 else 0] if numbered else None
+        for start in range(0, heads, several):
+            own = weights[place][start : start + several, :real]
+            part = means[place][start : start + several]
+            found = _of_queries(own, is_square=is_square)
+            part[:] = _means(found)
+            part[:, INDUCTION] = math.nan
+            if numbers is not None:
+                part[:, INDUCTION] = _induction(own, numbers, found[..., READS])
     array = means.cpu().numpy().astype(np.float64)
     array.flags.writeable = False
     return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
@@ -161,45 +164,54 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
-    """Measure each query of one head, except for induction; the input has no padding."""
-    found = weights.new_zeros((weights.shape[0], READS + 1))  # query measure
-    places = weights.new_ones(max(weights.shape)).cumsum(0)
-    for start in range(0, weights.shape[0], ROWS):
-        block, rows = weights[start : start + ROWS], found[start : start + ROWS]
-        queries, keys = places[start : start + len(block)], places[: block.shape[1]]
-        rows[:, ENTROPY] = block.xlogy(block).sum(-1) / -math.log(2)
-        rows[:, DISTANCE] = ((queries[:, None] - keys).abs() * block).sum(-1)
-        rows[:, LARGEST] = block.amax(-1)
-        rows[:, READS] = block.ne(0).any(-1)
-    found[:, FIRST] = weights[:, 0]
+    """Measure each query of some heads, except for induction; the input has no padding."""
+    found = weights.new_zeros((*weights.shape[:2], READS + 1))  # head query measure
+    places = weights.new_ones(max(weights.shape[1:])).cumsum(0)
+    for start in range(0, weights.shape[1], ROWS):
+        block, rows = weights[:, start : start + ROWS], found[:, start : start + ROWS]
+        queries, keys = places[start : start + block.shape[1]], places[: block.shape[2]]
+        rows[..., ENTROPY] = block.xlogy(block).sum(-1) / -math.log(2)
+        rows[..., DISTANCE] = ((queries[:, None] - keys).abs() * block).sum(-1)
+        rows[..., LARGEST] = block.amax(-1)
+        rows[..., READS] = block.ne(0).any(-1)
+    found[..., FIRST] = weights[..., 0]
     if is_square:
-        found[:, OWN] = weights.diagonal()
-        found[1:, PREVIOUS] = weights.diagonal(-1)
+        found[..., OWN] = weights.diagonal(dim1=-2, dim2=-1)
+        found[:, 1:, PREVIOUS] = weights.diagonal(-1, -2, -1)
     else:  # queries and keys are not the same tokens
-        found[:, [DISTANCE, OWN, PREVIOUS]] = math.nan
+        found[..., [DISTANCE, OWN, PREVIOUS]] = math.nan
     return found
 
 
-def _induction(weights: Tensor, numbers: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Return each query's weight on what followed its token, and whether anything did."""
+def _induction(weights: Tensor, numbers: np.ndarray, reads: Tensor) -> Tensor:
+    """Return the mean weight of each head on what followed the token of a query.
+
+    Parameters
+    ----------
+    reads : Tensor
+        1 for queries with nonzero weights, else 0, [head, query]. The mean is over those of them
+        whose token was followed by something; NaN where there is none.
+    """
+    count = weights.shape[1]
     whole = weights.new_zeros(()).long()
     tokens, places = whole.new_tensor(numbers.tolist()), whole.new_ones(len(numbers)).cumsum(0)
-    found, has_any = weights.new_zeros(len(weights)), weights.new_zeros(len(weights)).bool()
-    for start in range(0, len(weights), ROWS):
-        block = weights[start : start + ROWS, 1 : len(numbers)]  # what follows is padding
-        queries = slice(start, start + len(block))
+    found, has_any = weights.new_zeros(weights.shape[:2]), weights.new_zeros(count).bool()
+    for start in range(0, count, ROWS):
+        block = weights[:, start : start + ROWS, 1 : len(numbers)]  # what follows is padding
+        queries = slice(start, start + block.shape[1])
         followed = tokens[queries, None] == tokens[:-1]  # of the key after each
         followed &= places[queries, None] > places[1:]
-        found[queries] = block.where(followed, 0).sum(-1)
+        found[:, queries] = block.where(followed, 0).sum(-1)
         has_any[queries] = followed.any(-1)
-    return found, has_any
+    counts = has_any & reads.bool()
+    return found.where(counts, 0).sum(-1) / counts.sum(-1)
 
 
 def _means(found: Tensor) -> Tensor:
     """Return the means over the queries with nonzero weights, and the number of these."""
-    reads = found[:, READS]
-    sums = (found * reads[:, None]).sum(0)  # measure; a row without weights is all zeros
-    means = sums / reads.sum()
-    means[PREVIOUS] = sums[PREVIOUS] / reads[1:].sum()
-    means[READS] = sums[READS]
+    reads = found[..., READS]
+    sums = (found * reads[..., None]).sum(-2)  # a row without weights is all zeros
+    means = sums / reads.sum(-1, keepdim=True)
+    means[:, PREVIOUS] = sums[:, PREVIOUS] / reads[:, 1:].sum(-1)
+    means[:, READS] = sums[:, READS]
     return means

@@ -33,7 +33,7 @@ def layers_of(weights: np.ndarray, tokens: tuple[str, ...] = TOKENS) -> LayerOve
 
 
 def previous_token_head(count: int) -> np.ndarray:
-    return np.eye(count, k=-1) + np.eye(count) * (np.arange(count) == 0)
+    return np.asarray(np.eye(count, k=-1) + np.eye(count) * (np.arange(count) == 0))
 
 
 def uniform_head(count: int) -> np.ndarray:
@@ -125,7 +125,9 @@ def test_runs_of_several_groups_stand_in_the_order_of_their_layers() -> None:
     assert panel.layers == (0, 1)
     assert panel.weights is not None
     np.testing.assert_allclose(panel.weights, whole)
-    assert panel.describe((0, 1)).startswith("Layer 1, head 2; reads the previous token")
+    measured = overview_of([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.PREVIOUS)
+    assert measured.places[0] == (0, 1)
+    assert measured.describe((0, 1)).startswith("Layer 1, head 2; reads the previous token")
 
 
 def test_layers_that_differ_in_heads_have_no_overview() -> None:

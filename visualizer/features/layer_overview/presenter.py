@@ -136,19 +136,35 @@ def warm(resolved: Resolved) -> None:
 
 def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> LayerOverviewPanel:
     """Present the heads of all layers, for the current text."""
-    run, view, trace = resolved.run, resolved.view, resolved.run.trace
+    run = resolved.run
     if "weights" in resolved.covered:
         return LayerOverviewPanel(message=COVERED)
-    if "weights" not in trace:
+    if "weights" not in run.trace:
         return LayerOverviewPanel(message=SCORES)
-    text = _text(run, resolved.leading)
-    weights = _pooled(run, text)
     measures, uniform = _measured(run, resolved.leading)
+    text = _text(run, resolved.leading)
+    panel = _unmeasured(resolved, text)
+    weights = panel.weights
+    assert weights is not None
+    panel = replace(
+        panel,
+        measures=measures,
+        values={name: _of_text(getattr(measures, name), run, text) for name in MEASURES},
+        uniform={name: float(getattr(uniform, name)[0]) for name in MEASURES},
+    )
+    panel = replace(panel, places=_ordered(panel, lambda: _by_likeness(run, weights, text)))
+    return previous if previous and _is_same(previous, panel) else panel
+
+
+def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
+    """Present the weights of the heads without their measures and order."""
+    run, view, trace = resolved.run, resolved.view, resolved.run.trace
+    weights = _pooled(run, text)
     layer_count, heads = weights.shape[:2]
     numbers = run.reading.layers if run.reading else tuple(range(layer_count))
     off = run.reading.heads_off if run.reading else frozenset()
     layer = trace.at("layer", resolved.leading)
-    panel = LayerOverviewPanel(
+    return LayerOverviewPanel(
         weights,
         "",
         numbers,
@@ -160,12 +176,7 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
         view.colouring.sequential,
         max(trace.sides) > SHORT,
         _block(run),
-        measures,
-        {name: _of_text(getattr(measures, name), run, text) for name in MEASURES},
-        {name: float(getattr(uniform, name)[0]) for name in MEASURES},
     )
-    panel = replace(panel, places=_ordered(panel, lambda: _by_likeness(run, weights, text)))
-    return previous if previous and _is_same(previous, panel) else panel
 
 
 def _is_same(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
@@ -284,10 +295,12 @@ def overview_of(
     InputError
         Of ``layer``, when their layers differ in their heads, or none has weights.
     """
+    is_measured = bool(order_row(order).measure)  # which takes longer than all the rest
     panels = []
     for run, numbers in runs:
-        panel = present_layers(resolve(Document(), View(), run), None)
-        if panel.weights is not None:
+        if "weights" in run.trace:
+            resolved = resolve(Document(), View(), run)
+            panel = present_layers(resolved, None) if is_measured else _unmeasured(resolved, None)
             panels.append(replace(panel, layers=numbers))
     if len({panel.weights.shape[1:] for panel in panels if panel.weights is not None}) != 1:
         raise InputError("layer", "The layers have no heads that could stand side by side.")
@@ -296,7 +309,7 @@ def overview_of(
     weights = np.concatenate([panel.weights for panel in panels if panel.weights is not None])
     values = {
         name: np.concatenate([panel.values[name] for panel in panels])[by_number]
-        for name in MEASURES
+        for name in panels[0].values
     }
     whole = replace(
         panels[0],
