@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,6 +11,11 @@ import torch
 import visualizer
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
+from visualizer.language.sampling import Sampling
+from visualizer.models.generation_with_cache import generate
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT = "the cat sat on the mat"
@@ -73,3 +78,19 @@ def test_what_cannot_be_is_said(model: Model) -> None:
         model.generate(TEXT, temperature=-1)
     with pytest.raises(InputError, match="nothing to read"):
         model.generate(" ")
+
+
+def test_models_without_a_cache_that_can_be_read_are_refused(tmp_path: Path) -> None:
+    model = visualizer.open_model(save_tiny_model(tmp_path / "bloom", "bloom"))
+    with pytest.raises(InputError, match="keeps no keys and values that could be read"):
+        model.generate(TEXT, 3)
+
+
+def test_what_is_told_is_the_text(model: Model) -> None:
+    told: list[str] = []
+    made = generate(model.opened, TEXT, 6, Sampling(0.0), told=told.append)
+    numbers = model.opened.tokenizer(TEXT)["input_ids"]
+    before = model.opened.tokenizer.decode(numbers, clean_up_tokenization_spaces=False)
+    assert len(told) <= 6
+    assert (before + "".join(told)).startswith(before)
+    assert "".join(told).strip().startswith(made.text.strip().split(" ")[0])

@@ -105,3 +105,20 @@ def test_an_encoder_has_no_logits_of_a_next_token(tmp_path: Path) -> None:
     for act in (encoder.logit_parts, encoder.logit_lens, encoder.generate):
         with pytest.raises(InputError, match="does not continue a text"):
             act(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("cohere", "what its last matrix gives is scaled or capped afterwards"),
+        ("gemma3n_text", "its layers do not pass on a single vector for each token"),
+    ],
+)
+def test_models_whose_logits_are_made_otherwise_are_refused(
+    tmp_path: Path, kind: str, why: str
+) -> None:
+    model = opened(tmp_path, kind)
+    with pytest.raises(InputError, match=why):
+        model.logit_lens(TEXT)
+    with pytest.raises(InputError, match=why):
+        model.logit_parts(TEXT)

@@ -12,10 +12,13 @@ import torch
 from msgspec.structs import replace
 
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.spec import Device
+from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.errors import InputError
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import let_go_of_models, open_source, read_text
+from visualizer.session.computation_caption import caption
+from visualizer.session.document import Document
+from visualizer.session.worker_jobs import run_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +67,8 @@ def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) ->
     before = opened.next_token_log_probabilities(TEXT).exp()
     assert off.reading
     assert off.reading.heads_off == {(0, 1)}
+    assert off.notices[0].startswith("Switched off: layer 1, head 2. Weights are still computed")
+    assert caption(off).endswith(" · without layer 1, head 2")
     for row in off.reading.next_tokens:
         at = next(at for at in range(len(logs)) if opened.token(at) == row.token)
         assert row.probability == pytest.approx(float(logs[at]))
@@ -142,3 +147,31 @@ def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
     assert run.reading
     assert run.reading.next_tokens == ()
     assert "does not continue a text" in run.reading.no_next_token
+
+
+@pytest.mark.parametrize("kind", ["bart", "t5"])
+def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) -> None:
+    source = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    run = read_text(source, TEXT, Device.CPU)
+    assert run.reading
+    assert not run.reading.are_heads_switchable
+    with pytest.raises(InputError, match="cannot be switched off one by one"):
+        read_text(replace(source, heads_off=((0, 1),)), TEXT, Device.CPU)
+
+
+def test_only_the_numbers_of_its_own_text_go_into_a_document(source: ModelSource) -> None:
+    run = read_text(source, TEXT, Device.CPU)
+    document = Document(text=TEXT, spec=AttentionSpec(device=Device.CPU), model=source)
+    whole = document.with_numbers_of(run)
+    assert whole.captured
+    assert whole.captured.query_tokens == run.texts[0]
+    assert whole.model == replace(source, layers=(0, 1))
+    later = document.set("text", "")
+    assert later.with_numbers_of(run) == later
+
+
+def test_a_document_without_a_model_closes_what_was_opened(tiny_model_folder: Path) -> None:
+    open_source(tiny_model_folder, Device.CPU)
+    run_of(Document(text="a b"), None)
+    gc.collect()
+    assert not any(type(each) is OpenedModel for each in gc.get_objects())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton
@@ -194,5 +195,40 @@ def test_a_document_opens_without_its_model(model_window: Hand, tmp_path: Path) 
     opened = visualizer.load(path)
     np.testing.assert_array_equal(opened["weights"], run.trace.read("weights"))
     saved = read_file(path, Document())
-    assert saved.document.model == hand.window.workspace.document.model
+    model = hand.window.workspace.document.model
+    assert model
+    assert saved.document.model == replace(model, layers=(0, 1))
     assert saved.document.text == TEXT
+
+
+def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window: Hand) -> None:
+    hand = model_window
+    grid = hand.window.panes["Layers"].grid
+    hand.choose("head_order", "Sharpest first")
+    hand.settle()
+    places = hand.window.workspace.screen.panel(LAYERS).places
+    first = grid.rect_of(0).center()
+    QTest.mouseClick(grid.viewport(), Qt.MouseButton.RightButton, pos=first)
+    hand.settle()
+    panel = hand.window.workspace.screen.panel(LAYERS)
+    assert panel.places == places
+    assert panel.off == {places[0]}
+    grid.setFocus()
+    QTest.keyClick(grid, Qt.Key.Key_Right)
+    QTest.keyClick(grid, Qt.Key.Key_Delete)
+    hand.settle()
+    assert hand.window.workspace.screen.panel(LAYERS).off == {*places[:2]}
+    assert hand.window.panes["Layers"].said.text().startswith(panel.name(places[1]))
+    assert ", place 2 of 8" in hand.window.panes["Layers"].said.text()
+
+
+def test_the_caption_tells_of_the_head_that_is_shown(model_window: Hand) -> None:
+    hand = model_window
+    hand.window.view_controller.show_head_of_layer(1, 2)
+    hand.settle()
+    hand.window.actions_.by_id["player.to_start"].trigger()
+    hand.window.actions_.by_id["player.skip 1"].trigger()
+    hand.settle()
+    resolved = hand.window.workspace.screen.resolved
+    assert resolved
+    assert resolved.told_head == 2

@@ -279,7 +279,8 @@ class Model:
 
 def _heads(heads: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     takes = "a list of (layer, head), such as [(5, 1)]"
-    pairs = several("heads", takes, heads)
+    is_empty = isinstance(heads, tuple | list) and not heads
+    pairs = [] if is_empty else several("heads", takes, heads)
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InputError("heads", f"heads is {takes}, and not {shown(heads)}.")

@@ -116,13 +116,18 @@ def _captured(captured: CapturedAttention) -> Iterator[Claim]:
 
 def _model(model: ModelSource) -> Iterator[Claim]:
     # What begins with two slashes is on another machine, which opening it would tell of this one.
-    is_local = not model.folder.startswith(("//", "\\\\")) and "\0" not in model.folder
-    yield is_local and 0 < len(model.folder) <= LONGEST_PATH, "a model's folder"
+    folder = model.folder.replace("\\", "/")
+    is_absolute = folder.startswith("/") or re.match("[A-Za-z]:/", folder) is not None
+    is_local = is_absolute and not folder.startswith(("//", "/??/")) and "\0" not in folder
+    yield is_local and len(folder) <= LONGEST_PATH, "a model's folder"
     yield len(model.name) <= LONGEST_PATH, "a model's name"
     yield re.fullmatch("[0-9a-f]{64}", model.fingerprint) is not None, "a model's fingerprint"
     are_heads = all(0 <= at < LARGEST["heads"] for head in model.heads_off for at in head)
     is_sorted = [*model.heads_off] == sorted({*model.heads_off})
     yield are_heads and is_sorted, "heads of a model that are off"
+    count = len(model.layers)
+    are_layers = all(0 <= layer < LARGEST["heads"] for layer in model.layers)
+    yield are_layers and count <= MOST_LAYERS, "layers of a model"
 
 
 def _vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:

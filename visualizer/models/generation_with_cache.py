@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from visualizer.errors import InputError
 from visualizer.language.sampling import Sampling, check, draw_of_seed, probabilities
+from visualizer.models.attention_recorder import RecordingMethod
 from visualizer.models.run_from_attention_calls import numbered_by_layer
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import OpenedModel
 
 MOST_STEPS = 10_000
+NO_CACHE = "keeps no keys and values that could be read, so its text is not continued here."
 
 
 class GeneratedText(Struct, frozen=True, eq=False):
@@ -66,7 +68,7 @@ def generate(
     seed : int
         Decides what is drawn.
     told : callable, optional
-        Called with each generated token.
+        Called with what each token adds to the text.
 
     Raises
     ------
@@ -80,7 +82,10 @@ def generate(
     start = len(words)
     if not 1 <= steps <= MOST_STEPS:
         raise InputError("tokens", f"tokens is from 1 to {MOST_STEPS:,}, and not {steps:,}.")
-    model.check_length(start + steps - 1)
+    try:
+        model.check_length(start + steps - 1)
+    except InputError as refused:
+        raise InputError("tokens", refused.sentence.replace("less text", "fewer")) from refused
     layers = getattr(model.model.config.get_text_config(), "num_hidden_layers", 1)
     model.check_memory({"input_ids": torch.empty(1, start + steps)}, layers)
     check(sampling)
@@ -89,10 +94,13 @@ def generate(
     numbers: list[int] = []
     chances: list[float] = []
     inputs, cache = dict(given), None
+    written = _decoded(model, given["input_ids"][0].tolist())
     with torch.inference_mode(), model.recorded() as calls:
         for _ in range(steps):
             result = model.run({**inputs, "past_key_values": cache, "use_cache": True})
-            cache = result.past_key_values
+            cache = getattr(result, "past_key_values", None)
+            if cache is None or not _are_known(calls):
+                raise InputError("model", f"{model.folder.name} {NO_CACHE}")
             rows.append(_rows(calls))
             logits = result.logits[0, -1].double().cpu()
             chosen = probabilities(
@@ -102,7 +110,7 @@ def generate(
             numbers.append(number)
             chances.append(float(logits.softmax(-1)[number]))
             if told:
-                told(model.token(number))
+                written = _tell(told, model, [*given["input_ids"][0].tolist(), *numbers], written)
             if number in ends:
                 break
             inputs = _next_inputs(inputs, number)
@@ -112,11 +120,30 @@ def generate(
         (*words, *map(model.token, numbers)),
         start,
         tuple(chances),
-        str(model.tokenizer.decode(numbers, clean_up_tokenization_spaces=False)),
+        _decoded(model, numbers),
         tuple(_whole([each[layer] for each in rows], read) for layer in found),
         tuple(found),
         _bytes(cache),
     )
+
+
+def _are_known(calls: Sequence[AttentionCall]) -> bool:
+    return bool(calls) and all(call.method is RecordingMethod.INTERFACE for call in calls)
+
+
+def _decoded(model: OpenedModel, numbers: list[int]) -> str:
+    return str(model.tokenizer.decode(numbers, clean_up_tokenization_spaces=False))
+
+
+def _tell(
+    told: Callable[[str], object], model: OpenedModel, numbers: list[int], written: str
+) -> str:
+    """Tell what tokens add to what was written, and return all that is; part of a letter waits."""
+    text = _decoded(model, numbers)
+    if text.endswith("�") or not text.startswith(written):
+        return written
+    told(text[len(written) :])
+    return text
 
 
 def _ends(model: OpenedModel) -> frozenset[int]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-4
 """How far, as a share of the largest number, two vectors may be apart that are taken for one."""
+LOGITS = ""
+"""The path of the model itself, whose result are its logits."""
 UNNAMED = (1e-5, 1e-6)
 """What norms add to the square of their size, where they do not name it."""
 ROWS = 256
@@ -46,7 +48,7 @@ class LogitParts(Struct, frozen=True, eq=False):
     number : int
         The token's number in the vocabulary.
     logit : float
-        As the last matrix gives it.
+        As the model gives it.
     heads : ndarray
         What each head adds, [layer, head].
     rest : ndarray
@@ -98,12 +100,10 @@ def logit_parts(model: OpenedModel, text: str, token: int | None = None) -> Logi
         calls = model.calls_by_layer({**given, "use_cache": False})
     layers = sorted(calls)
     names = [_layer_name(calls[layer].module) for layer in layers]
-    streams = [passed[name].given for name in names]
-    head = _name_of(model, model.model.get_output_embeddings())
-    norm = _last_norm(model, passed, head, passed[names[-1]].result)
+    streams = [_of(model, passed, name).given for name in names]
+    matrix, norm = _ending(model, passed, names[-1])
     streams.append(passed[norm].given)
-    matrix = model.model.get_output_embeddings()
-    logits = passed[head].result
+    logits = passed[LOGITS].result
     number = int(logits.argmax()) if token is None else token
     if not 0 <= number < len(logits):
         raise InputError("token", f"There is no token {number:,} among {len(logits):,}.")
@@ -171,8 +171,7 @@ def logit_lens(model: OpenedModel, text: str, most: int = 1) -> LensReading:
         calls = model.calls_by_layer({**given, "use_cache": False})
     layers = tuple(sorted(calls))
     paths = [_layer_name(calls[layer].module) for layer in layers]
-    matrix = model.model.get_output_embeddings()
-    norm = _last_norm(model, passed, _name_of(model, matrix), passed[paths[-1]].result)
+    matrix, norm = _ending(model, passed, paths[-1])
     names = {model.model.get_submodule(path): path for path in paths}
     hooks = [module.register_forward_hook(keep) for module in names]
     try:
@@ -209,6 +208,8 @@ def _watched(model: OpenedModel) -> Iterator[dict[str, _Passed]]:
     def keep(name: str, inputs: tuple[Any, ...], named: Mapping[str, Any], result: Any) -> None:
         given: Any = inputs[0] if inputs else next(iter(named.values()), None)
         first = _first(result)
+        if name == LOGITS and getattr(result, "logits", None) is not None:
+            given = first = result.logits
         if _is_stream(given) and _is_stream(first):
             ends = (each.reshape(-1, each.shape[-1])[-1] for each in (given, first))
             passed[name] = _Passed(*(end.double() for end in ends))
@@ -243,9 +244,22 @@ def _layer_name(module: str) -> str:
     return found[0] if found else module
 
 
-def _name_of(model: OpenedModel, wanted: nn.Module) -> str:
+def _of(model: OpenedModel, passed: Mapping[str, _Passed], name: str) -> _Passed:
+    if name not in passed:
+        raise _unknown(model, "its layers do not pass on a single vector for each token")
+    return passed[name]
+
+
+def _ending(model: OpenedModel, passed: Mapping[str, _Passed], last: str) -> tuple[Any, str]:
+    """Return the last matrix and the path of the last norm, if these alone make the logits."""
+    matrix = model.model.get_output_embeddings()
     names = {module: name for name, module in model.model.named_modules()}
-    return str(names[wanted])
+    if matrix is None or names[matrix] not in passed:
+        raise _unknown(model, "its last matrix is not a plain one")
+    norm = _last_norm(model, passed, names[matrix], _of(model, passed, last).result)
+    if not _are_alike(passed[names[matrix]].result, passed[LOGITS].result):
+        raise _unknown(model, "what its last matrix gives is scaled or capped afterwards")
+    return matrix, norm
 
 
 def _are_alike(one: Tensor, other: Tensor) -> bool:
@@ -258,8 +272,6 @@ def _last_norm(
     model: OpenedModel, passed: Mapping[str, _Passed], matrix: str, stream: Tensor
 ) -> str:
     """Return the path of the module between the last layer and the last matrix."""
-    if matrix not in passed:
-        raise _unknown(model, "its last matrix is not a plain one")
     wanted = passed[matrix].given
     for name, each in passed.items():
         is_own = name != matrix and not list(model.model.get_submodule(name).children())

@@ -18,6 +18,7 @@ from visualizer.errors import InputError, reason_of
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 CONFIG = "config.json"
@@ -52,6 +53,8 @@ class ModelFolder(Struct, frozen=True):
         The bytes of its weights' files.
     has_tokenizer : bool
         Whether a text can be split into its tokens.
+    fingerprint : str
+        A number that tells its files from others, in hexadecimal.
     """
 
     path: Path
@@ -61,6 +64,7 @@ class ModelFolder(Struct, frozen=True):
     numbers: int
     bytes: int
     has_tokenizer: bool
+    fingerprint: str
 
 
 def read_model_folder(path: Path) -> ModelFolder:
@@ -87,24 +91,19 @@ def read_model_folder(path: Path) -> ModelFolder:
         sum(counts),
         sum(file.stat().st_size for file in files),
         any((path / name).is_file() for name in _TOKENIZERS),
+        _fingerprint(config, files),
     )
 
 
-def fingerprint(path: Path) -> str:
+def _fingerprint(config: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return a number, in hexadecimal, that tells apart models' folders by their files.
 
-    Of the config all is read; of the weights' files, which can be large, their sizes, beginnings
+    Of the config all counts; of the weights' files, which can be large, their sizes, beginnings
     (with the names and sizes of all weights) and ends.
-
-    Raises
-    ------
-    InputError
-        Of ``model``, as `read_model_folder`.
     """
-    made = hashlib.sha256()
+    made = hashlib.sha256(json.dumps(config, sort_keys=True).encode("utf-8", "surrogatepass"))
     try:
-        made.update((path / CONFIG).read_bytes()[:LARGEST_TEXT])
-        for name in _weight_files(path):
+        for name in files:
             with open_regular_file(name) as file:
                 size = file.seek(0, SEEK_END)
                 made.update(f"{name.name}\0{size}\0".encode())
@@ -112,7 +111,7 @@ def fingerprint(path: Path) -> str:
                     file.seek(place)
                     made.update(file.read(_PART))
     except OSError as error:
-        raise _refused(f"“{path.name}” cannot be read: {reason_of(error)}.") from error
+        raise _refused(f"The weights cannot be read: {reason_of(error)}.") from error
     return made.hexdigest()
 
 

@@ -132,11 +132,13 @@ class OpenedModel:
         if self.why_no_next_token:
             return TextReading(runs, None, None)
         logs = _of_last(result)
+        known, plain = self._plain  # another window may read another text meanwhile
         if not edits:
-            self._plain = (text, logs)
-        elif self._plain[0] != text:
-            self._plain = (text, self.next_token_log_probabilities(text))
-        return TextReading(runs, logs, self._plain[1])
+            plain = logs
+        elif known != text:
+            plain = self.next_token_log_probabilities(text)
+        self._plain = (text, plain)
+        return TextReading(runs, logs, plain)
 
     def _attend(
         self,
@@ -209,6 +211,7 @@ class OpenedModel:
             Of ``model``, when heads cannot be told apart: attention that the model computes itself,
             or layers that run several times.
         """
+        self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         with torch.inference_mode(), self.recorded() as calls:
             self.run(given)
         self._layers = self._layers or _layers_of(calls)
@@ -373,15 +376,19 @@ def _of_last(result: Any) -> torch.Tensor:
 
 
 def _layers_of(calls: Sequence[AttentionCall]) -> dict[int, _LayerHeads]:
-    names = [call.module for call in calls]
+    numbered = numbered_by_layer(calls)
+    names, layers = [call.module for call in calls], [layer for layer, _ in numbered]
     return {
         layer: _LayerHeads(
             call.module,
             call.weights.shape[1],
-            # Of those that run more than once, all would be edited.
-            call.method is RecordingMethod.INTERFACE and names.count(call.module) == 1,
+            # Of modules that run more than once, all would be edited; and where a layer attends
+            # twice, as decoders do to another text, its number does not tell which is meant.
+            call.method is RecordingMethod.INTERFACE
+            and names.count(call.module) == 1
+            and layers.count(layer) == 1,
         )
-        for layer, call in numbered_by_layer(calls)
+        for layer, call in numbered
     }
 
 
@@ -426,7 +433,10 @@ def open_model(
     """
     folder = read_model_folder(path)
     transformers = _transformers()
-    _check_known(transformers, folder)
+    if folder.kind not in transformers.CONFIG_MAPPING:
+        named = folder.kind or "no architecture"
+        sentence = f"The config.json names “{named[:60]}”, which this transformers does not know."
+        raise InputError("model", sentence)
     where, _ = attention_device.resolve(device, dtype)
     needed = folder.numbers * (8 if dtype is Dtype.FLOAT64 else 4)
     free = USABLE * attention_device.free_bytes(where)
@@ -437,27 +447,6 @@ def open_model(
         model = _loaded(transformers, folder, getattr(torch, dtype)).to(where).eval()
         tokenizer = _tokenizer(transformers, folder)
     return OpenedModel(folder, model, tokenizer, where)
-
-
-def import_what_opens(folder: ModelFolder) -> None:
-    """Import what opening a model takes, and nothing of its numbers.
-
-    Raises
-    ------
-    InputError
-        Of ``model``, when transformers is not installed or does not know the model.
-    """
-    transformers = _transformers()
-    _check_known(transformers, folder)
-    _class_of(transformers, folder)
-    _ = transformers.AutoTokenizer
-
-
-def _check_known(transformers: Any, folder: ModelFolder) -> None:
-    if folder.kind not in transformers.CONFIG_MAPPING:
-        named = folder.kind or "no architecture"
-        sentence = f"The config.json names “{named[:60]}”, which this transformers does not know."
-        raise InputError("model", sentence)
 
 
 def _transformers() -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gc
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -10,17 +10,11 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from visualizer.attention.model_reading import ModelReading, NextToken
-from visualizer.errors import InputError
 from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
-from visualizer.models.model_folder import ModelFolder, fingerprint, read_model_folder
-from visualizer.models.model_source import ModelSource
-from visualizer.models.opened_model import (
-    OpenedModel,
-    TextReading,
-    import_what_opens,
-    open_model,
-)
+from visualizer.models.model_source import ModelSource, heads_in_words
+from visualizer.models.opened_model import OpenedModel, TextReading, open_model
 from visualizer.number_format import format_count
+from visualizer.python_thread_for_qt_thread import on_python_thread
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -32,11 +26,10 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 8
 """How many next tokens are named, of those with all heads and of those without some."""
+OFF = "Weights are still computed there; what they read is replaced by zeros."
 OTHER_FILES = "The files of {name} are others than when the document was saved."
 
 _opened: WeakValueDictionary[tuple[str, str], OpenedModel] = WeakValueDictionary()
-_imported: set[str] = set()
-"""Kinds of models that were opened before."""
 _handed_over: list[OpenedModel] = []
 """The model that was opened last, until a run of it is computed, which keeps it then."""
 
@@ -49,27 +42,15 @@ def open_source(path: Path, device: Device) -> ModelSource:
     InputError
         Of ``model``, when it cannot be opened.
     """
-    _import_once(read_model_folder(path))
     model = open_model(path, device)
-    source = ModelSource(str(path.absolute()), model.folder.name, fingerprint(path))
+    source = ModelSource(str(path.absolute()), model.folder.name, model.folder.fingerprint)
     _opened[source.folder, device] = model
     _handed_over[:] = [model]
     return source
 
 
-def _import_once(folder: ModelFolder) -> None:
-    """Import what opens a kind of model, and leave it out of garbage collections from then on.
-
-    These objects are permanent, and to scan them would block a window for a tenth of a second.
-    """
-    if folder.kind not in _imported:
-        import_what_opens(folder)
-        gc.freeze()
-        _imported.add(folder.kind)
-
-
 def let_go_of_models() -> None:
-    """Close the model that was opened and that no run has asked for."""
+    """Close the model that was opened, unless a run of it is there."""
     _handed_over.clear()
 
 
@@ -93,7 +74,8 @@ def read_text(source: ModelSource, text: str, device: Device, previous: Run | No
         return previous
     model = _opened.get((source.folder, device))
     if model is None:
-        model = _opened[source.folder, device] = open_model(source.path, device)
+        model = on_python_thread(partial(open_model, source.path, device))
+        _opened[source.folder, device] = model
     off = dict.fromkeys(source.heads_off, 0.0)
     seen = model.read(text, off)
     let_go_of_models()
@@ -109,8 +91,16 @@ def read_text(source: ModelSource, text: str, device: Device, previous: Run | No
         shown.captured,
         model,
     )
-    notices = (*_left_out(seen.runs, shown), *shown.notices, *_of_files(source))
+    is_same = model.folder.fingerprint == source.fingerprint
+    other = () if is_same else (OTHER_FILES.format(name=source.name),)
+    notices = (*_off(source), *_left_out(seen.runs, shown), *shown.notices, *other)
     return replace(shown.run, notices=notices, reading=reading)
+
+
+def _off(source: ModelSource) -> tuple[str, ...]:
+    if not source.heads_off:
+        return ()
+    return (f"Switched off: {heads_in_words(source.heads_off)}. {OFF}",)
 
 
 def _left_out(runs: tuple[LayerRun, ...], shown: LayerRun) -> tuple[str, ...]:
@@ -119,14 +109,6 @@ def _left_out(runs: tuple[LayerRun, ...], shown: LayerRun) -> tuple[str, ...]:
         return ()
     others = format_count(count, "other layer")
     return (f"{shown.in_words}. The command line and notebooks read {others}, too.",)
-
-
-def _of_files(source: ModelSource) -> tuple[str, ...]:
-    try:
-        is_same = fingerprint(source.path) == source.fingerprint
-    except InputError:  # it is open, whatever has become of its files
-        is_same = True
-    return () if is_same else (OTHER_FILES.format(name=source.name),)
 
 
 def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.mechanisms import TITLES, mechanism_of, spec_of
 from visualizer.attention.spec import Mask, Normalisation, Position, Projection, Route, Scale
+from visualizer.models.model_source import heads_in_words
 from visualizer.number_format import format_count, format_size
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def caption(run: Run) -> str:
     Only the contents of own matrices are left out.
     """
     if not run.trace.has_module:
-        return f"{run.source} · {run.size}"
+        off = sorted(run.reading.heads_off) if run.reading else ()
+        without = f" · without {heads_in_words(off)}" if off else ""
+        return f"{run.source} · {run.size}{without}"
     spec = run.trace.spec
     parts = [
         TITLES[mechanism_of(spec)],

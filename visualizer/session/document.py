@@ -74,8 +74,14 @@ class Document(Struct, frozen=True):
         return self.captured is not None and self.model is None
 
     def with_numbers_of(self, run: Run) -> Document:
-        """Return the document with what its model made of the text; itself without a model."""
-        return replace(self, captured=run.reading.captured) if self.model and run.reading else self
+        """Return the document with what its model made of the text, if it has read that text."""
+        reading = run.reading
+        if self.model is None or reading is None:
+            return self
+        if reading.made_of != (self.model, self.text, self.spec.device):  # of an earlier text
+            return self
+        model = replace(self.model, layers=reading.layers)
+        return replace(self, captured=reading.captured, model=model)
 
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems of its settings; none where the settings have no effect."""

@@ -279,9 +279,12 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def told_head(self) -> int:
-        """The head that the step caption describes: the pinned cell's, or the first."""
+        """The head that the step caption describes: the pinned cell's, or the first shown."""
         pinned = self.view.pinned
-        return min((pinned and pinned.head) or 0, self.run.trace.spec.heads - 1)
+        head = pinned.head if pinned else None
+        if head is None:
+            head = next(iter(self.heads), 0)
+        return min(head, self.run.trace.spec.heads - 1)
 
     @cached_property
     def step_key(self) -> Hashable:

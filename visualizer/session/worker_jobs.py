@@ -6,6 +6,7 @@ Modules that load torch are imported where they are used.
 from __future__ import annotations
 
 import gc
+import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -194,10 +195,17 @@ def run_of(
         from visualizer.models.text_reading import read_text
 
         return read_text(document.model, document.text, document.spec.device, previous)
+    _let_go_of_models()
     texts = document.tokens()
     if prepare:
         prepare(texts, document.spec)
     return run(texts, document.spec, previous, pool)
+
+
+def _let_go_of_models() -> None:
+    """Close a model that was opened and then left before it had read anything."""
+    if reading := sys.modules.get("visualizer.models.text_reading"):
+        reading.let_go_of_models()
 
 
 @cache

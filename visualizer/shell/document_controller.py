@@ -219,7 +219,9 @@ class DocumentController(QObject):
         is_own = path is not None and path.suffix.lower() == SUFFIX
         self.path = path if is_own else None
         self._version = saved.version
-        self.keeps_numbers = is_own and saved.recorded is not None
+        # Without them, what a model read could not be opened where the model is not.
+        is_read = saved.document.model is not None
+        self.keeps_numbers = is_read or (is_own and saved.recorded is not None)
         self._title = saved.title or UNTITLED
         self._clean, self._is_restoring = None if saved.title else saved.document, True
         self._workspace.open(saved.document, saved.view, partial(self._program.restore, saved))
@@ -377,8 +379,7 @@ class DocumentController(QObject):
         view = self._workspace.wanted
         if change.stages is not None:
             view = replace(view, stages=change.stages)
-        if change.document.model:  # a file without them could not be read where the model is not
-            self.keeps_numbers = True
+        self.keeps_numbers = self.keeps_numbers or change.document.model is not None
         self._workspace.show_document(change.document, view)
 
     def _take_reverted(self, what: SavedDocument | DocumentChange, path: Path) -> None:

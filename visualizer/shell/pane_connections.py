@@ -151,6 +151,7 @@ def connect_layers(pane: LayerOverviewPane, to: PaneControllers) -> None:
     """Change the order of the heads, and show one on the board."""
     pane.orderChosen.connect(to.view_controller.set_head_order)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
+    pane.headSwitched.connect(to.head_switch_controller.switch)
 
 
 def connect_next_token(pane: NextTokenPane, to: PaneControllers) -> None:

@@ -127,7 +127,8 @@ def test_runs_of_several_groups_stand_in_the_order_of_their_layers() -> None:
     np.testing.assert_allclose(panel.weights, whole)
     measured = overview_of([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.PREVIOUS)
     assert measured.places[0] == (0, 1)
-    assert measured.describe((0, 1)).startswith("Layer 1, head 2; reads the previous token")
+    said = "Layer 1, head 2, place 1 of 4; reads the previous token: 100 %"
+    assert measured.describe((0, 1)).startswith(said)
 
 
 def test_layers_that_differ_in_heads_have_no_overview() -> None:

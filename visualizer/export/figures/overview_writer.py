@@ -37,7 +37,9 @@ def overview_png(
     """
     panel = overview_of(runs, order)
     run = runs[0][0]
-    words = f"{run.source}: “{''.join(run.texts[0]).strip()}”"
+    tokens = run.texts[0]
+    between = "" if any(token.startswith(" ") for token in tokens) else " "
+    words = f"{run.source}: “{between.join(tokens).strip()}”"
     title = words if len(words) <= 80 else f"{words[:78]}…”"
     file = io.BytesIO()
     save(overview_picture(panel, title, side, PRINT), file)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.features.code.code_line_generator import CodeLine, lines
+from visualizer.features.code.model_code import model_lines
 from visualizer.session.screen import PanelId
 from visualizer.session.view import CodeDialect
 
@@ -56,6 +57,13 @@ def present_code(resolved: Resolved) -> CodePanel:
     """Present the code; the marked line computes the stage in playback, else that of the cell."""
     looked_at = resolved.pointed or resolved.step_cell
     stage = resolved.focus or (looked_at.stage if looked_at else None)
+    model, reading = resolved.document.model, resolved.run.reading
+    if model and reading:
+        layer = reading.layers[resolved.run.trace.at("layer", resolved.leading)]
+        head = resolved.heads[0] if len(resolved.heads) == 1 else resolved.told_head
+        code = model_lines(model, reading, resolved.document.text, layer, head)
+        dialect = resolved.view.dialect
+        return CodePanel("In code", dialect, tuple(map(CodePanelLine, code)))
     return code_panel_of(resolved.run, resolved.view.dialect, stage)
 
 

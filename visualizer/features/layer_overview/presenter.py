@@ -67,6 +67,10 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         Whether each row's largest weight has the last colour, and not a weight of 1.
     block : int
         How many queries are pooled into a row.
+    tokens : tuple of str
+        Those of the text.
+    is_switchable : bool
+        Whether its heads can be switched off.
     measures : HeadMeasures or None
         What the values were read from, to recognise an unchanged panel.
     values : mapping
@@ -86,6 +90,8 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     map_name: str = ""
     is_by_row: bool = False
     block: int = 1
+    tokens: tuple[str, ...] = ()
+    is_switchable: bool = False
     measures: HeadMeasures | None = None
     values: Mapping[str, np.ndarray] = {}
     uniform: Mapping[str, float] = {}
@@ -98,16 +104,21 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     def describe(self, place: Place) -> str:
         """Say what a head does, beside what chance would do."""
         said = [self.name(place) + " (switched off)" * (place in self.off)]
+        sorted_by = order_row(self.order)
+        if sorted_by.measure and place in self.places:
+            said[0] += f", place {self.places.index(place) + 1:,} of {len(self.places):,}"
+        rows = (sorted_by,) if sorted_by.reads else ORDERS
         clear = [
             (float(self.values[row.measure][place]), self.uniform[row.measure], row.reads)
-            for row in ORDERS
+            for row in rows
             if row.reads and row.measure in self.values
         ]
         clear = [each for each in clear if math.isfinite(each[0] - each[1])]
         if clear:
             value, chance, reads = max(clear, key=lambda each: each[0] - each[1])
             found = f"{reads}: {format_share(value)}, by chance {format_share(chance)}"
-            said.append(found if value > chance else "nothing stands out from chance")
+            is_told = value > chance or sorted_by.reads
+            said.append(found if is_told else "nothing stands out from chance")
         spread = float(self.values["entropy"][place]) if self.values else math.nan
         if math.isfinite(spread):
             alike = self.uniform["entropy"]
@@ -152,7 +163,11 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
         values={name: _of_text(getattr(measures, name), run, text) for name in MEASURES},
         uniform={name: float(getattr(uniform, name)[0]) for name in MEASURES},
     )
-    panel = replace(panel, places=_ordered(panel, lambda: _by_likeness(run, weights, text)))
+    if previous and previous.order is panel.order and previous.tokens == panel.tokens:
+        places = previous.places  # heads stay where they are while some are switched off
+    else:
+        places = _ordered(panel, lambda: _by_likeness(run, weights, text))
+    panel = replace(panel, places=places)
     return previous if previous and _is_same(previous, panel) else panel
 
 
@@ -161,8 +176,10 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
     run, view, trace = resolved.run, resolved.view, resolved.run.trace
     weights = _pooled(run, text)
     layer_count, heads = weights.shape[:2]
-    numbers = run.reading.layers if run.reading else tuple(range(layer_count))
-    off = run.reading.heads_off if run.reading else frozenset()
+    model = resolved.document.model
+    numbers = run.reading.layers if run.reading else (model.layers if model else ())
+    numbers = numbers if len(numbers) == layer_count else tuple(range(layer_count))
+    off = run.reading.heads_off if run.reading else (model.heads_off if model else ())
     layer = trace.at("layer", resolved.leading)
     return LayerOverviewPanel(
         weights,
@@ -176,6 +193,8 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
         view.colouring.sequential,
         max(trace.sides) > SHORT,
         _block(run),
+        run.texts[text or 0],
+        run.reading is not None and run.reading.are_heads_switchable,
     )
 
 

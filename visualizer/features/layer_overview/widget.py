@@ -34,11 +34,15 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
 
 EMPTY = "Small heatmaps of all heads stand here, as soon as there are weights."
-KEYS = "Arrow keys go from head to head, Enter shows one on the board."
+KEYS = (
+    "Arrow keys go from head to head, Enter shows one on the board, Delete switches one of a model "
+    "off or on."
+)
 WIDTH = 252
 SMALLEST, LARGEST = 14, 64
 """The distance of small heatmaps, in pixels at the usual text size."""
 HINT = "Point at a head to read what it does; click to open it."
+HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to switch it off or on."
 STEPS = {
     Qt.Key.Key_Left: (0, -1),
     Qt.Key.Key_Right: (0, 1),
@@ -54,6 +58,8 @@ class LayerOverviewPane(QWidget):
     orderChosen = Signal(str)
     headChosen = Signal(int, int)
     """A layer of the run and a head, to be shown on the board."""
+    headSwitched = Signal(int, int)
+    """The number of a layer in the model and a head, to be switched off or on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,6 +74,7 @@ class LayerOverviewPane(QWidget):
         self.order.activated.connect(self._choose)
         self.grid = HeadGrid()
         self.grid.chosen.connect(self.headChosen)
+        self.grid.switched.connect(self.headSwitched)
         self.grid.pointed.connect(self._describe)
         self.said.setWordWrap(True)
         self.said.setProperty("role", "quiet")
@@ -89,7 +96,8 @@ class LayerOverviewPane(QWidget):
         self.orderChosen.emit(HeadOrder(self.order.itemData(index)))
 
     def _describe(self, words: str) -> None:
-        self.said.setText(words or HINT)
+        hint = HINT_SWITCHABLE if self.grid.is_switchable else HINT
+        self.said.setText(words or hint)
 
 
 class HeadGrid(QAbstractScrollArea):
@@ -97,6 +105,7 @@ class HeadGrid(QAbstractScrollArea):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
     chosen = Signal(int, int)
+    switched = Signal(int, int)
     pointed = Signal(str)
 
     def __init__(self) -> None:
@@ -273,6 +282,8 @@ class HeadGrid(QAbstractScrollArea):
         if event.button() is Qt.MouseButton.LeftButton and index is not None:
             self._at = index
             self.chosen.emit(*self._panel.places[index])
+        elif event.button() is Qt.MouseButton.RightButton and index is not None:
+            self._switch(index)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
@@ -286,8 +297,20 @@ class HeadGrid(QAbstractScrollArea):
                 self.viewport().update()
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self._panel.places:
             self.chosen.emit(*self._panel.places[self._at])
+        elif key == Qt.Key.Key_Delete and self._panel.places:
+            self._switch(self._at)
         else:
             super().keyPressEvent(event)
+
+    @property
+    def is_switchable(self) -> bool:
+        """Whether heads can be switched off."""
+        return self._panel.is_switchable
+
+    def _switch(self, index: int) -> None:
+        layer, head = self._place(index)
+        if self._panel.is_switchable:
+            self.switched.emit(self._panel.layers[layer], head)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)

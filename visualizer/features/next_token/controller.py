@@ -27,13 +27,13 @@ class HeadSwitchController(QObject):
         """Switch the head that is shown alone off, or on again."""
         head = self._workspace.screen.panel(NEXT_TOKEN).head
         if head is not None:
-            self.switch(head)
+            self.switch(*head)
 
-    def switch(self, head: LayerAndHead) -> None:
-        """Switch a head off, or on again."""
+    def switch(self, layer: int, head: int) -> None:
+        """Switch a head off, or on again, by their numbers in the model."""
         model = self._workspace.document.model
         if model:
-            self._set({*model.heads_off} ^ {head})
+            self._set({*model.heads_off} ^ {(layer, head)})
 
     def all_on(self) -> None:
         """Switch all heads on."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.models.model_source import heads_in_words
 from visualizer.number_format import format_share
 from visualizer.session.screen import PanelId
 
@@ -57,7 +58,7 @@ class NextTokenPanel(Struct, frozen=True):
         """What switching the head is called; empty where none can be."""
         if self.head is None:
             return ""
-        return f"Switch {head_name(self.head)} {'on' if self.is_head_off else 'off'}"
+        return f"Switch {heads_in_words((self.head,))} {'on' if self.is_head_off else 'off'}"
 
     @property
     def in_words(self) -> str:
@@ -73,11 +74,6 @@ class NextTokenPanel(Struct, frozen=True):
 
 
 NEXT_TOKEN: PanelId[NextTokenPanel] = PanelId("Next token")
-
-
-def head_name(head: LayerAndHead) -> str:
-    """Return what a head of a model is called within a sentence."""
-    return f"layer {head[0] + 1}, head {head[1] + 1}"
 
 
 def present_next_token(resolved: Resolved) -> NextTokenPanel:

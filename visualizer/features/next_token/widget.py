@@ -8,7 +8,8 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QFontMetricsF, QPainter, QPen
 from PySide6.QtWidgets import QPushButton, QScrollArea, QWidget
 
-from visualizer.features.next_token.presenter import NEXT_TOKEN, NextTokenPanel, head_name
+from visualizer.features.next_token.presenter import NEXT_TOKEN, NextTokenPanel
+from visualizer.models.model_source import heads_in_words
 from visualizer.number_format import format_share
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fonts import font, text_scale
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 WIDTH = 252
 LINE = 22
 """The height of a row, in pixels at the usual text size."""
-NAMED = 6
-"""At most so many heads that are off are named."""
 BLANK = "·"
 """Stands for a blank at the edge of a token."""
 
@@ -57,7 +56,7 @@ class NextTokenPane(QScrollArea):
             label.setWordWrap(True)
         for label in (self.key, self.hint):
             label.setProperty("role", "quiet")
-        for part in (self.message, self.switch, self.bars, self.key, self.off, self.all_on):
+        for part in (self.message, self.switch, self.all_on, self.off, self.key, self.bars):
             column.addWidget(part)
         column.addWidget(self.hint)
         column.addStretch(1)
@@ -71,22 +70,16 @@ class NextTokenPane(QScrollArea):
         self._shown = (panel, theme)
         self.message.setText(panel.message)
         self.message.setVisible(bool(panel.message))
-        self.key.setText("The thin line is the probability with all heads.")
+        self.key.setText("Bars: now. Thin lines and grey numbers: with all heads on.")
         self.key.setVisible(bool(panel.rows and panel.heads_off))
         self.bars.show_rows(panel, theme)
-        self.off.setText(_off_in_words(panel))
+        self.off.setText(f"Off: {heads_in_words(panel.heads_off)}.")
         self.off.setVisible(bool(panel.heads_off))
         self.switch.setText(panel.switch)
         self.switch.setVisible(bool(panel.switch))
         self.all_on.setVisible(bool(panel.heads_off))
         self.hint.setText(panel.hint)
         self.hint.setVisible(bool(panel.hint))
-
-
-def _off_in_words(panel: NextTokenPanel) -> str:
-    names = [head_name(head) for head in panel.heads_off[:NAMED]]
-    rest = len(panel.heads_off) - len(names)
-    return f"Off: {'; '.join(names)}{f' and {rest} more' if rest else ''}."
 
 
 class TokenBars(QWidget):

@@ -1,0 +1,44 @@
+"""The code beside a real model's heads gives the weights that are shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.spec import Device
+from visualizer.features.code.presenter import present_code
+from visualizer.models.text_reading import open_source
+from visualizer.session.document import Document
+from visualizer.session.resolved_view import resolve
+from visualizer.session.view import View
+from visualizer.session.worker_jobs import run_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+
+
+@pytest.mark.parametrize("kind", ["llama", "bert"])
+def test_the_code_gives_the_weights(tmp_path: Path, kind: str) -> None:
+    folder = save_tiny_model(tmp_path / "it's a “model”", kind)
+    source = open_source(folder, Device.CPU)
+    document = replace(Document(text='the "cat" sat\non a mat'), model=source)
+    run = run_of(document, None)
+    view = View(layer=1, heads=frozenset({2}))
+    code = "\n".join(line.text for line in present_code(resolve(document, view, run)).lines)
+    made: dict[str, Any] = {}
+    exec(code, made)
+    np.testing.assert_allclose(made["weights"], run.trace.read("weights", (1, 2)), atol=1e-6)
+
+
+def test_heads_that_are_off_are_named(tmp_path: Path) -> None:
+    source = open_source(save_tiny_model(tmp_path / "m", "llama"), Device.CPU)
+    document = replace(Document(text="the cat"), model=replace(source, heads_off=((0, 1),)))
+    run = run_of(document, None)
+    code = [line.text for line in present_code(resolve(document, View(), run)).lines]
+    assert "# layer 1, head 2 is off in the window" in code

@@ -1,0 +1,43 @@
+"""The code that reads the weights of a head of a real model, with transformers alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from visualizer.attention.model_reading import ModelReading
+    from visualizer.models.model_source import ModelSource
+
+
+def model_lines(
+    model: ModelSource, reading: ModelReading, text: str, layer: int, head: int
+) -> tuple[str, ...]:
+    """Return the lines of a program whose ``weights`` are those of a head, [query, key].
+
+    Parameters
+    ----------
+    layer, head : int
+        By their numbers in the model.
+    """
+    kind = "AutoModel" if reading.no_next_token else "AutoModelForCausalLM"
+    off = [
+        f"# layer {at + 1}, head {one + 1} is off in the window"
+        for at, one in sorted(reading.heads_off)
+    ]
+    return (
+        "import torch",
+        f"from transformers import AutoTokenizer, {kind}",
+        "",
+        f"folder = {model.folder!r}",
+        f"text = {text!r}",
+        "tokenizer = AutoTokenizer.from_pretrained(folder)",
+        f"model = {kind}.from_pretrained(",
+        '    folder, attn_implementation="eager",',
+        "    dtype=torch.float32).eval()",
+        'inputs = tokenizer(text, return_tensors="pt")',
+        "with torch.inference_mode():",
+        "    seen = model(**inputs, output_attentions=True)",
+        f"# layer {layer + 1}, head {head + 1}; here both count from 0",
+        f"weights = seen.attentions[{layer}][0, {head}]",
+        *off[:3],
+    )
