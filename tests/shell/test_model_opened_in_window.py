@@ -232,3 +232,25 @@ def test_the_caption_tells_of_the_head_that_is_shown(model_window: Hand) -> None
     resolved = hand.window.workspace.screen.resolved
     assert resolved
     assert resolved.told_head == 2
+
+
+def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
+    hand = model_window
+    pane = hand.window.panes["Layers"]
+    assert not pane.first.isVisible()
+    hand.choose("head_order", "Previous token first")
+    hand.settle()
+    assert pane.first.isVisible()
+    places = hand.window.workspace.screen.panel(LAYERS).places
+    pane.count.setFocus()
+    pane.count.selectAll()
+    QTest.keyClicks(pane.count, "3")
+    QTest.mouseClick(pane.off, Qt.MouseButton.LeftButton)
+    hand.settle()
+    assert hand.window.workspace.screen.panel(LAYERS).off == {*places[:3]}
+    model = hand.window.workspace.document.model
+    assert model
+    assert model.heads_off == tuple(sorted(places[:3]))
+    hand.window.actions_.by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert hand.window.workspace.screen.panel(LAYERS).off == set()

@@ -152,6 +152,7 @@ def connect_layers(pane: LayerOverviewPane, to: PaneControllers) -> None:
     pane.orderChosen.connect(to.view_controller.set_head_order)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
     pane.headSwitched.connect(to.head_switch_controller.switch)
+    pane.firstSwitchedOff.connect(to.head_switch_controller.switch_off)
 
 
 def connect_next_token(pane: NextTokenPane, to: PaneControllers) -> None:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
-from PySide6.QtWidgets import QAbstractScrollArea, QComboBox, QWidget
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QComboBox,
+    QPushButton,
+    QSpinBox,
+    QWidget,
+)
 
 from visualizer.features.layer_overview.paint import GAP, overview_image
 from visualizer.features.layer_overview.presenter import LAYERS, LayerOverviewPanel
@@ -14,8 +20,9 @@ from visualizer.session.head_order import ORDERS, HeadOrder
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
-from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     )
 
     from visualizer.features.layer_overview.presenter import Place
+    from visualizer.models.model_source import LayerAndHead
     from visualizer.session.screen import Screen
 
 EMPTY = "Small heatmaps of all heads stand here, as soon as there are weights."
@@ -39,6 +47,8 @@ KEYS = (
     "off or on."
 )
 WIDTH = 252
+USUAL_FIRST = 10
+"""How many of the first heads are switched off together until another number is chosen."""
 SMALLEST, LARGEST = 14, 64
 """The distance of small heatmaps, in pixels at the usual text size."""
 HINT = "Point at a head to read what it does; click to open it."
@@ -60,6 +70,8 @@ class LayerOverviewPane(QWidget):
     """A layer of the run and a head, to be shown on the board."""
     headSwitched = Signal(int, int)
     """The number of a layer in the model and a head, to be switched off or on."""
+    firstSwitchedOff = Signal(object)
+    """Numbers of layers in the model with their heads, to be switched off together."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,16 +93,41 @@ class LayerOverviewPane(QWidget):
         self.said.setAlignment(Qt.AlignmentFlag.AlignTop)
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         column.addWidget(self.order, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self._first_heads())
         column.addWidget(self.grid, 1)
         column.addWidget(self.said)
         self._describe("")
 
+    def _first_heads(self) -> QWidget:
+        """Make the row that switches off those that stand first."""
+        self.first, self.count, self.off = (
+            QWidget(),
+            QSpinBox(),
+            QPushButton("Switch off the first"),
+        )
+        self.count.setRange(1, 9_999)
+        self.count.setValue(USUAL_FIRST)
+        self.count.setAccessibleName("How many of the first heads to switch off")
+        self.count.setToolTip(plain_tooltip("How many heads"))
+        self.off.setToolTip(plain_tooltip("Switch off the heads that stand first in this order"))
+        self.off.clicked.connect(self._switch_first)
+        install_input_filters(self.count)
+        row = row_layout(self.first, (0, 0, 0, 0), spacing=6)
+        row.addWidget(self.off)
+        row.addWidget(self.count)
+        row.addStretch(1)
+        return self.first
+
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(LAYERS)
+        self.first.setVisible(panel.is_switchable and panel.order is not HeadOrder.LAYER)
         self.order.setCurrentIndex(self.order.findData(panel.order))
         self.order.setEnabled(bool(panel.places))
         self.said.setFixedHeight(4 * self.said.fontMetrics().lineSpacing())
         self.grid.show_panel(panel, theme)
+
+    def _switch_first(self) -> None:
+        self.firstSwitchedOff.emit(self.grid.first(self.count.value()))
 
     def _choose(self, index: int) -> None:
         self.orderChosen.emit(HeadOrder(self.order.itemData(index)))
@@ -301,6 +338,11 @@ class HeadGrid(QAbstractScrollArea):
             self._switch(self._at)
         else:
             super().keyPressEvent(event)
+
+    def first(self, count: int) -> tuple[LayerAndHead, ...]:
+        """Return the first heads in the present order, by their layers' numbers in the model."""
+        places = self._panel.places[:count]
+        return tuple((self._panel.layers[layer], head) for layer, head in places)
 
     @property
     def is_switchable(self) -> bool:

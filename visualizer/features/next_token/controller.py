@@ -35,6 +35,12 @@ class HeadSwitchController(QObject):
         if model:
             self._set({*model.heads_off} ^ {(layer, head)})
 
+    def switch_off(self, heads: Iterable[LayerAndHead]) -> None:
+        """Switch several heads off together; those that are off stay so."""
+        model = self._workspace.document.model
+        if model:
+            self._set({*model.heads_off} | {*heads})
+
     def all_on(self) -> None:
         """Switch all heads on."""
         self._set(())
