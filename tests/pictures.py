@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
     QSettings().clear()
     window = open_window(Document())
     window.resize(1280, 800)
-    _settle(window)
+    settle(window)
     _take(window, "dark", folder / "lesson.png", _read)
     _take(window, "light", folder / "playing.png", _play)
     _take(window, "light", folder / "light.png", _pin)
@@ -57,7 +57,7 @@ def _read(window: MainWindow) -> None:
 
 def _play(window: MainWindow) -> None:
     window.lesson_controller.close()
-    _settle(window)
+    settle(window)
     window.workspace.set("heads", 1)
     window.playback_controller.seek_stage("weights")
     window.playback_controller.step(3)
@@ -80,7 +80,7 @@ def _lines(window: MainWindow) -> None:
     for name, value in (("causal", True), ("d_in", 16), ("d_out", 16), ("heads", 4)):
         window.workspace.set(name, value)
     window.workspace.set_text(SENTENCE)
-    _settle(window)
+    settle(window)
     for pane in ("Code", "Lines"):
         window.docks.by_id[pane].toggleViewAction().trigger()
     window.view_controller.one_stage()
@@ -92,31 +92,33 @@ def _take(
 ) -> None:
     window.set_scheme(scheme)
     prepare(window)
-    _settle(window)
+    settle(window)
     window.grab().save(str(path))
 
 
 def _take_dialog(window: MainWindow, path: Path) -> None:
     window.export_controller.export()
     while window.export_controller.dialog is None:
-        _pause(10)  # its modules are loaded beside
+        pause(10)  # its modules are loaded beside
     dialog = window.export_controller.dialog
-    _settle(window)
-    _pause(1000)  # its preview is made beside
+    settle(window)
+    pause(1000)  # its preview is made beside
     dialog.grab().save(str(path))
     dialog.reject()
 
 
-def _pause(length_ms: int) -> None:
+def pause(length_ms: int) -> None:
+    """Let the window work for so long."""
     loop = QEventLoop()
     QTimer.singleShot(length_ms, loop.quit)
     loop.exec()
 
 
-def _settle(window: MainWindow) -> None:
+def settle(window: MainWindow) -> None:
+    """Wait until a window has shown all that it computes."""
     workspace, quiet = window.workspace, 0
     while quiet < 4:
-        _pause(50)
+        pause(50)
         quiet = 0 if workspace.is_working else quiet + 1
 
 

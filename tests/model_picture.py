@@ -1,0 +1,49 @@
+"""Makes the picture of a real model: ``python -m tests.model_picture FOLDER``.
+
+The folder is that of SmolLM2-135M-Instruct, which the project does not have.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ.setdefault("QT_SCALE_FACTOR", "1.5")
+
+import sys
+from pathlib import Path
+
+from PySide6.QtCore import QSettings
+
+from tests.pictures import pause, settle
+from visualizer.app import make_application, open_window
+from visualizer.resources import documentation
+from visualizer.session.document import Document
+
+TEXT = "The red fox met a small owl. The red fox met a small"
+INDUCTION = (17, 5)
+"""A head that reads what followed the same token earlier, by layer and head from 0."""
+
+
+def main(model: Path, picture: Path) -> None:
+    """Draw the window with an induction head of the model, its overview and its next tokens."""
+    application = make_application()
+    application.setApplicationName("Attention Visualizer pictures")
+    QSettings().clear()
+    window = open_window(Document(text=TEXT))
+    window.resize(1280, 800)
+    window.set_scheme("light")
+    settle(window)
+    window.document_controller.open(model)
+    while window.workspace.document.model is None:
+        pause(50)
+    settle(window)
+    window.view_controller.show_head_of_layer(*INDUCTION)
+    settle(window)
+    window.grab().save(str(picture))
+    window.document_controller.give_up()
+    window.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), documentation("pictures") / "model.png")
