@@ -10,7 +10,13 @@ import pytest
 from safetensors.numpy import save_file
 
 from visualizer.errors import InputError
-from visualizer.models.model_folder import CONFIG, INDEX, name_of, read_model_folder
+from visualizer.models.model_folder import (
+    CONFIG,
+    INDEX,
+    LARGEST_TOKENIZER,
+    name_of,
+    read_model_folder,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,3 +162,30 @@ def test_what_is_read_is_what_is_counted(folder: Path) -> None:
     index = {"weight_map": {"more": "consolidated.safetensors"}}
     (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
     assert read_model_folder(folder).numbers == 17
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"num_hidden_layers": 10**9}, {"n_layer": 1_001}, {"text_config": {"num_layers": 5_000}}],
+)
+def test_a_config_of_layers_without_end(folder: Path, config: dict[str, object]) -> None:
+    (folder / CONFIG).write_text(json.dumps({"model_type": "llama", **config}), encoding="utf-8")
+    assert refusal(folder).endswith(": more than 1,000.")
+
+
+def test_a_tokenizer_without_end(folder: Path) -> None:
+    with (folder / "tokenizer.json").open("wb") as file:
+        file.truncate(LARGEST_TOKENIZER + 1)
+    assert refusal(folder) == "tokenizer.json is larger than 256 MiB."
+
+
+def test_a_fingerprint_tells_files_apart(folder: Path) -> None:
+    first = read_model_folder(folder).fingerprint
+    assert read_model_folder(folder).fingerprint == first
+    assert len(first) == 64
+    save_file(
+        {"one": np.zeros((3, 4), np.float32), "two": np.ones(5, np.float16)}, folder / WEIGHTS
+    )
+    second = read_model_folder(folder).fingerprint
+    (folder / CONFIG).write_text(json.dumps({"model_type": "gpt2"}), encoding="utf-8")
+    assert len({first, second, read_model_folder(folder).fingerprint}) == 3

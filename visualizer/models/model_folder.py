@@ -9,16 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from itertools import chain
 from os import SEEK_END
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from visualizer.attention.captured_attention import MOST_LAYERS
 from visualizer.errors import InputError, reason_of
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 CONFIG = "config.json"
@@ -27,6 +29,8 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 LARGEST_TEXT = 64 * 2**20
 """Bytes of the largest config, index or header that is read."""
+LARGEST_TOKENIZER = 256 * 2**20
+"""Bytes of the largest file of a tokenizer that is read."""
 _PART = 2**20
 """Bytes at the beginning and the end of a file of weights that tell it from others."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
@@ -133,7 +137,24 @@ def _config(path: Path) -> dict[str, Any]:
         _refuse_code(TOKENIZER_CONFIG, _json(path / TOKENIZER_CONFIG, ""))
     if "transformers_weights" in config:
         raise _refused("The config.json names other weights than model.safetensors.")
+    for name, count in _layer_counts(config):
+        if count > MOST_LAYERS:
+            raise _refused(f"The config.json says {name} of {count:,}: more than {MOST_LAYERS:,}.")
+    for name in _TOKENIZERS:
+        if (path / name).is_file() and (path / name).stat().st_size > LARGEST_TOKENIZER:
+            raise _refused(f"{name} is larger than {LARGEST_TOKENIZER // 2**20} MiB.")
     return config
+
+
+def _layer_counts(config: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the numbers of layers in a config and in those of its parts, which are made one by one.
+
+    The settings of parts stand one level below.
+    """
+    parts = [part for part in config.values() if isinstance(part, dict)]
+    for name, value in chain(*(part.items() for part in (config, *parts))):
+        if "layer" in name and isinstance(value, int):
+            yield name, value
 
 
 def _refuse_code(name: str, settings: Any) -> None:

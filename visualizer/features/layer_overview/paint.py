@@ -89,22 +89,29 @@ def _paint_numbers(
         )
 
 
-def overview_image(panel: LayerOverviewPanel, side: int, theme: Theme) -> QImage:
+def overview_image(
+    panel: LayerOverviewPanel, side: int, theme: Theme, columns: int = 0, below: int = 0
+) -> QImage:
     """Return all small heatmaps in their order.
 
     Parameters
     ----------
     side : int
         The distance of one from the next, in pixels of the image.
+    columns : int
+        How many stand in a row; 0 for as many as the panel says.
+    below : int
+        The room for a name under each, in pixels of the image.
     """
+    columns = columns or panel.columns
     assert panel.weights is not None
     inner = side - max(1, round(GAP * side))
     cells = _of_size(_colours(panel), inner)  # place, row, column
-    rows = -(-len(cells) // panel.columns)
-    whole = np.full((rows * panel.columns, side, side), FORBIDDEN, np.uint8)
+    rows, high = -(-len(cells) // columns), side + below
+    whole = np.full((rows * columns, high, side), FORBIDDEN, np.uint8)
     whole[: len(cells), :inner, :inner] = cells
-    grid = whole.reshape(rows, panel.columns, side, side).swapaxes(1, 2)
-    return image(grid.reshape(rows * side, panel.columns * side), panel.map_name, theme)
+    grid = whole.reshape(rows, columns, high, side).swapaxes(1, 2)
+    return image(grid.reshape(rows * high, columns * side), panel.map_name, theme)
 
 
 def _colours(panel: LayerOverviewPanel) -> np.ndarray:

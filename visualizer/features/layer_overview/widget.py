@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, QSizeF, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
@@ -50,7 +50,8 @@ WIDTH = 252
 USUAL_FIRST = 10
 """How many of the first heads are switched off together until another number is chosen."""
 SMALLEST, LARGEST = 14, 64
-"""The distance of small heatmaps, in pixels at the usual text size."""
+NAMED = 38
+"""The distance of small heatmaps, in pixels at the usual text size; of those with names."""
 HINT = "Point at a head to read what it does; click to open it."
 HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to switch it off or on."
 STEPS = {
@@ -180,7 +181,9 @@ class HeadGrid(QAbstractScrollArea):
 
     @property
     def _labels(self) -> QSize:
-        """The room of the numbers of layers and of heads."""
+        """The room of the numbers of layers and of heads; none where each head has its name."""
+        if self._is_named:
+            return QSize(0, 0)
         line = metrics(10).height()
         return QSize(round(24 * text_scale()), round(line + 2))
 
@@ -188,19 +191,36 @@ class HeadGrid(QAbstractScrollArea):
     def side(self) -> int:
         """The distance of one small heatmap from the next, in logical pixels."""
         view, labels, scale = self.viewport().size(), self._labels, text_scale()
+        if self._is_named:
+            return round(NAMED * scale)
         across = (view.width() - labels.width()) // self._panel.columns
         down = (view.height() - labels.height()) // max(1, self._rows)
         return max(round(SMALLEST * scale), min(across, down, round(LARGEST * scale)))
 
     @property
+    def _is_named(self) -> bool:
+        """Whether heads stand in another order than that of the model, each with its name."""
+        return self._panel.order is not HeadOrder.LAYER
+
+    @property
+    def _columns(self) -> int:
+        fitting = self.viewport().width() // self.side if self._is_named else self._panel.columns
+        return max(1, fitting)
+
+    @property
+    def _below(self) -> int:
+        """The room under each small heatmap, for its name."""
+        return round(metrics(10).height()) if self._is_named else 0
+
+    @property
     def _rows(self) -> int:
-        return -(-len(self._panel.places) // self._panel.columns)
+        return -(-len(self._panel.places) // self._columns)
 
     def rect_of(self, index: int) -> QRect:
         """Return where the small heatmap at an index is in the viewport."""
-        row, column = divmod(index, self._panel.columns)
+        row, column = divmod(index, self._columns)
         inner = self.side - max(1, round(GAP * self.side))
-        corner = QPoint(column * self.side, row * self.side) + self._origin
+        corner = QPoint(column * self.side, row * (self.side + self._below)) + self._origin
         return QRect(corner, QSize(inner, inner))
 
     @property
@@ -215,14 +235,15 @@ class HeadGrid(QAbstractScrollArea):
         if position.y() < self._labels.height() or position.x() < self._labels.width():
             return None
         at = position.toPoint() - self._origin
-        row, column = at.y() // self.side, at.x() // self.side
-        index = row * self._panel.columns + column
-        is_inside = 0 <= column < self._panel.columns and 0 <= index < len(self._panel.places)
+        row, column = at.y() // (self.side + self._below), at.x() // self.side
+        index = row * self._columns + column
+        is_inside = 0 <= column < self._columns and 0 <= index < len(self._panel.places)
         return index if is_inside else None
 
     def _arrange(self) -> None:
         labels, view = self._labels, self.viewport().size()
-        whole = QSize(self._panel.columns, self._rows) * self.side
+        high = self.side + self._below
+        whole = QSize(self._columns * self.side, self._rows * high)
         room = QSize(view.width() - labels.width(), view.height() - labels.height())
         for bar, size, seen in (
             (self.horizontalScrollBar(), whole.width(), room.width()),
@@ -230,7 +251,7 @@ class HeadGrid(QAbstractScrollArea):
         ):
             bar.setRange(0, max(0, size - seen))
             bar.setPageStep(seen)
-            bar.setSingleStep(self.side)
+            bar.setSingleStep(high)
 
     # ------------------------------------------------------------------ painting
 
@@ -248,17 +269,21 @@ class HeadGrid(QAbstractScrollArea):
         painter.setClipRect(self.viewport().rect().adjusted(labels.width(), labels.height(), 0, 0))
         self._paint_heads(painter)
         painter.restore()
-        if self._panel.order is HeadOrder.LAYER:
-            painter.setPen(quiet)
+        painter.setPen(quiet)
+        if self._is_named:
+            self._paint_names(painter)
+        else:
             self._paint_numbers(painter)
 
     def _paint_heads(self, painter: QPainter) -> None:
         ratio = self.devicePixelRatioF()
-        side = round(self.side * ratio)
-        made_of = (self._panel, self._theme.name, side)
+        side, below = round(self.side * ratio), round(self._below * ratio)
+        made_of = (self._panel, self._theme.name, side, self._columns, below)
         if made_of != self._made_of or self._image is None:
-            self._image, self._made_of = overview_image(self._panel, side, self._theme), made_of
-        target = QRectF(QPointF(self._origin), self._image.size().toSizeF() * self.side / side)
+            self._image = overview_image(self._panel, side, self._theme, self._columns, below)
+            self._made_of = made_of
+        size = QSizeF(self._columns * self.side, self._rows * (self.side + self._below))
+        target = QRectF(QPointF(self._origin), size)
         painter.drawImage(target, self._image)
         ink = QColor(self._theme.ink)
         for place in self._panel.off:
@@ -280,6 +305,19 @@ class HeadGrid(QAbstractScrollArea):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         out = width / 2
         painter.drawRect(QRectF(self.rect_of(index)).adjusted(-out, -out, out, out))
+
+    def _paint_names(self, painter: QPainter) -> None:
+        """Write the number of its layer and its own under each small heatmap that is seen."""
+        high, bottom = self.side + self._below, self.viewport().height()
+        first = max(0, -self._origin.y() // high) * self._columns
+        for index in range(first, len(self._panel.places)):
+            box = QRectF(self.rect_of(index))
+            if box.top() > bottom:
+                return
+            layer, head = self._panel.places[index]
+            place = QRectF(box.left(), box.top() + self.side - 2, box.width(), self._below)
+            words = f"{self._panel.layers[layer] + 1}.{head + 1}"
+            painter.drawText(place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, words)
 
     def _paint_numbers(self, painter: QPainter) -> None:
         labels, side, lines = self._labels, self.side, metrics(10)
@@ -326,7 +364,7 @@ class HeadGrid(QAbstractScrollArea):
         key = Qt.Key(event.key())
         if key in STEPS and not event.modifiers() and self._panel.places:
             down, right = STEPS[key]
-            to = self._at + down * self._panel.columns + right
+            to = self._at + down * self._columns + right
             if 0 <= to < len(self._panel.places):
                 self._at = to
                 self._reveal(to)
