@@ -153,7 +153,8 @@ def _layer_counts(config: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """
     parts = [part for part in config.values() if isinstance(part, dict)]
     for name, value in chain(*(part.items() for part in (config, *parts))):
-        if "layer" in name and isinstance(value, int):
+        is_count = re.fullmatch(r"(num|n|encoder|decoder)_(\w+_)?layers?", name)
+        if is_count and isinstance(value, int):
             yield name, value
 
 
