@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-4
 """How far, as a share of the largest number, two vectors may be apart that are taken for one."""
+ADDED, ROUNDING = 1e-2, 1e-6
+"""The same for what attention writes, and what rounding makes of the stream that it is added to."""
 LOGITS = ""
 """The path of the model itself, whose result are its logits."""
 UNNAMED = (1e-5, 1e-6)
 """What norms add to the square of their size, where they do not name it."""
 ROWS = 256
 """So many tokens go through the last matrix at a time."""
-ADDED, ROUNDING = 1e-2, 1e-6
-"""The same for what attention writes, and what rounding makes of the stream that it is added to."""
 
 
 class LogitParts(Struct, frozen=True, eq=False):

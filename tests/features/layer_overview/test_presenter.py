@@ -136,3 +136,16 @@ def test_layers_that_differ_in_heads_have_no_overview() -> None:
     other = captured_run(CapturedAttention.of("b", two_layers()[:1, :1].astype(np.float32)))
     with pytest.raises(InputError, match="no heads that could stand side by side"):
         overview_of([(one, (0,)), (other, (1,))], HeadOrder.LAYER)
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 4), (4, 2)])
+def test_another_number_of_heads_with_the_same_text_has_all_its_heads(
+    before: int, after: int
+) -> None:
+    panel = None
+    for heads in (before, after):
+        document = Document(text="one two three", spec=AttentionSpec(d_in=4, d_out=4, heads=heads))
+        view = View(head_order=HeadOrder.SHARPEST)
+        panel = present_layers(resolve(document, view, run_of(document, None)), panel)
+    assert panel
+    assert sorted(panel.places) == [(0, head) for head in range(after)]

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.errors import InputError
+from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.number_format import format_share
 from visualizer.session.document import Document
 from visualizer.session.head_order import ORDERS, HeadOrder, order_row
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 PANE = "Layers"
 SIDE = 32
 """A small heatmap has at most so many cells a side, each the largest weight of a block."""
-SHORT = 24
-"""With more tokens than this, each row's largest weight has the last colour, as on the board."""
 MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"})
 LIKENESS_SIDE = 8
 """Likeness is that of weights pooled to so many cells a side."""
@@ -163,7 +162,7 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
         values={name: _of_text(getattr(measures, name), run, text) for name in MEASURES},
         uniform={name: float(getattr(uniform, name)[0]) for name in MEASURES},
     )
-    if previous and previous.order is panel.order and previous.tokens == panel.tokens:
+    if previous and _differ_in_heads_off(previous, panel):
         places = previous.places  # heads stay where they are while some are switched off
     else:
         places = _ordered(panel, lambda: _by_likeness(run, weights, text))
@@ -198,6 +197,13 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
     )
 
 
+def _differ_in_heads_off(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
+    """Whether nothing but the heads that are off tells two panels of a model's heads apart."""
+    names = ("order", "tokens", "layers", "columns", "is_switchable")
+    is_model = other.is_switchable and bool(one.places)
+    return is_model and all(getattr(one, name) == getattr(other, name) for name in names)
+
+
 def _is_same(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
     if one.weights is not other.weights or one.measures is not other.measures:
         return False
@@ -215,7 +221,7 @@ def _block(run: Run) -> int:
 
 
 def _pooled(run: Run, text: int | None) -> np.ndarray:
-    """Return the pooled weights, [layer, head, row, column], as the first of them is asked."""
+    """Return the pooled weights of one text, [layer, head, row, column]."""
     held, block, trace = run.trace.holding("weights"), _block(run), run.trace
 
     def make(_: object) -> np.ndarray:

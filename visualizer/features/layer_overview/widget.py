@@ -52,6 +52,8 @@ USUAL_FIRST = 10
 SMALLEST, LARGEST = 14, 64
 NAMED = 38
 """The distance of small heatmaps, in pixels at the usual text size; of those with names."""
+VEIL = 0.6
+"""The opacity of what lies over a head that is off, under its cross."""
 HINT = "Point at a head to read what it does; click to open it."
 HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to switch it off or on."
 STEPS = {
@@ -285,10 +287,11 @@ class HeadGrid(QAbstractScrollArea):
         size = QSizeF(self._columns * self.side, self._rows * (self.side + self._below))
         target = QRectF(QPointF(self._origin), size)
         painter.drawImage(target, self._image)
-        ink = QColor(self._theme.ink)
+        ink, veil = QColor(self._theme.ink), QColor(self._theme.paper)
+        veil.setAlphaF(VEIL)  # its weights are still computed, and can be seen
         for place in self._panel.off:
             box = self.rect_of(self._panel.places.index(place))
-            painter.fillRect(box, QColor(self._theme.raised))
+            painter.fillRect(box, veil)
             painter.setPen(QPen(ink, 1))
             painter.drawLine(box.topLeft(), box.bottomRight())
             painter.drawLine(box.topRight(), box.bottomLeft())
