@@ -14,8 +14,8 @@ import torch
 from visualizer.api import attention_api
 from visualizer.api.arguments_without_effect import OWN
 from visualizer.api.keyword_argument_types import Look, Settings
+from visualizer.attention.model_layer_stages import ORDER
 from visualizer.errors import InputError
-from visualizer.session.timeline import ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

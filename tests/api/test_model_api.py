@@ -60,7 +60,8 @@ def test_a_model_says_what_it_is(model: Model, seen: ModelAttention) -> None:
 
 
 def test_stages_are_read_by_layer_and_head(seen: ModelAttention) -> None:
-    assert seen.stages[:3] == ("queries", "keys", "values")
+    assert seen.stages[:3] == ("residual", "normed", "projected_queries")
+    assert seen.stages[-1] == "result"
     weights = seen["weights"]
     assert weights.shape == (2, 4, 10, 10)
     assert not weights.flags.writeable

@@ -233,7 +233,7 @@ def test_heads_are_counted_from_one(heads: frozenset[int]) -> None:
         ("--span scores:2..weights", FilmSettings((Place("scores", 1), "weights"))),
         ("--span weights..weights", FilmSettings((Place("weights"), "weights"))),
         ("--span ..weights", FilmSettings((Place("embedding"), "weights"))),
-        ("--span scores..", FilmSettings((Place("scores"), "output"))),
+        ("--span scores..", FilmSettings((Place("scores"), "result"))),
         ("--size 640x480px", FilmSettings(width=640)),
         ("--size 10in --dpi 72", FilmSettings(width=720)),
         ("--size slide", FilmSettings(width=1920)),

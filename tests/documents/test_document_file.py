@@ -240,7 +240,7 @@ def put(*path: Any) -> Any:
     return change
 
 
-MARK = {"stage": "scores", "place": [0, 0, 0], "fold": None, "part": "plain"}
+MARK = {"stage": "scores", "place": [0, 0, 0], "fold": None, "part": "plain", "layer": None}
 GUESS = {"stage": "weights", "question": "zero", "marks": [MARK], "is_revealed": False}
 REFUSED = [
     (put("document", "text", 5), "has 5 at document/text, where text should be"),

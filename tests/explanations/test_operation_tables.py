@@ -6,13 +6,14 @@ from importlib.resources import files
 from keyword import iskeyword
 
 from visualizer.attention import attend
-from visualizer.attention.stages import TABLE, Operation
+from visualizer.attention.model_layer_stages import AROUND, ORDER
+from visualizer.attention.stages import NOUNS, OF_MODELS, TABLE, Operation
 from visualizer.explanations import operation_sentence_parts as phrases
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.explanations.operation_explainer import no_code
 from visualizer.explanations.operation_registry import TEXTS
 
-MADE = set(Operation) - {Operation.CAPTURED}  # which is read, not made
+MADE = set(Operation) - OF_MODELS  # which are read, not made
 
 
 def test_every_operation_is_computed_explained_and_told() -> None:
@@ -34,4 +35,11 @@ def test_every_stage_has_its_name_in_code_and_in_sentences() -> None:
         assert all(name.isidentifier() and not iskeyword(name) for name in words.names.values())
         others = {*words.mask_names.values(), *words.layers.values(), words.padding, words.tokens}
         assert others.isdisjoint(words.names.values())
-    assert set(phrases.KINDS) <= stages
+    assert set(phrases.KINDS) <= set(ORDER)
+    assert stages <= set(ORDER)
+
+
+def test_every_stage_of_a_models_layer_has_its_words() -> None:
+    assert set(phrases.KINDS) >= AROUND
+    assert set(NOUNS) >= AROUND
+    assert {row.name for row in TABLE}.isdisjoint(AROUND)

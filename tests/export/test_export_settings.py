@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from visualizer.attention.model_layer_stages import ORDER
 from visualizer.export.data.file_size_estimate import TEXT_SIZES
 from visualizer.export.export_settings import (
     EXTENTS,
@@ -27,7 +28,7 @@ from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper
 from visualizer.export.film_settings import WIDTHS, FilmPanels, FilmSettings
 from visualizer.export.formats import FORMATS
 from visualizer.export.writers import WRITERS
-from visualizer.session.timeline import ORDER, SPEEDS, Grain, Place
+from visualizer.session.timeline import SPEEDS, Grain, Place
 
 
 @given(st.floats(10, 5000), st.integers(36, 2400), st.sampled_from(LengthUnit))

@@ -71,7 +71,9 @@ def test_every_layer_is_read_with_the_tokenizers_tokens(model: OpenedModel) -> N
     assert trace.axes == ("layer",)
     assert trace.read("weights").shape == (2, 4, 7, 7)
     assert trace.names == (
-        *("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context"),
+        *("residual", "normed", "projected_queries", "projected_keys", "queries", "keys"),
+        *("values", "scores", "scaled", "masked", "weights", "context", "concat", "output"),
+        *("attended", "normed_attended", "gate", "up", "hidden", "feed_forward", "result"),
     )
     assert found.run.notices == ()
     assert found.run.source == "tiny"

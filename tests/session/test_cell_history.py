@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -13,10 +14,14 @@ from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, places
+from visualizer.attention.model_layer_stages import StepOfStage, layer_rows
 from visualizer.attention.spec import Mask
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+from visualizer.attention.trace import Trace
 from visualizer.features.cell.presenter import CellPanel, head_cell_panel
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import Cell
+from visualizer.session.resolved_view import existing
 from visualizer.session.stage_toggle_and_cell_pinning import LONGEST, go_back, go_forward, pin_cell
 from visualizer.session.view import View
 
@@ -126,3 +131,29 @@ def test_weights_of_layers_are_no_cells() -> None:
     assert {cell.stage for cell in links(readout)} == {"input"}
     assert [len(term.pieces) for term in readout.terms] == [2, 2, 2]
     assert all(term.pieces[1].source is None for term in readout.terms)
+
+
+def test_a_link_to_another_layer_goes_there_and_back() -> None:
+    view = pin_cell(View(layer=3), Cell("residual", (1, 0)))
+    there = pin_cell(view, Cell("result", (1, 0), layer=2))
+    assert (there.layer, there.pinned) == (2, Cell("result", (1, 0)))
+    beside = pin_cell(there, Cell("attended", (1, 0)))
+    assert (beside.layer, beside.pinned) == (2, Cell("attended", (1, 0)))
+    run = layers_run()
+    first = go_back(run, beside)
+    assert (first.layer, first.pinned) == (2, Cell("result", (1, 0)))
+    second = go_back(run, first)
+    assert (second.layer, second.pinned) == (3, Cell("residual", (1, 0)))
+    again = go_forward(run, second)
+    assert (again.layer, again.pinned) == (2, Cell("result", (1, 0)))
+    assert go_forward(run, again).pinned == Cell("attended", (1, 0))
+    assert existing(run, Cell("result", (1, 0), layer=4)) is None
+
+
+def layers_run() -> Run:
+    """A run of four layers with the stages that are named here."""
+    run = a_run("one two", heads=1)
+    steps = {name: StepOfStage() for name in ("residual", "attended", "result")}
+    rows = layer_rows(steps)
+    held = {row.name: CachedTensor(torch.zeros(4, 2, 3)) for row in rows}
+    return replace(run, trace=Trace(run.trace.spec, rows, {}, held, frozenset(), ("layer",)))

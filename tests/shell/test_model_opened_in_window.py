@@ -9,11 +9,13 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QPushButton
 
 import visualizer
+from tests.support.window_input import link_in
 from visualizer.features.layer_overview.presenter import LAYERS
 from visualizer.read_files_and_restore_runs import read_file
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -254,3 +256,33 @@ def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
     assert hand.window.workspace.screen.panel(LAYERS).off == set()
+
+
+def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand) -> None:
+    hand = model_window
+    workspace, pane = hand.window.workspace, hand.window.cell_pane
+    workspace.show_leading((1,))
+    hand.settle()
+    hand.click_cell(Cell("weights", (0, 3, 1)))
+    hand.leave()
+    met = [(workspace.view.layer, workspace.view.pinned)]
+    while "href" in pane.terms.text():
+        QApplication.processEvents()  # the pane takes its shape
+        pane.ensureWidgetVisible(pane.terms)
+        hand.click(pane.terms, link_in(pane.terms))
+        hand.settle()
+        met.append((workspace.view.layer, workspace.view.pinned))
+    stages = [cell.stage for _, cell in met if cell]
+    layers = [layer for layer, _ in met]
+    assert layers == sorted(layers, reverse=True)
+    assert {*layers} == {0, 1}
+    assert stages[:2] == ["weights", "masked"]
+    assert stages.count("residual") == 2
+    assert stages[layers.index(0)] == "result"
+    assert stages[-1] == "residual"
+    assert "the token’s row of embed_tokens" in pane.sentence.text()
+    assert pane.terms.text().count("embed_tokens") == 1
+    for wanted in reversed(met[:-1]):
+        hand.press(Qt.Key.Key_BracketLeft)
+        hand.settle()
+        assert (workspace.view.layer, workspace.view.pinned) == wanted

@@ -158,7 +158,11 @@ DOCUMENTS = structs(
 PLACES = st.lists(COUNTS, min_size=2, max_size=3).map(tuple)
 CELLS = structs(
     Cell, stage=STAGES, place=PLACES, fold=st.none() | st.sampled_from(HeadAggregate),
-    part=st.sampled_from(ComparedSide),
+    part=st.sampled_from(ComparedSide), layer=st.none(),
+)  # fmt: skip
+CELLS_ON_THE_WAY = structs(
+    Cell, stage=STAGES, place=PLACES, fold=st.none() | st.sampled_from(HeadAggregate),
+    part=st.sampled_from(ComparedSide), layer=st.none() | COUNTS,
 )  # fmt: skip
 STEPS = structs(Place, stage=STAGES, row=COUNTS, column=COUNTS)
 SPANS = st.tuples(COUNTS, COUNTS).filter(lambda ends: ends[0] < ends[1]).map(lambda e: range(*e))
@@ -193,7 +197,9 @@ PLAYHEADS = structs(
 @st.composite
 def guesses(draw: st.DrawFn) -> Prediction:
     stage = draw(STAGES)
-    marks = draw(st.lists(structs(Cell, stage=st.just(stage), place=PLACES), max_size=2))
+    marks = draw(
+        st.lists(structs(Cell, stage=st.just(stage), place=PLACES, layer=st.none()), max_size=2)
+    )
     return Prediction(
         stage, draw(st.sampled_from(PredictionQuestion)), tuple(marks), draw(st.booleans())
     )
@@ -222,7 +228,7 @@ TOKENS = structs(
     sought=ANY_TEXT,
     match=st.none() | COUNTS,
 )
-TRAILS = st.lists(CELLS, max_size=3).map(tuple)
+TRAILS = st.lists(CELLS_ON_THE_WAY, max_size=3).map(tuple)
 LINES = structs(
     LineOptions,
     threshold=st.floats(0, 1),

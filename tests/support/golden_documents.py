@@ -84,6 +84,12 @@ READ = Document(
     captured=CapturedAttention.of("a model", np.full((1, 2, 4, 4), 0.25, dtype=np.float32)),
     model=ModelSource("/models/a model", "a model", "0123456789abcdef" * 4, ((0, 1), (2, 0))),
 )
+TRAIL = View(
+    layer=2,
+    pinned=Cell("normed", (1, 0)),
+    past=(Cell("weights", (0, 1, 1), layer=3),),
+    future=(Cell("result", (1, 2), layer=1),),
+)
 CAPTURED_A = Document(captured=CapturedAttention.of("a.npy", SHARES - np.pi))
 CAPTURED_VIEW = View(
     layer=1,
@@ -104,6 +110,7 @@ def golden() -> dict[str, tuple[Document, View, Run | None]]:
         "recorded": (BATCH, View(text=1), run_of(BATCH)),
         "captured": (CAPTURED, CAPTURED_VIEW, None),
         "model": (READ, View(head_order=HeadOrder.ALIKE), None),
+        "trail": (READ, TRAIL, None),
         "vectors": (WITH_VECTORS, View(pinned=Cell("scores", (1, 0, 1))), None),
     }
 

@@ -30,6 +30,8 @@ from visualizer.attention.spec import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from visualizer.attention.model_layer_steps import LayerStep
+
 MASK_FIELDS = ("mask", "window", "own_mask", "lengths")
 HEAD_FIELDS = ("heads", "arrangement", "projection")
 CELLS = ("head", "query", "key")
@@ -55,6 +57,19 @@ class Operation(StrEnum):
     CONCAT_HEADS = auto()
     OUTPUT_PROJECTION = auto()
     CAPTURED = auto()
+    RESIDUAL_STREAM = auto()
+    NORM_LAYER = auto()
+    LINEAR_LAYER = auto()
+    ROTARY_POSITION = auto()
+    HIDDEN_ACTIVATION = auto()
+    RESIDUAL_ADDITION = auto()
+
+
+OF_MODELS = frozenset({
+    Operation.CAPTURED, Operation.RESIDUAL_STREAM, Operation.NORM_LAYER, Operation.LINEAR_LAYER,
+    Operation.ROTARY_POSITION, Operation.HIDDEN_ACTIVATION, Operation.RESIDUAL_ADDITION,
+})  # fmt: skip
+"""Operations that no module of the user's has: what was computed elsewhere."""
 
 
 class Stage(Struct, frozen=True):
@@ -74,6 +89,8 @@ class Stage(Struct, frozen=True):
         Whether a spec has this row.
     supersedes : bool
         Whether the rows below read this stage in place of the first that it reads itself.
+    step : LayerStep or None
+        How a layer of a model computes it.
     """
 
     name: str
@@ -87,6 +104,7 @@ class Stage(Struct, frozen=True):
     says: str
     when: Callable[[AttentionSpec], bool]
     supersedes: bool = False
+    step: LayerStep | None = None
 
     @property
     def is_weights(self) -> bool:
@@ -258,7 +276,30 @@ NOUNS = {
     "context": ("context", "numbers of the context vectors"),
     "concat": ("concat", "numbers of all heads side by side"),
     "output": ("output", "numbers of the output"),
+    "residual": ("residual stream", "numbers of the residual stream"),
+    "normed": ("normed", "normed numbers"),
+    "projected_queries": ("projected query", "projected queries"),
+    "projected_keys": ("projected key", "projected keys"),
+    "normed_queries": ("normed query", "normed queries"),
+    "normed_keys": ("normed key", "normed keys"),
+    "turned_queries": ("turned query", "turned queries"),
+    "turned_keys": ("turned key", "turned keys"),
+    "normed_output": ("normed output", "numbers of the normed output"),
+    "attended": ("attended", "numbers of the stream after attention"),
+    "normed_attended": ("normed", "normed numbers after attention"),
+    "gate": ("gate", "numbers of the gate"),
+    "up": ("up", "numbers of the first matrix"),
+    "hidden": ("hidden", "hidden numbers"),
+    "feed_forward": ("feed-forward", "numbers of the feed-forward"),
+    "normed_feed_forward": ("normed feed-forward", "numbers of the normed feed-forward"),
+    "added": ("sum", "numbers of the sum"),
+    "result": ("result", "numbers of the result"),
 }
+
+
+def axis_word(dim: str) -> str:
+    """Return what a place along one of a stage's dims is called."""
+    return "column" if dim.startswith("d_") else {"token": "place"}.get(dim, dim)
 
 
 @lru_cache(maxsize=4)

@@ -20,7 +20,8 @@ from visualizer.attention.head_measures import (
     measure_uniform,
 )
 from visualizer.attention.masks import Masking, allowed_in_text
-from visualizer.attention.stages import Operation, Stage, shape, stages
+from visualizer.attention.model_layer_stages import AROUND
+from visualizer.attention.stages import OF_MODELS, Operation, Stage, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
 from visualizer.attention.weight_transforms import (
     WeightTransform,
@@ -58,6 +59,9 @@ class Trace:
     axes : tuple of str
         The names of the axes that precede every stage's own dims, outermost first: ``layer`` and
         ``text``.
+    model_weights : mapping, optional
+        What the stages of a model's layer are computed with, by their names in the model. They are
+        the model's own, and no parameters of the run.
     """
 
     def __init__(
@@ -68,12 +72,14 @@ class Trace:
         held: Mapping[str, CachedTensor],
         recomputed: frozenset[str],
         axes: tuple[str, ...] = (),
+        model_weights: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.spec = spec
         self.stages = stages
         self.parameters = parameters
         self.recomputed = recomputed
         self.axes = axes
+        self.model_weights = model_weights or {}
         self.names = tuple(stage.name for stage in stages)
         """The stages' names, in order."""
         self._rows = dict(zip(self.names, stages, strict=True))
@@ -85,7 +91,9 @@ class Trace:
         parameters = {name: self.read(name) for name in self.parameters}
         captured = {row.name for row in self.stages if row.operation is Operation.CAPTURED}
         given = None if self.has_module else frozenset(captured)
-        return trace_of_arrays, (self.spec, given, parameters, held, self.axes)
+        of_layer = tuple(row for row in self.stages if row.name in AROUND or row.step)
+        weights = {name: self.read(name) for name in self.model_weights}
+        return trace_of_arrays, (self.spec, given, parameters, held, self.axes, of_layer, weights)
 
     def __contains__(self, stage: str) -> bool:
         return stage in self._held
@@ -138,7 +146,7 @@ class Trace:
     @property
     def has_module(self) -> bool:
         """Whether it has the stages of a module whose settings are known, from its input on."""
-        return self.stages[0].operation is not Operation.CAPTURED
+        return self.stages[0].operation not in OF_MODELS
 
     @property
     def attention(self) -> str:
@@ -162,7 +170,9 @@ class Trace:
 
     def tensor(self, name: str) -> Tensor:
         """Return the torch tensor of a stage or parameter."""
-        return self._held[name].tensor if name in self._held else self.parameters[name]
+        if name in self._held:
+            return self._held[name].tensor
+        return self.parameters[name] if name in self.parameters else self.model_weights[name]
 
     @cached_property
     def dropout_stage(self) -> str | None:
@@ -304,6 +314,8 @@ def trace_of_arrays(
     parameters: Mapping[str, np.ndarray],
     held: Mapping[str, np.ndarray],
     axes: tuple[str, ...],
+    of_layer: tuple[Stage, ...],
+    model_weights: Mapping[str, np.ndarray],
 ) -> Trace:
     """Make the trace of a copy.
 
@@ -311,10 +323,17 @@ def trace_of_arrays(
     ----------
     given : frozenset of str or None
         The stages that were computed elsewhere; None where all were computed from the spec.
+    of_layer : tuple of Stage
+        Those of a model's layer, which no spec has.
     """
     import torch  # late: this module is loaded without it
 
-    rows = stages(spec) if given is None else captured_stages(spec, held, given)
+    rows = stages(spec)
+    if given is not None:
+        known = {row.name: row for row in of_layer}
+        others = captured_stages(spec, [name for name in held if name not in known], given)
+        rows = tuple((known | {row.name: row for row in others})[name] for name in held)
     tensors = {name: CachedTensor(torch.tensor(array)) for name, array in held.items()}
     own = {name: torch.tensor(array) for name, array in parameters.items()}
-    return Trace(spec, rows, own, tensors, frozenset(tensors), axes)
+    weights = {name: torch.tensor(array) for name, array in model_weights.items()}
+    return Trace(spec, rows, own, tensors, frozenset(tensors), axes, weights)

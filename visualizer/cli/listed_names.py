@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.stages import TABLE
+from visualizer.attention.model_layer_stages import DESCRIPTIONS, ORDER
 from visualizer.cli import option_types
 from visualizer.console_messages_and_progress import write_out
 from visualizer.export.export_settings import PAPERS
@@ -24,8 +24,8 @@ Names = list[tuple[str, str]]
 
 
 def stages() -> Names:
-    """List the stages in order of computation; not every module has all of them."""
-    return [*{row.name: row.says for row in reversed(TABLE)}.items()][::-1]
+    """List the stages in order of computation; no module or model has all of them."""
+    return [(name, DESCRIPTIONS[name]) for name in ORDER]
 
 
 def formats() -> Names:

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-SCHEMA = 6
+CELL_FIELDS = {"stage", "place", "fold", "part"}
+"""What a cell had before it had a layer."""
+SCHEMA = 7
 """Schema number, raised with every change of the saved fields, together with a step in `STEPS`."""
 
 Tree = dict[str, Any]
@@ -50,6 +52,22 @@ def _with_model(tree: Tree) -> Tree:
     return _filled(whole, {"head_order": "layer"}, "view")
 
 
+def _with_layer_of_cells(tree: Tree) -> Tree:
+    """Let cells be of the layer that is shown (schema 6 to 7)."""
+    view = tree.get("view")
+    return {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
+
+
+def _cells_filled(part: Any) -> Any:
+    """Add the layer to every cell within a part of the tree."""
+    if isinstance(part, list):
+        return [_cells_filled(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    whole = {name: _cells_filled(each) for name, each in part.items()}
+    return {**whole, "layer": None} if whole.keys() == CELL_FIELDS else whole
+
+
 def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
     """Add fields to the table at a path; a missing path is left for decoding to reject."""
     if not way:
@@ -65,6 +83,7 @@ STEPS: dict[int, Callable[[Tree], Tree]] = {
     3: _with_large,
     4: _with_vectors,
     5: _with_model,
+    6: _with_layer_of_cells,
 }
 """By schema number, converts a ``document.json`` to the next schema."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.captured_attention import MOST_LAYERS, MOST_TOKENS
+from visualizer.attention.model_layer_stages import ORDER
 from visualizer.attention.spec import LARGEST, OWN_BIASES, OWN_LAYERS, Mask
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
@@ -20,7 +21,7 @@ from visualizer.session.dropout_samples import LARGEST_COUNT
 from visualizer.session.line_options import FOLLOWS, MOST_OF_A_QUERY
 from visualizer.session.setting_definitions import unsettable
 from visualizer.session.stage_toggle_and_cell_pinning import LONGEST as LONGEST_TRAIL
-from visualizer.session.timeline import ORDER, SPEEDS
+from visualizer.session.timeline import SPEEDS
 from visualizer.storage.json_coding import LONGEST, DamagedError, shown
 
 if TYPE_CHECKING:
@@ -166,6 +167,10 @@ def _view(view: View) -> Iterator[Claim]:
     yield all(guess and mark.stage == guess.stage and not mark.fold for mark in marks), "a mark"
     for cell in (*pinned, *view.past, *view.future, *marks, *view.lines.by_key):
         yield _is_cell(cell), "a cell"
+    yield (
+        all(cell.layer is None for cell in (*pinned, *marks, *view.lines.by_key)),
+        "a cell's layer",
+    )
     yield max(len(view.past), len(view.future)) <= LONGEST_TRAIL, "a trail"
     yield _counts(*view.tokens.chosen, view.tokens.match or 0), "a chosen token"
     yield 0 <= view.lines.threshold <= 1, "a threshold"
@@ -198,7 +203,8 @@ def _comparison(comparison: Comparison) -> Iterator[Claim]:
 
 
 def _is_cell(cell: Cell) -> bool:
-    return cell.stage in ORDER and len(cell.place) in (2, 3) and _counts(*cell.place)
+    counts = _counts(*cell.place, cell.layer or 0)
+    return cell.stage in ORDER and len(cell.place) in (2, 3) and counts
 
 
 def _are_stages(names: Iterable[str]) -> bool:

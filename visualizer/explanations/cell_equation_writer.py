@@ -57,6 +57,8 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
         part = self.read(factor, at)
         if factor.form.startswith("exp("):
             return [EquationPart("exp("), part, EquationPart(f"{_shift(factor)})")]
+        if factor.form.endswith("({})"):  # a function of the number
+            return [EquationPart(factor.form[:-3]), part, EquationPart(")")]
         if part.text.startswith("−") and not is_first:
             return [EquationPart("("), part, EquationPart(")")]
         return [part]

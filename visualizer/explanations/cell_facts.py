@@ -30,6 +30,11 @@ class CellFacts(Struct, frozen=True, eq=False):
         return dict(zip(self.explanation.stage.dims, self.cell.place, strict=True))
 
     @property
+    def layer(self) -> int:
+        """The place of its layer in the run."""
+        return self.run.trace.at("layer", self.leading)
+
+    @property
     def value(self) -> float:
         return self.explanation.value
 

@@ -130,6 +130,17 @@ class ExplainedCell(Struct, frozen=True, eq=False):
         """Read a factor from a stage at an index into its named dims."""
         return self._read(name, (*self.leading, *place), form)
 
+    @property
+    def layer(self) -> int:
+        """The place of its layer in the run."""
+        return self.trace.at("layer", self.leading)
+
+    def factor_of_layer(self, layer: int, name: str, *place: int | None) -> Factor:
+        """Read a factor from another layer's stage at an index into its named dims."""
+        places = zip(self.trace.axes, self.leading, strict=True)
+        leading = tuple(layer if axis == "layer" else at for axis, at in places)
+        return self._read(name, (*leading, *place), "{}")
+
     def weight(self, name: str, *place: int | None) -> Factor:
         return self._read(name, place, "{}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from visualizer.attention.spec import Arrangement, AttentionSpec, Mask, Normalisation, Scale
@@ -15,10 +17,37 @@ from visualizer.explanations.step_values_and_wording import (
 )
 from visualizer.number_format import format_count, format_number, format_share
 
-KINDS = {"queries": "query", "keys": "key", "values": "value"}
+if TYPE_CHECKING:
+    from visualizer.explanations.cell_facts import CellFacts
+
+KINDS = {
+    "queries": "query", "keys": "key", "values": "value", "residual": "residual stream",
+    "normed": "normed stream", "projected_queries": "projected query",
+    "projected_keys": "projected key", "normed_queries": "normed query",
+    "normed_keys": "normed key", "turned_queries": "turned query", "turned_keys": "turned key",
+    "concat": "vector of all heads", "output": "output", "normed_output": "normed output",
+    "attended": "stream after attention", "normed_attended": "normed stream after attention",
+    "gate": "gate", "up": "widened stream", "hidden": "hidden vector",
+    "feed_forward": "feed-forward result", "normed_feed_forward": "normed feed-forward result",
+    "added": "sum", "result": "result",
+}  # fmt: skip
+"""What one vector of a stage is called."""
 SHARES = "shares that add up to 1"
 UNFINISHED = "not every number is finite"
 NOTHING = "no token may read anything: all weights are 0"
+
+
+def column_of(facts: CellFacts) -> str:
+    """Name a cell of a stage of vectors by its column, its token and its head."""
+    stage = facts.explanation.stage
+    whose = f"the {KINDS[stage.name]} of {facts.token(stage.dims[-2])}{facts.in_head}"
+    return f"Column {facts.column} of {whose}"
+
+
+def listed(names: list[str]) -> str:
+    """Write names as a list: the one, the other and the third."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def divided_by(spec: AttentionSpec) -> str:

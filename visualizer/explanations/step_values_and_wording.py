@@ -87,6 +87,11 @@ class StepValues(Struct, frozen=True, eq=False):
         return self.step.rows[0]
 
     @property
+    def layer(self) -> int:
+        """The place of its layer in the run."""
+        return self.run.trace.at("layer", self.leading)
+
+    @property
     def spec(self) -> AttentionSpec:
         return self.run.trace.spec
 

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from visualizer.attention.model_layer_stages import ORDER
 from visualizer.export.figure_settings import (
     MM_AN_INCH,
     PIXELS_AN_INCH,
@@ -21,7 +22,7 @@ from visualizer.export.figure_settings import (
 from visualizer.export.film_settings import WIDTHS, FilmSettings
 from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of
 from visualizer.export.option_parsing import LARGEST_DPI, SMALLEST_DPI
-from visualizer.session.timeline import ORDER, SPEEDS
+from visualizer.session.timeline import SPEEDS
 from visualizer.storage.json_coding import JsonCoding
 
 EXTENTS = {

@@ -8,6 +8,7 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.model_layer_stages import ORDER
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import (
     MM_AN_INCH,
@@ -18,7 +19,7 @@ from visualizer.export.figure_settings import (
 )
 from visualizer.export.film_settings import FilmSettings
 from visualizer.session.stage_and_head_parsing import named_stages
-from visualizer.session.timeline import ORDER, Place
+from visualizer.session.timeline import Place
 
 SIZES = {name.lower().replace(" ", "-"): look for name, look in PRESETS.items()}
 """The figures of the presets, by names that need no quotes."""

@@ -11,6 +11,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
+from visualizer.attention.stages import axis_word
 from visualizer.heatmap import (
     pixel_or_vector_cells_and_hatching_paint,
     value_to_colour_mapping,
@@ -300,7 +301,7 @@ def _paint_title(
 
 
 def _axes(heatmap: Heatmap) -> str:
-    return f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"
+    return f"{heatmap.rows.name} ↓  {axis_word(heatmap.columns.name)} →"
 
 
 def _paint_axes_and_scale(
@@ -355,7 +356,3 @@ def _paint_shared(
             _paint_ramp(painter, bar, heatmap, theme)
         wide = measures.horizontalAdvance(text) if text else bar.width()
         line.translate(wide + after, 0)
-
-
-def _axis_words(name: str) -> str:
-    return {"d_head": "column", "d_in": "column", "d_out": "column"}.get(name, name)

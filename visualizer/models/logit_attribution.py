@@ -6,7 +6,6 @@ stream as a sum, and the parts of a logit); nostalgebraist 2020, "interpreting G
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from msgspec import Struct
 from torch import nn
 
 from visualizer.errors import InputError
+from visualizer.models.layer_path import layer_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -99,7 +99,7 @@ def logit_parts(model: OpenedModel, text: str, token: int | None = None) -> Logi
     with _watched(model) as passed:
         calls = model.calls_by_layer({**given, "use_cache": False})
     layers = sorted(calls)
-    names = [_layer_name(calls[layer].module) for layer in layers]
+    names = [layer_path(calls[layer].module) for layer in layers]
     streams = [_of(model, passed, name).given for name in names]
     matrix, norm = _ending(model, passed, names[-1])
     streams.append(passed[norm].given)
@@ -170,7 +170,7 @@ def logit_lens(model: OpenedModel, text: str, most: int = 1) -> LensReading:
     with _watched(model) as passed:
         calls = model.calls_by_layer({**given, "use_cache": False})
     layers = tuple(sorted(calls))
-    paths = [_layer_name(calls[layer].module) for layer in layers]
+    paths = [layer_path(calls[layer].module) for layer in layers]
     matrix, norm = _ending(model, passed, paths[-1])
     names = {model.model.get_submodule(path): path for path in paths}
     hooks = [module.register_forward_hook(keep) for module in names]
@@ -236,12 +236,6 @@ def _is_stream(given: Any) -> bool:
     """Whether it has a vector for each token: [1, query, d] or, as in OPT, [query, d]."""
     is_floating = isinstance(given, torch.Tensor) and given.is_floating_point()
     return is_floating and given.ndim in (2, 3) and len(given) > 0
-
-
-def _layer_name(module: str) -> str:
-    """Return the path of the layer that an attention's module is in: up to its number."""
-    found = re.match(r".*\.\d+(?=\.)", module)
-    return found[0] if found else module
 
 
 def _of(model: OpenedModel, passed: Mapping[str, _Passed], name: str) -> _Passed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
+from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
 from visualizer.models.model_folder import ModelFolder, read_model_folder
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
@@ -30,13 +31,17 @@ from visualizer.models.run_from_attention_calls import (
     numbered_by_layer,
     run_of,
 )
+from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.number_format import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from visualizer.models.attention_recorder import AttentionCall, HeadEdit
+    from visualizer.models.layer_step_recognition import KnownLayers
     from visualizer.models.model_source import LayerAndHead
+    from visualizer.models.run_with_layer_stages import LayerPlaces
 
     Edits = Mapping[LayerAndHead, HeadEdit]
 
@@ -46,6 +51,11 @@ MISSING = (
 )
 OTHER_SIZES = "its weights have other sizes than its config says"
 MOST_TOKENS = 20_000
+MOST_LAYER_BYTES = 2**29
+SHARE_OF_FREE = 4
+"""Stages around the attention that would take more than these bytes, or than this part of what is
+free, are left out."""
+LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
 
 
 class _LayerHeads(Struct, frozen=True):
@@ -92,6 +102,8 @@ class OpenedModel:
         self.device = device
         self._layers: dict[int, _LayerHeads] | None = None
         self._is_by_interface = False
+        self._known: dict[LayerPlaces, KnownLayers | None] = {}
+        """What is known of its layers, from texts that it has read."""
         self._plain: tuple[str | None, torch.Tensor | None] = (None, None)
         """The last text read by all heads, and the log-probabilities of its next token."""
 
@@ -150,7 +162,11 @@ class OpenedModel:
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
             by_module = self._by_module(given, edits) if edits else {}
-            with self.recorded(by_module) as calls:
+            needed = self._bytes_of_layers(len(tokens))
+            room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
+            is_small = needed <= min(MOST_LAYER_BYTES, room)
+            layers = record_layers(self.model) if is_small else nullcontext(NOTHING_PASSED)
+            with layers as passed, self.recorded(by_module) as calls:
                 result = self.run({**given, **only})
         self._layers = self._layers or _layers_of(calls)
         groups = groups_of(calls)
@@ -161,8 +177,20 @@ class OpenedModel:
         name, runs = self.folder.name, []
         for group in groups:
             labels = _labels(group, tokens, key_tokens)
-            runs.append(run_of(group, name, *labels, where))
+            found = run_of(group, name, *labels, where)
+            if passed and not group.is_cross:
+                found = with_layers(found, self.model, passed, edits, self._known)
+            if not is_small:
+                found = found.with_notice(LEFT_OUT.format(size=format_size(needed)))
+            runs.append(found)
         return tuple(runs), result
+
+    def _bytes_of_layers(self, tokens: int) -> int:
+        """Return about how many bytes the stages around the attention of all layers take."""
+        width = _positive(self._config("hidden_size")) or 1
+        wide = _positive(self._config("intermediate_size")) or 4 * width
+        layers = _positive(self._config("num_hidden_layers")) or 1
+        return 4 * layers * tokens * (12 * width + 3 * wide)
 
     @property
     def why_no_next_token(self) -> str:

@@ -80,6 +80,10 @@ class LayerRun(Struct, frozen=True, eq=False):
         each = first if are_all else ", ".join(str(layer + 1) for layer in layers)
         return f"Shown: {self.group.name}, layer{'s' * (len(layers) > 1)} {each}"
 
+    def with_notice(self, sentence: str) -> LayerRun:
+        """Add a notice about its numbers."""
+        return replace(self, run=replace(self.run, notices=(*self.run.notices, sentence)))
+
     @property
     def notices(self) -> tuple[str, ...]:
         """Notices about its numbers, as sentences."""

@@ -32,12 +32,16 @@ class Cell(Struct, frozen=True):
         How heads are aggregated.
     part : ComparedSide
         The side of the comparison.
+    layer : int or None
+        Where one comes from or goes to another layer, its position on the run's axis; None for the
+        layer that is shown, and so of every cell that is pointed at or pinned.
     """
 
     stage: str
     place: tuple[int, ...]
     fold: HeadAggregate | None = None
     part: ComparedSide = ComparedSide.PLAIN
+    layer: int | None = None
 
     @property
     def head(self) -> int | None:

@@ -377,6 +377,8 @@ def existing(run: Run, cell: Cell | None) -> Cell | None:
     """Return the cell if it exists in the run."""
     if cell is None or cell.stage not in run.trace:
         return None
+    if cell.layer is not None and cell.layer >= run.trace.count("layer"):
+        return None
     sizes = tuple(run.trace.tensor(cell.stage).shape[len(run.trace.axes) :])
     if cell.fold:
         is_foldable = "head" in run.trace.stage(cell.stage).dims and run.trace.spec.heads > 1

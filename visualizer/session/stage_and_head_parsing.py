@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from visualizer.attention.model_layer_stages import ORDER
 from visualizer.errors import InputError
-from visualizer.session.timeline import ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Collection

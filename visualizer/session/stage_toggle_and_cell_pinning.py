@@ -32,13 +32,26 @@ LONGEST = 100
 
 
 def pin_cell(view: View, cell: Cell | None) -> View:
-    """Pin a cell and record the previous one; unpinning clears the history."""
+    """Pin a cell, in its layer, and record the previous one; unpinning clears the history."""
     if cell is None:
         return replace(view, pinned=None, past=(), future=())
     if cell == view.pinned:
         return view
-    left = (view.pinned,) if view.pinned else ()
-    return replace(view, pinned=cell, past=(*view.past, *left)[-LONGEST:], future=())
+    past = (*view.past, *_left(view, cell))[-LONGEST:]
+    return replace(_at(view, cell), past=past, future=())
+
+
+def _left(view: View, cell: Cell) -> tuple[Cell, ...]:
+    """Return the pinned cell as it is recorded when another one is pinned, with its layer."""
+    if view.pinned is None:
+        return ()
+    return (view.pinned if cell.layer is None else replace(view.pinned, layer=view.layer),)
+
+
+def _at(view: View, cell: Cell) -> View:
+    """Pin a cell in the layer that it names."""
+    layer = view.layer if cell.layer is None else cell.layer
+    return replace(view, pinned=replace(cell, layer=None), layer=layer)
 
 
 def go_back(run: Run, view: View) -> View:
@@ -46,8 +59,8 @@ def go_back(run: Run, view: View) -> View:
     cells = _there(run, view.past)
     if not cells:
         return view
-    future = (*view.future, view.pinned) if view.pinned else view.future
-    return replace(view, pinned=cells[-1], hovered=None, past=cells[:-1], future=future)
+    future = (*view.future, *_left(view, cells[-1]))
+    return replace(_at(view, cells[-1]), hovered=None, past=cells[:-1], future=future)
 
 
 def go_forward(run: Run, view: View) -> View:
@@ -55,8 +68,8 @@ def go_forward(run: Run, view: View) -> View:
     cells = _there(run, view.future)
     if not cells:
         return view
-    past = (*view.past, view.pinned) if view.pinned else view.past
-    return replace(view, pinned=cells[-1], hovered=None, past=past, future=cells[:-1])
+    past = (*view.past, *_left(view, cells[-1]))
+    return replace(_at(view, cells[-1]), hovered=None, past=past, future=cells[:-1])
 
 
 def _there(run: Run, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.attention.stages import TABLE
+from visualizer.attention.model_layer_stages import ORDER
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex, Trace
 
-ORDER = tuple(dict.fromkeys(row.name for row in TABLE))
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 

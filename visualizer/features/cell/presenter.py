@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.head_aggregates import HeadAggregate
-from visualizer.attention.stages import Operation, is_hatched
+from visualizer.attention.stages import Operation, axis_word, is_hatched
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.explanations.cell_facts import CellFacts
 from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor, Group
@@ -197,8 +197,7 @@ def covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
 
 def _heading(facts: CellFacts) -> str:
     stage, place = facts.explanation.stage, facts.place
-    names = {"d_head": "column", "d_in": "column", "d_out": "column", "token": "place"}
-    parts = [f"{names.get(dim, dim)} {at + 1}" for dim, at in place.items()]
+    parts = [f"{axis_word(dim)} {at + 1}" for dim, at in place.items()]
     return f"{stage.title} · {', '.join(parts)}"
 
 
@@ -237,7 +236,10 @@ def _source(facts: CellFacts, factor: Factor, at: int) -> Cell | None:
     trace = facts.run.trace
     if factor.name not in trace or factor.name == facts.cell.stage:
         return None
-    return Cell(factor.name, factor.source(at)[len(trace.axes) :])
+    source, count = factor.source(at), len(trace.axes)
+    layer = trace.at("layer", source[:count])
+    is_other = layer != trace.at("layer", facts.leading)
+    return Cell(factor.name, source[count:], layer=layer if is_other else None)
 
 
 def _written(factor: Factor, at: int) -> str:
@@ -258,7 +260,12 @@ def _named(facts: CellFacts, group: Group, at: int) -> str:
         return f"column {at + 1}"
     if factor.name in facts.run.trace:
         return facts.run.trace.stage(factor.name).title
-    return "else" if facts.explanation.rule is CombineRule.CHOICE else "position"
+    if facts.explanation.rule is CombineRule.CHOICE:
+        return "else"
+    if factor.name in facts.run.trace.model_weights:  # a row of a table of the model
+        return factor.name.split(".")[-2]
+    is_norm = facts.explanation.stage.step is not None  # of which the mean is subtracted
+    return "mean" if is_norm and not factor.name else "position"
 
 
 def _closing(explanation: Explanation) -> str:

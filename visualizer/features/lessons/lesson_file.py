@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from visualizer.attention.model_layer_stages import ORDER
 from visualizer.attention.spec import problems
 from visualizer.attention.stages import shape, stages
 from visualizer.errors import reason_of
@@ -21,7 +22,7 @@ from visualizer.features.lessons.lesson import Claim, Lesson, Measure, Page
 from visualizer.features.lessons.setting_value_parser import WORDS, is_a, value_of
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import ORDER, Grain, Place
+from visualizer.session.timeline import Grain, Place
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from visualizer.attention.stages import TABLE
+from visualizer.attention.model_layer_stages import AROUND, ORDER
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import row_layout
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HEIGHT = 36
 
 # Computed in parallel, so no arrow leads from the stage before.
-BESIDE = {"position", "keys", "values"}
+BESIDE = {"position", "keys", "values", "projected_keys", "normed_keys", "turned_keys", "up"}
 
 
 class StageBar(OverflowRow):
@@ -58,6 +58,9 @@ class StageBar(OverflowRow):
                 self._arrows[stage].setVisible(stage != first)
             self.set_wanted(place, stage in shown)
         for item in items:
+            # Where room is short, a model's stages around its attention go before the attention.
+            is_around = item.stage in AROUND and not item.is_shown
+            self.set_rank(self._places[item.stage], int(is_around))
             self._show_item(self._buttons[item.stage], item)
         set_accessible_value(self, ", ".join(item.title for item in items if item.is_shown))
 
@@ -77,7 +80,7 @@ class StageBar(OverflowRow):
     def _build(self) -> None:
         """Create a button for every possible stage, as showing and hiding is cheap."""
         items = []
-        for stage in dict.fromkeys(row.name for row in TABLE):
+        for stage in ORDER:
             self._places[stage] = place = QWidget()
             row = row_layout(place, (0, 0, 0, 0), spacing=1)
             if self._buttons and stage not in BESIDE:

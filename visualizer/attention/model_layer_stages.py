@@ -1,0 +1,156 @@
+"""The stages of a model's layer around its attention: residual stream, norms, matrices; no torch.
+
+What a layer does is known from the model that was met, and not from a spec: each stage carries a
+description of its step, by which its cells are explained.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.attention.model_layer_steps import (
+    HiddenActivation,
+    JoinedHeads,
+    LayerStep,
+    LinearLayer,
+    NormLayer,
+    ResidualAddition,
+    ResidualStream,
+    RotaryPosition,
+)
+from visualizer.attention.stages import TABLE, Operation, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from visualizer.attention.spec import AttentionSpec
+
+TOKENS, QUERIES = ("token", "d_model"), ("query", "d_model")
+HEADS = ("head", "token", "d_head")
+WIDE = ("query", "d_ff")
+
+
+class StepOfStage(Struct, frozen=True):
+    """How a stage of a layer is computed.
+
+    Parameters
+    ----------
+    step : LayerStep or None
+        None where what the model does there is not known.
+    reads : tuple of str
+        The stages it reads, of the same layer.
+    """
+
+    step: LayerStep | None = None
+    reads: tuple[str, ...] = ()
+
+
+_ROWS: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "residual": (TOKENS, "x", "the residual stream as it enters the layer"),
+    "normed": (TOKENS, "", "each vector made of one size, before attention"),
+    "projected_queries": (HEADS, "", "queries before their positions"),
+    "projected_keys": (HEADS, "", "keys before their positions"),
+    "normed_queries": (HEADS, "", "queries made of one size"),
+    "normed_keys": (HEADS, "", "keys made of one size"),
+    "turned_queries": (HEADS, "", "queries turned by their places"),
+    "turned_keys": (HEADS, "", "keys turned by their places"),
+    "queries": (HEADS, "", "queries as they meet keys"),
+    "keys": (HEADS, "", "keys as they are met"),
+    "values": (HEADS, "", "values as they are read"),
+    "concat": (("query", "d_out"), "‖ heads", "the heads' context vectors side by side"),
+    "output": (QUERIES, "·W_O", "the heads mixed by the output projection"),
+    "normed_output": (QUERIES, "", "the output made of one size"),
+    "attended": (QUERIES, "x + output", "the residual stream after attention"),
+    "normed_attended": (QUERIES, "", "each vector made of one size, after attention"),
+    "gate": (WIDE, "", "what lets the numbers beside it through"),
+    "up": (WIDE, "", "each vector times the first matrix of the feed-forward"),
+    "hidden": (WIDE, "", "the hidden numbers of the feed-forward"),
+    "feed_forward": (QUERIES, "", "the hidden numbers times the last matrix of the feed-forward"),
+    "normed_feed_forward": (QUERIES, "", "the feed-forward's result made of one size"),
+    "added": (QUERIES, "", "the stream and the feed-forward's result"),
+    "result": (QUERIES, "", "the residual stream as it leaves the layer"),
+}
+"""Dims, symbol and description of each stage of a layer, in order of computation."""
+
+AROUND = frozenset(_ROWS) - {row.name for row in TABLE}
+"""The stages that only a model's layer has."""
+
+_OPERATIONS = {
+    ResidualStream: Operation.RESIDUAL_STREAM,
+    NormLayer: Operation.NORM_LAYER,
+    LinearLayer: Operation.LINEAR_LAYER,
+    RotaryPosition: Operation.ROTARY_POSITION,
+    HiddenActivation: Operation.HIDDEN_ACTIVATION,
+    JoinedHeads: Operation.CONCAT_HEADS,
+    ResidualAddition: Operation.RESIDUAL_ADDITION,
+}
+
+
+def _order() -> tuple[str, ...]:
+    """List the names of all stages, a module's and a layer's, in order of computation."""
+    own = list(dict.fromkeys(row.name for row in TABLE))
+    names = [*_ROWS]
+    order: list[str] = []
+    for name in own:
+        if name in names:
+            at = names.index(name)
+            order += names[:at]
+            del names[: at + 1]
+        order.append(name)
+    return (*order, *names)
+
+
+ORDER = _order()
+
+DESCRIPTIONS = {row.name: row.says for row in reversed(TABLE)}
+"""What each stage is, by its name: a module's, or else a layer's."""
+DESCRIPTIONS |= {name: says for name, (_, _, says) in _ROWS.items() if name in AROUND}
+
+
+def layer_rows(steps: Mapping[str, StepOfStage]) -> tuple[Stage, ...]:
+    """Return the rows of the stage table of a layer's steps, in order of computation."""
+    return tuple(_row(name, steps[name]) for name in _ROWS if name in steps)
+
+
+def _row(name: str, how: StepOfStage) -> Stage:
+    dims, symbol, says = _ROWS[name]
+    operation = _OPERATIONS[type(how.step)] if how.step else Operation.CAPTURED
+    if how.step is None:
+        symbol = "given"
+    return Stage(
+        name,
+        name.replace("_", " ").replace("feed forward", "feed-forward").capitalize(),
+        _symbol(how) or symbol,
+        dims,
+        operation,
+        how.reads,
+        (),
+        (),
+        says,
+        always,
+        step=how.step,
+    )
+
+
+def _symbol(how: StepOfStage) -> str:
+    step = how.step
+    if isinstance(step, NormLayer):
+        return step.name
+    if isinstance(step, LinearLayer):
+        return f"·{step.name}"
+    if isinstance(step, RotaryPosition):
+        return "turned by place"
+    if isinstance(step, HiddenActivation):
+        return f"{step.function}(gate) × up" if len(how.reads) > 1 else f"{step.function}(up)"
+    if isinstance(step, ResidualAddition):
+        return " + ".join(
+            "x" if name == "residual" else name.replace("_", " ") for name in how.reads
+        )
+    return ""
+
+
+def always(spec: AttentionSpec) -> bool:
+    """Say that a stage is there, whatever the spec."""
+    return True

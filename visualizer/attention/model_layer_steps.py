@@ -1,0 +1,178 @@
+"""How a layer of a model computes a stage around its attention, as values; no torch."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class EmbeddedTokens(Struct, frozen=True):
+    """What the residual stream of the first layer is: rows of tables, added up.
+
+    Parameters
+    ----------
+    tables : tuple of (str, tuple of int)
+        The path of each table of the model, and the row of it that each token has.
+    factor : float
+        Multiplies the sum.
+    norm : NormLayer or None
+        What makes the product of one size.
+    """
+
+    tables: tuple[tuple[str, tuple[int, ...]], ...]
+    factor: float = 1.0
+    norm: NormLayer | None = None
+
+
+class ResidualStream(Struct, frozen=True):
+    """What enters a layer: the stream that leaves the one before.
+
+    Parameters
+    ----------
+    before : tuple of int or None
+        For each layer of the run, the place in it of the layer before; None where that is not in
+        the run.
+    embedded : EmbeddedTokens or None
+        What enters the model's first layer, where it is known.
+    """
+
+    before: tuple[int | None, ...]
+    embedded: EmbeddedTokens | None = None
+
+
+class NormLayer(Struct, frozen=True):
+    """Vectors made of one size: divided by their root mean square, or by their deviation.
+
+    Parameters
+    ----------
+    modules : tuple of str
+        The path of the norm in the model, for each layer of the run.
+    epsilon : float
+        Added to the mean square.
+    is_centred : bool
+        Whether the mean is subtracted before (layer norm, and not RMS norm).
+    has_gain, has_bias : bool
+        Whether each column has a factor, and what is added to it.
+    adds_one : bool
+        Whether the factor is 1 more than the number in the model.
+    is_over_heads : bool
+        Whether the vectors of all heads of a token are made of one size together.
+    heads : tuple of int
+        For each head of the queries, which one's numbers it has; empty where there are no heads.
+    """
+
+    modules: tuple[str, ...]
+    epsilon: float
+    is_centred: bool
+    has_gain: bool
+    has_bias: bool
+    adds_one: bool = False
+    is_over_heads: bool = False
+    heads: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What such a norm is called."""
+        return "LayerNorm" if self.is_centred else "RMSNorm"
+
+
+class LinearLayer(Struct, frozen=True):
+    """Vectors times a matrix.
+
+    Parameters
+    ----------
+    modules : tuple of str
+        The path of the matrix in the model, for each layer of the run.
+    has_bias : bool
+        Whether something is added to each column.
+    is_transposed : bool
+        Whether the matrix is [in, out], and not [out, in].
+    first_columns : tuple of int
+        Which of the matrix's results is the first of each head, or of the stage.
+    factor : float
+        Multiplies what comes of it.
+    """
+
+    modules: tuple[str, ...]
+    has_bias: bool
+    is_transposed: bool = False
+    first_columns: tuple[int, ...] = (0,)
+    factor: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """The matrix's own name in the model."""
+        return self.modules[0].rpartition(".")[2]
+
+
+class RotaryPosition(Struct, frozen=True):
+    """Pairs of columns turned by angles that grow with the place in the text (RoPE).
+
+    Parameters
+    ----------
+    angles : str
+        The name of the trace's numbers [layer, token, pair] of which ``.cos`` and ``.sin`` are
+        there.
+    pairs : int
+        How many pairs are turned; columns after them stay.
+    is_interleaved : bool
+        Whether neighbours are a pair, and not the columns ``pairs`` apart.
+    stride : int
+        The model gives the angle of each pair so many times, side by side.
+    is_backward : bool
+        Whether the model turns the other way round; the numbers of the trace have its sign.
+    """
+
+    angles: str
+    pairs: int
+    is_interleaved: bool = False
+    stride: int = 1
+    is_backward: bool = False
+
+    def partner(self, column: int) -> tuple[int, int, int] | None:
+        """Return a column's pair, the other column of it, and the sign of what that adds."""
+        if column >= 2 * self.pairs:
+            return None
+        if self.is_interleaved:
+            return column // 2, column ^ 1, 1 if column % 2 else -1
+        is_second = column >= self.pairs
+        pair = column - self.pairs * is_second
+        return pair, pair + self.pairs * (not is_second), 1 if is_second else -1
+
+
+class HiddenActivation(Struct, frozen=True):
+    """A function of each number, times another number where the feed-forward has a gate.
+
+    Parameters
+    ----------
+    function : str
+        Its name in `activation_functions`.
+    """
+
+    function: str
+
+
+class JoinedHeads(Struct, frozen=True):
+    """Context vectors side by side, of some heads zeros instead.
+
+    Parameters
+    ----------
+    off : tuple of (layer, head)
+        The heads that are switched off, by the layer's place in the run.
+    """
+
+    off: frozenset[tuple[int, int]]
+
+
+class ResidualAddition(Struct, frozen=True):
+    """The sum of vectors: what a part of the layer made is added to the stream."""
+
+
+LayerStep = (
+    ResidualStream
+    | NormLayer
+    | LinearLayer
+    | RotaryPosition
+    | HiddenActivation
+    | JoinedHeads
+    | ResidualAddition
+)

@@ -1,0 +1,71 @@
+"""The hidden numbers of a feed-forward: a function of each number, times another with a gate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from visualizer.attention.activation_functions import ACTIVATIONS
+from visualizer.attention.model_layer_steps import HiddenActivation
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import sum_equation
+from visualizer.explanations.cell_terms import TermList, sum_of
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.operation_sentence_parts import KINDS, column_of, largest_number
+from visualizer.explanations.step_values_and_wording import vector
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.step_values_and_wording import StepValues
+
+
+def _function(stage: Stage) -> str:
+    assert isinstance(stage.step, HiddenActivation)
+    return stage.step.function
+
+
+def _made(stage: Stage) -> str:
+    first, *others = (KINDS[name] for name in stage.reads)
+    times = f" times the {others[0]}" if others else ""
+    return f"{_function(stage)} of the {first}{times}"
+
+
+def _cell(facts: CellFacts) -> str:
+    made = _made(facts.explanation.stage)
+    return f"{column_of(facts)} is {made}: {format_number(facts.value)}."
+
+
+def _row(block: StepValues) -> str:
+    return f"for {block.query}, {_made(block.stage)} gives {vector(block.row())}"
+
+
+def _stage(block: StepValues) -> str:
+    return f"each number is {_made(block.stage)}; {largest_number(block)}"
+
+
+def _formula(facts: CellFacts) -> str:
+    first, *others = (KINDS[name] for name in facts.explanation.stage.reads)
+    return " × ".join([f"{_function(facts.explanation.stage)}({first})", *others])
+
+
+def _terms(explained: ExplainedCell) -> TermList:
+    name = _function(explained.stage)
+    first, *others = (explained.factor(read, *explained.place) for read in explained.stage.reads)
+    used = np.array([ACTIVATIONS[name](float(first.read[0]))])
+    return sum_of((replace(first, used=used, form=f"{name}({{}})"), *others))
+
+
+HIDDEN_ACTIVATION = OperationExplainer(
+    operation=Operation.HIDDEN_ACTIVATION,
+    terms=_terms,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=_formula,
+    equation=sum_equation,
+)

@@ -1,0 +1,82 @@
+"""A vector times a matrix of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.model_layer_steps import LinearLayer
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import sum_equation
+from visualizer.explanations.cell_terms import TermList, constant, sum_of
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.operation_sentence_parts import KINDS, column_of, largest_number
+from visualizer.explanations.shared_sentences import with_bias
+from visualizer.explanations.step_values_and_wording import trimmed, vector
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.step_values_and_wording import StepValues
+
+
+def _step(stage: Stage) -> LinearLayer:
+    assert isinstance(stage.step, LinearLayer)
+    return stage.step
+
+
+def _times(stage: Stage, result: int | None = None) -> str:
+    """Write what a vector is multiplied by: the matrix, or what of it makes one result."""
+    step = _step(stage)
+    which = (
+        step.name if result is None else f"the weights of {step.name} for its result {result + 1}"
+    )
+    bias = ", plus a bias" if step.has_bias else ""
+    return which + bias + ("" if step.factor == 1 else f", times {trimmed(step.factor)}")
+
+
+def _result(stage: Stage, place: tuple[int, ...]) -> int:
+    """Return which of the matrix's results a cell is."""
+    head = place[0] if len(place) == 3 else 0
+    return _step(stage).first_columns[head] + place[-1]
+
+
+def _cell(facts: CellFacts) -> str:
+    stage = facts.explanation.stage
+    times = _times(stage, _result(stage, facts.cell.place))
+    made = f"is the {KINDS[stage.reads[0]]} times {times}"
+    return f"{column_of(facts)} {made}: {format_number(facts.value)}."
+
+
+def _row(block: StepValues) -> str:
+    made = f"the {KINDS[block.reads]} of {block.query} times {_times(block.stage)}"
+    return f"{made} gives its {KINDS[block.stage.name]}: {vector(block.row())}"
+
+
+def _stage(block: StepValues) -> str:
+    made = f"each {KINDS[block.reads]} times {_times(block.stage)}"
+    return f"{made} gives a {KINDS[block.stage.name]}; {largest_number(block)}"
+
+
+def _terms(explained: ExplainedCell) -> TermList:
+    step, (*_, token, _) = _step(explained.stage), explained.place
+    result, module = _result(explained.stage, explained.place), step.modules[explained.layer]
+    row = (None, result) if step.is_transposed else (result, None)
+    more = () if step.factor == 1 else (constant(step.factor, trimmed(step.factor)),)
+    read = explained.factor(explained.stage.reads[0], token, None)
+    products = (read, explained.weight(f"{module}.weight", *row), *more)
+    if not step.has_bias:
+        return sum_of(products)
+    return sum_of(products, (explained.weight(f"{module}.bias", result), *more))
+
+
+LINEAR_LAYER = OperationExplainer(
+    operation=Operation.LINEAR_LAYER,
+    terms=_terms,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda facts: with_bias(facts, "Σ number × weight"),
+    equation=sum_equation,
+)

@@ -1,0 +1,57 @@
+"""The residual stream and what a part of a layer adds to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import sum_equation
+from visualizer.explanations.cell_terms import TermList, sum_of
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.operation_sentence_parts import (
+    KINDS,
+    column_of,
+    largest_number,
+    listed,
+)
+from visualizer.explanations.step_values_and_wording import vector
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.step_values_and_wording import StepValues
+
+
+def _added(stage: Stage) -> str:
+    return listed([f"the {KINDS[name]}" for name in stage.reads])
+
+
+def _cell(facts: CellFacts) -> str:
+    made = " plus ".join(f"that of the {KINDS[name]}" for name in facts.explanation.stage.reads)
+    return f"{column_of(facts)} is {made}: {format_number(facts.value)}."
+
+
+def _row(block: StepValues) -> str:
+    made = f"for {block.query}, {_added(block.stage)} add up to"
+    return f"{made} the {KINDS[block.stage.name]}: {vector(block.row())}"
+
+
+def _stage(block: StepValues) -> str:
+    return f"{_added(block.stage)} are added, number by number; {largest_number(block)}"
+
+
+def _terms(explained: ExplainedCell) -> TermList:
+    return sum_of(*((explained.factor(name, *explained.place),) for name in explained.stage.reads))
+
+
+RESIDUAL_ADDITION = OperationExplainer(
+    operation=Operation.RESIDUAL_ADDITION,
+    terms=_terms,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda facts: " + ".join(KINDS[name] for name in facts.explanation.stage.reads),
+    equation=sum_equation,
+)

@@ -1,0 +1,87 @@
+"""Queries and keys turned by their places: pairs of columns, each by its own angle (RoPE).
+
+Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.model_layer_steps import RotaryPosition
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import sum_equation
+from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_of
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.operation_sentence_parts import KINDS, column_of, largest_number
+from visualizer.explanations.step_values_and_wording import vector
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.step_values_and_wording import StepValues
+
+
+def _step(stage: Stage) -> RotaryPosition:
+    assert isinstance(stage.step, RotaryPosition)
+    return stage.step
+
+
+def _cell(facts: CellFacts) -> str:
+    partner = _step(facts.explanation.stage).partner(facts.cell.place[-1])
+    read, value = KINDS[facts.explanation.stage.reads[0]], format_number(facts.value)
+    if partner is None:
+        return f"{column_of(facts)} is that of the {read}: this column is not turned: {value}."
+    columns = f"columns {facts.column} and {partner[1] + 1} of the {read}"
+    place = facts.place["token"] + 1
+    return (
+        f"{column_of(facts)} is {columns}, turned as a pair by the angle of place {place}: {value}."
+    )
+
+
+def _row(block: StepValues) -> str:
+    turned = f"the {KINDS[block.reads]} of {block.query} is turned by its place, {block.at + 1}"
+    return f"{turned}: {vector(block.row())}"
+
+
+def _stage(block: StepValues) -> str:
+    turned = f"each {KINDS[block.reads]} is turned by its place, pair of columns by pair"
+    return f"{turned}; {largest_number(block)}"
+
+
+def _formula(facts: CellFacts) -> str:
+    partner = _step(facts.explanation.stage).partner(facts.cell.place[-1])
+    if partner is None:
+        return "taken over"
+    sign = "+" if partner[2] > 0 else "−"
+    return f"number × cos angle {sign} other of the pair × sin angle"
+
+
+def _terms(explained: ExplainedCell) -> TermList:
+    step, (*head, token, column) = _step(explained.stage), explained.place
+    read = explained.stage.reads[0]
+    own = explained.factor(read, *head, token, column)
+    partner = step.partner(column)
+    if partner is None:
+        return sum_of((own,))
+    pair, other, sign = partner
+    at = (explained.layer, token, pair)
+    turned: tuple[Factor, ...] = (
+        explained.factor(read, *head, token, other),
+        explained.weight(f"{step.angles}.sin", *at),
+    )
+    if sign < 0:
+        turned = (*turned, constant(-1, "−1"))
+    return sum_of((own, explained.weight(f"{step.angles}.cos", *at)), turned)
+
+
+ROTARY_POSITION = OperationExplainer(
+    operation=Operation.ROTARY_POSITION,
+    terms=_terms,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=_formula,
+    equation=sum_equation,
+)

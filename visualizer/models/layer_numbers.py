@@ -1,0 +1,126 @@
+"""Where the numbers of a layer's stages are found in a pass of the model, once that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+
+    from visualizer.models.attention_recorder import AttentionCall
+    from visualizer.models.layer_recorder import ModulePass
+
+
+class LayerPass(Struct, eq=False):
+    """What passed through one layer, and the stages that were found in it.
+
+    Parameters
+    ----------
+    passed : mapping
+        As `record_layers` keeps it.
+    tensors : dict
+        The numbers of stages, in order of computation: [head, token, d_head] or [token, column].
+    """
+
+    call: AttentionCall
+    passed: Mapping[str, ModulePass]
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+    def vectors(self, path: str, *, is_input: bool) -> Tensor:
+        """Return what a module was given or gave, [token, column]."""
+        each = self.passed[path]
+        found = vectors(each.given if is_input else each.result)
+        assert found is not None
+        return found
+
+
+NumbersOf = Callable[[LayerPass], "Tensor"]
+"""Finds the numbers of a stage in a pass."""
+
+
+def vectors(numbers: Tensor) -> Tensor | None:
+    """Return the vectors of the tokens of one text, [token, column]; None where it is not that."""
+    if not numbers.is_floating_point() or numbers.ndim not in (2, 3):
+        return None
+    return numbers[0].detach() if numbers.ndim == 3 else numbers.detach()
+
+
+def head_vectors(numbers: Tensor, heads: int, width: int) -> Tensor | None:
+    """Return what a norm of heads read or made as [head, token, d_head]; None where it is not."""
+    if numbers.ndim == 4 and numbers.shape[1] == heads and numbers.shape[3] == width:
+        return numbers[0].detach()
+    sizes = tuple(numbers.shape[2:])
+    if sizes in ((heads, width), (heads * width,)):
+        return numbers[0].detach().reshape(-1, heads, width).transpose(0, 1)
+    return None
+
+
+def given_to(path: str) -> NumbersOf:
+    """Take what a module is given."""
+    return lambda at: at.vectors(path, is_input=True)
+
+
+def result_of(path: str) -> NumbersOf:
+    """Take what a module gives."""
+    return lambda at: at.vectors(path, is_input=False)
+
+
+def columns_of(path: str, first: int, size: int) -> NumbersOf:
+    """Take some columns of what a module gives."""
+    return lambda at: at.vectors(path, is_input=False)[:, first : first + size]
+
+
+def heads_of(path: str, first: Sequence[int], width: int) -> NumbersOf:
+    """Take columns of what a module gives as heads, each from its first one on."""
+    columns = [start + at for start in first for at in range(width)]
+
+    def numbers(at: LayerPass) -> Tensor:
+        picked = at.vectors(path, is_input=False)[:, columns]
+        return picked.reshape(len(picked), len(first), width).transpose(0, 1)
+
+    return numbers
+
+
+def heads_through(
+    path: str, heads: int, width: int, shared: Sequence[int], *, is_input: bool
+) -> NumbersOf:
+    """Take what a norm of heads reads or makes, for each head of the queries."""
+    picked = [*shared]
+
+    def numbers(at: LayerPass) -> Tensor:
+        each = at.passed[path]
+        found = head_vectors(each.given if is_input else each.result, heads, width)
+        assert found is not None
+        return found[picked]
+
+    return numbers
+
+
+def met(name: str, shared: Sequence[int]) -> NumbersOf:
+    """Take queries, keys or values as they meet, for each head of the queries."""
+    picked = [*shared]
+    return lambda at: getattr(at.call, name)[0][picked]
+
+
+def joined_heads(at: LayerPass) -> Tensor:
+    """Take what the heads hand on, side by side."""
+    assert at.call.context is not None
+    return at.call.context[0].flatten(1)
+
+
+def sum_of(*names: str) -> NumbersOf:
+    """Add up stages in their order."""
+
+    def numbers(at: LayerPass) -> Tensor:
+        first, *others = names
+        total = at.tensors[first]
+        for name in others:
+            total = total + at.tensors[name]
+        return total
+
+    return numbers

@@ -1,0 +1,85 @@
+"""Records what passes through the modules of a model's layers, whole and as it is."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from msgspec import Struct
+from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torch import Tensor
+
+_IN_LAYER = re.compile(r".*\.\d+(\.|$)")
+"""What the path of a layer has, or of a part of one: its number."""
+
+
+class ModulePass(Struct, frozen=True, eq=False):
+    """What passed through a module once.
+
+    Parameters
+    ----------
+    given, result : Tensor
+        Its first input and its first result.
+    rotation : tuple of Tensor or None
+        The cosines and sines that it was given, [1, token, column].
+    """
+
+    given: Tensor
+    result: Tensor
+    rotation: tuple[Tensor, Tensor] | None = None
+
+
+NOTHING_PASSED: dict[str, ModulePass] = {}
+
+
+@contextmanager
+def record_layers(model: nn.Module) -> Iterator[dict[str, ModulePass]]:
+    """Keep what passes through the tables of tokens and the modules of the layers, by their paths.
+
+    Tensors are kept as they are, and not copied. Of modules that run several times none is kept.
+    """
+    passed: dict[str, ModulePass] = {}
+    met: set[str] = set()
+
+    def keep(name: str, inputs: tuple[Any, ...], named: Mapping[str, Any], result: Any) -> None:
+        if name in met:
+            passed.pop(name, None)
+            return
+        met.add(name)
+        given: Any = inputs[0] if inputs else next(iter(named.values()), None)
+        first = result[0] if isinstance(result, tuple) and result else result
+        if isinstance(given, torch.Tensor) and isinstance(first, torch.Tensor):
+            passed[name] = ModulePass(given, first, _rotation((*inputs, *named.values())))
+
+    hooks = [
+        module.register_forward_hook(
+            lambda _, inputs, named, result, name=name: keep(name, inputs, named, result),
+            with_kwargs=True,
+        )
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Embedding) or _IN_LAYER.match(name) or not [*module.children()]
+    ]
+    try:
+        yield passed
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _rotation(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
+    """Return cosines and sines among what a module was given."""
+    for one in given:
+        if isinstance(one, torch.Tensor) and one.is_complex() and one.ndim == 3:
+            return one.real, one.imag
+        is_pair = isinstance(one, tuple) and len(one) == 2
+        if is_pair and all(isinstance(part, torch.Tensor) and part.ndim == 3 for part in one):
+            cosines, sines = one
+            if cosines.shape == sines.shape and cosines.is_floating_point():
+                return cosines, sines
+    return None

@@ -1,0 +1,837 @@
+"""Finds out what the layers of a model compute around their attention, from what passed through.
+
+Nothing is taken from the name of an architecture. A step is known where it gives the very numbers
+that the model has: sums bit by bit, norms and rotary positions as computed anew for the last token.
+What is not known is left out, and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise, product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from msgspec import Struct, field
+from msgspec.structs import replace
+from torch import nn
+
+from visualizer.attention.activation_functions import ACTIVATIONS
+from visualizer.attention.model_layer_stages import StepOfStage
+from visualizer.attention.model_layer_steps import (
+    EmbeddedTokens,
+    HiddenActivation,
+    JoinedHeads,
+    LayerStep,
+    LinearLayer,
+    NormLayer,
+    ResidualAddition,
+    ResidualStream,
+    RotaryPosition,
+)
+from visualizer.models.layer_numbers import (
+    LayerPass,
+    NumbersOf,
+    columns_of,
+    given_to,
+    head_vectors,
+    heads_of,
+    heads_through,
+    joined_heads,
+    met,
+    result_of,
+    sum_of,
+    vectors,
+)
+from visualizer.models.layer_path import layer_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from torch import Tensor
+
+    from visualizer.models.attention_recorder import AttentionCall
+    from visualizer.models.layer_recorder import ModulePass
+
+CLOSE = 1e-5
+"""How far, as a share of the largest number, computed numbers may be from the model's."""
+CHECKED = 8
+"""So many numbers of each matrix's results are made anew."""
+FUNCTION_CHECKED = 64
+"""On about so many numbers it is found out which function gives the hidden ones."""
+EXACT = (torch.float32, torch.float64)
+"""In types of fewer bits too much is rounded to tell one step from another."""
+CONTEXT = "context"
+"""The stage of attention that stages after it read."""
+ANGLES = "rotary"
+EPSILONS = ("eps", "variance_epsilon", "epsilon")
+UNNAMED = (1e-5, 1e-6)
+"""What norms add to the mean square, where they do not name it."""
+MOST_TABLES = 3
+"""Embeddings of tokens, of places and of kinds of tokens."""
+FACTORS_WITHIN = 1e-6
+"""How far the ratios of two vectors may be apart that are taken for one factor."""
+
+
+_Part = tuple[str, "Tensor", int]
+"""A part of what a matrix gives: its path, the numbers, and the first column of them."""
+
+
+class LayerSteps(Struct, eq=False):
+    """What one layer computes.
+
+    Parameters
+    ----------
+    steps : dict
+        By the name of the stage; a step's tuples by layer have this layer alone.
+    sources : dict
+        Where the numbers of each stage are found.
+    weights : dict
+        What they are computed with, by its name in the model.
+    """
+
+    steps: dict[str, StepOfStage] = field(default_factory=dict)
+    sources: dict[str, NumbersOf] = field(default_factory=dict)
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+
+class KnownLayers(Struct, frozen=True, eq=False):
+    """What several layers compute that are alike, as far as it is known; it holds for any text.
+
+    Parameters
+    ----------
+    steps : dict
+        By the name of the stage, in order of computation.
+    sources : tuple of dict
+        For each layer, where the numbers of its stages are found.
+    weights : dict
+        What they are computed with, by its name in the model.
+    """
+
+    steps: dict[str, StepOfStage]
+    sources: tuple[dict[str, NumbersOf], ...]
+    weights: dict[str, Tensor]
+
+
+class ModelLayers(Struct, frozen=True, eq=False):
+    """The stages of several layers that are alike, for one text.
+
+    Parameters
+    ----------
+    tensors : dict
+        [layer, head, token, d_head] or [layer, token, column], on the CPU.
+    weights : dict
+        What they are computed with, by its name in the model, and the angles of rotary positions.
+    """
+
+    steps: dict[str, StepOfStage]
+    tensors: dict[str, Tensor]
+    weights: dict[str, Tensor]
+
+
+def known_layers(
+    model: nn.Module,
+    calls: Sequence[AttentionCall],
+    layers: Sequence[int],
+    passed: Mapping[str, ModulePass],
+) -> KnownLayers | None:
+    """Return what the layers compute around their attention; None where nothing is known.
+
+    Stages that not every layer has are left out; of those that are not computed alike in all, only
+    the numbers are known.
+
+    Parameters
+    ----------
+    calls, layers
+        One a layer, of one text, and its number in the model.
+    """
+    found = [_Layer(model, call, passed) for call in calls]
+    for one in found:
+        one.read()
+    first = found[0].at.tensors
+    names = [
+        name
+        for name, numbers in first.items()
+        if all(name in one.at.tensors and one.at.tensors[name].shape == numbers.shape
+               for one in found)
+    ]  # fmt: skip
+    if "residual" not in names:
+        return None
+    steps = {name: _of_all([one.found.steps[name] for one in found], names) for name in names}
+    weights = {name: each for one in found for name, each in one.found.weights.items()}
+    stream = _stream(model, layers, [one.at for one in found], passed)
+    steps["residual"] = StepOfStage(stream)
+    if stream.embedded:
+        paths = [path for path, _ in stream.embedded.tables]
+        for path in (*paths, *(stream.embedded.norm.modules if stream.embedded.norm else ())):
+            named = _own_weights(model.get_submodule(path))
+            weights |= {f"{path}.{name}": each for name, each in named.items()}
+    sources = tuple({name: one.found.sources[name] for name in names} for one in found)
+    return KnownLayers(steps, sources, weights)
+
+
+def layers_of_text(
+    known: KnownLayers,
+    calls: Sequence[AttentionCall],
+    layers: Sequence[int],
+    passed: Mapping[str, ModulePass],
+    off: Iterable[tuple[int, int]] = (),
+) -> ModelLayers:
+    """Return the stages around the attention of layers, for the text that they have read.
+
+    Parameters
+    ----------
+    known : KnownLayers
+        What the same layers compute.
+    off : iterable of (layer, head)
+        Heads that are switched off, by the number of the layer in the model.
+    """
+    passes = [LayerPass(call, passed) for call in calls]
+    for one, sources in zip(passes, known.sources, strict=True):
+        for name, numbers_of in sources.items():
+            one.tensors[name] = numbers_of(one)
+    tensors = {
+        name: torch.stack([one.tensors[name] for one in passes]).cpu().contiguous()
+        for name in known.steps
+    }
+    steps, weights = {**known.steps}, {**known.weights}
+    stream = steps["residual"].step
+    if isinstance(stream, ResidualStream) and stream.embedded:
+        tables = tuple(
+            (path, tuple(passed[path].given.reshape(-1).tolist()))
+            for path, _ in stream.embedded.tables
+        )
+        embedded = replace(stream.embedded, tables=tables)
+        steps["residual"] = StepOfStage(replace(stream, embedded=embedded))
+    if "concat" in steps:
+        at = {layer: place for place, layer in enumerate(layers)}
+        heads = frozenset((at[layer], head) for layer, head in off if layer in at)
+        steps["concat"] = replace(steps["concat"], step=JoinedHeads(heads))
+    for rotary in {each.step for each in steps.values() if isinstance(each.step, RotaryPosition)}:
+        turns = [_angles(passed[call.module], rotary) for call in calls]
+        for at_, kind in enumerate(("cos", "sin")):
+            weights[f"{ANGLES}.{kind}"] = torch.stack([turn[at_] for turn in turns])
+    return ModelLayers(steps, tensors, weights)
+
+
+def _angles(each: ModulePass, step: RotaryPosition) -> tuple[Tensor, Tensor]:
+    """Return the cosines and sines of a rotation, [token, pair]."""
+    assert each.rotation is not None
+    cosines, sines = (part[0].detach() for part in each.rotation)
+    kept = slice(None, step.pairs * step.stride, step.stride)
+    return cosines[:, kept], sines[:, kept] * (-1 if step.is_backward else 1)
+
+
+def _own_weights(module: nn.Module) -> dict[str, Tensor]:
+    return {name: each.detach() for name, each in module.named_parameters(recurse=False)}
+
+
+def _of_all(found: list[StepOfStage], names: list[str]) -> StepOfStage:
+    """Return the one step of all layers; an unknown one where they differ."""
+    first = found[0]
+    modules = tuple(_module(one) for one in found)
+    plain = [_without_modules(one) for one in found]
+    is_alike = all(one == plain[0] for one in plain) and {*first.reads} <= {*names, CONTEXT}
+    if not is_alike or first.step is None:
+        return StepOfStage()
+    if isinstance(first.step, NormLayer | LinearLayer):
+        return replace(first, step=replace(first.step, modules=modules))
+    return first
+
+
+def _module(found: StepOfStage) -> str:
+    step = found.step
+    return step.modules[0] if isinstance(step, NormLayer | LinearLayer) else ""
+
+
+def _without_modules(found: StepOfStage) -> StepOfStage:
+    """Return a step without what differs by layer: its modules, and how a factor was rounded."""
+    step = found.step
+    if isinstance(step, NormLayer):
+        return replace(found, step=replace(step, modules=()))
+    if isinstance(step, LinearLayer):
+        rounded = float(f"{step.factor:.5g}")
+        return replace(found, step=replace(step, modules=(), factor=rounded))
+    return found
+
+
+def _stream(
+    model: nn.Module,
+    layers: Sequence[int],
+    passes: list[LayerPass],
+    passed: Mapping[str, ModulePass],
+) -> ResidualStream:
+    """Say for each layer whether its stream is what leaves the layer before."""
+    before: list[int | None] = [None]
+    for (last, this), (one, other) in zip(pairwise(layers), pairwise(passes), strict=True):
+        is_next = this == last + 1 and "result" in one.tensors
+        is_same = is_next and _is_same(one.tensors["result"], other.tensors["residual"])
+        before.append(len(before) - 1 if is_same else None)
+    first = passes[0].tensors["residual"].cpu()
+    embedded = _embedded(model, passed, first) if layers[0] == 0 else None
+    return ResidualStream(tuple(before), embedded)
+
+
+def _embedded(
+    model: nn.Module, passed: Mapping[str, ModulePass], stream: Tensor
+) -> EmbeddedTokens | None:
+    """Find the rows of tables that are, added up, what enters the first layer.
+
+    The sum may be multiplied by a factor, or be made of one size by a norm.
+    """
+    tables = []
+    for path, each in passed.items():
+        module = model.get_submodule(path)
+        rows = each.given
+        if isinstance(module, nn.Embedding) and not rows.is_floating_point():
+            numbers = module.weight.detach()[rows.reshape(-1)].cpu()
+            if numbers.shape == stream.shape:
+                tables.append((path, tuple(rows.reshape(-1).tolist()), numbers))
+    norms = [
+        (path, given.cpu())
+        for path, each in passed.items()
+        if _is_norm(model.get_submodule(path))
+        and (given := vectors(each.given)) is not None
+        and (made := vectors(each.result)) is not None
+        and _is_same(made.cpu(), stream)
+    ]
+    for count in range(1, MOST_TABLES + 1):
+        for chosen in combinations(tables, count):
+            whole = torch.stack([numbers for *_, numbers in chosen]).sum(0)
+            named = tuple((path, rows) for path, rows, _ in chosen)
+            factor = _factor(whole, stream)
+            if factor is not None:
+                return EmbeddedTokens(named, factor)
+            for path, given in norms:
+                factor = _factor(whole, given)
+                step = _norm_step(model.get_submodule(path), path, given, stream)
+                if factor is not None and step:
+                    return EmbeddedTokens(named, factor, step)
+    return None
+
+
+def _factor(whole: Tensor, stream: Tensor) -> float | None:
+    """Return the number by which all of a tensor is multiplied to be another; None without one."""
+    if torch.equal(whole, stream):
+        return 1.0
+    largest = whole.abs().argmax()
+    ratio = stream.flatten()[largest].double() / whole.flatten()[largest].double()
+    is_factor = bool(
+        (
+            (whole.double() * ratio - stream.double()).abs() <= FACTORS_WITHIN * stream.abs().max()
+        ).all()
+    )
+    return float(ratio) if is_factor and bool(ratio.isfinite()) else None
+
+
+class _Layer:
+    """One layer, of which step after step is looked for."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        call: AttentionCall,
+        passed: Mapping[str, ModulePass],
+    ) -> None:
+        self.call = call
+        self.path = layer_path(call.module)
+        within = f"{self.path}."
+        whole = model.get_submodule(self.path)
+        self.modules = {within + name: part for name, part in whole.named_modules() if name}
+        self.passed = {path: passed[path] for path in self.modules if path in passed}
+        self.whole = passed.get(self.path)
+        self.found, self.at = LayerSteps(), LayerPass(call, passed)
+        matrices = [path for path, each in self.passed.items() if self._is_product(path, each)]
+        around = _attention_block(self.path, call.module)
+        # In BERT, ``attention.output.dense`` stands beside ``attention.self``.
+        self.of_attention = [path for path in matrices if path.startswith(around)]
+        self.of_feed_forward = [path for path in matrices if not path.startswith(around)]
+        self.norms = [path for path in self.passed if _is_norm(self.modules[path])]
+
+    def _add(self, name: str, numbers_of: NumbersOf, step: LayerStep | None, *reads: str) -> None:
+        """Add a stage: where its numbers are, how they are computed, and what it reads."""
+        self.found.sources[name] = numbers_of
+        self.found.steps[name] = StepOfStage(step, reads)
+        self.at.tensors[name] = numbers_of(self.at)
+
+    def read(self) -> None:
+        """Follow the numbers through the layer as far as they are known."""
+        call = self.call
+        if self.whole is None or call.queries is None or call.context is None:
+            return
+        stream, result = vectors(self.whole.given), vectors(self.whole.result)
+        if stream is None or result is None or stream.shape != result.shape:
+            return
+        if stream.dtype not in EXACT:
+            return
+        entered = self._enter_attention(stream)
+        if entered is None:
+            self.at.tensors.clear()
+            return
+        self._project_heads(entered)
+        written = self._join_heads()
+        if written is None:
+            self._end(None)
+        else:
+            self._feed_forward(written, result)
+
+    def _end(self, step: LayerStep | None, *reads: str) -> None:
+        """Add what leaves the layer.
+
+        Where it is not known how, nothing is said of what is not known to lead to it.
+        """
+        unknown = self.found.steps.get("feed_forward")
+        if step is None and unknown and unknown.step is None:
+            for name in ("feed_forward", "normed_feed_forward"):
+                for known in (self.found.steps, self.found.sources, self.at.tensors):
+                    known.pop(name, None)
+        self._add("result", result_of(self.path), step, *reads)
+
+    # ------------------------------------------------------------------ attention
+
+    def _enter_attention(self, stream: Tensor) -> str | None:
+        """Find what the matrices of the attention read: the stream, or a norm of it."""
+        self._add("residual", given_to(self.path), ResidualStream((None,)))
+        inputs = [vectors(each.given) for _, each in self._linear(of_attention=True)]
+        if any(_is_same(one, stream) for one in inputs):
+            return "residual"
+        for name, each in self._norms(stream):
+            numbers = vectors(each.result)
+            if numbers is not None and any(_is_same(one, numbers) for one in inputs):
+                step = self._norm_step(name, stream, numbers)
+                if step:
+                    self._add("normed", result_of(name), step, "residual")
+                    return "normed"
+        return None
+
+    def _project_heads(self, entered: str) -> None:
+        call = self.call
+        parts = {"queries": call.queries, "keys": call.keys, "values": call.values}
+        heads = call.weights.shape[1]
+        sizes = [(part.shape[1], part.shape[3]) for part in parts.values() if part is not None]
+        for role, (name, part) in enumerate(parts.items()):
+            assert part is not None
+            whole = part[0]  # head token d_head
+            shared = tuple(at // (heads // len(whole)) for at in range(heads))
+            self._project(entered, name, whole, shared, role, sizes)
+
+    def _project(
+        self,
+        entered: str,
+        name: str,
+        whole: Tensor,
+        shared: tuple[int, ...],
+        role: int,
+        sizes: list[tuple[int, int]],
+    ) -> None:
+        """Find the matrix that makes queries, keys or values, and what comes after it."""
+        source = self.at.tensors[entered]
+        for path, each in self._linear(of_attention=True):
+            numbers = vectors(each.result)
+            if numbers is None or not _is_same(vectors(each.given), source):
+                continue
+            for first in _first_columns(role, sizes, numbers.shape[-1]):
+                width = whole.shape[-1]
+                made = heads_of(path, first, width)(self.at)
+                columns = tuple(first[head] for head in shared)
+                step = self._linear_step(path, columns)
+                factor = _factor(made, whole)
+                if factor is not None:
+                    self._add(name, met(name, shared), replace(step, factor=factor), entered)
+                    return
+                if name != "values" and self._turn(name, made, whole, shared, step, entered):
+                    return
+        self._add(name, met(name, shared), None)
+
+    def _turn(
+        self,
+        name: str,
+        made: Tensor,
+        whole: Tensor,
+        shared: tuple[int, ...],
+        step: LinearLayer,
+        entered: str,
+    ) -> bool:
+        """Find how projected queries or keys become those that meet: norm, rotary position."""
+        read, columns = f"projected_{name}", step.first_columns
+        projected = heads_of(step.modules[0], columns, whole.shape[-1])
+        sizes = (len(whole), whole.shape[-1], shared)
+        for now, normed in (*self._norms_of_heads(shared, given=made), (made, None)):
+            rotary = self._rotary(now, whole)
+            if rotary is None and not torch.equal(now, whole):
+                continue
+            self._add(read, projected, step, entered)
+            if normed and rotary:
+                target = f"normed_{name}"
+                source = heads_through(normed.modules[0], *sizes, is_input=False)
+                self._add(target, source, normed, read)
+                read = target
+            self._add(name, met(name, shared), rotary or normed, read)
+            return True
+        for turned, normed in self._norms_of_heads(shared, result=whole):
+            rotary = self._rotary(made, turned)
+            if rotary:
+                self._add(read, projected, step, entered)
+                source = heads_through(normed.modules[0], *sizes, is_input=True)
+                self._add(f"turned_{name}", source, rotary, read)
+                self._add(name, met(name, shared), normed, f"turned_{name}")
+                return True
+        return False
+
+    def _norms_of_heads(
+        self, shared: tuple[int, ...], given: Tensor | None = None, result: Tensor | None = None
+    ) -> Iterator[tuple[Tensor, NormLayer]]:
+        """Yield norms of queries or keys by what they read or made, with the other of the two.
+
+        They are of each head's vectors, or of all heads' together.
+        """
+        known = given if given is not None else result
+        assert known is not None
+        heads, _, width = known.shape
+        for path in self.norms:
+            each = self.passed[path]
+            if not path.startswith(f"{self.call.module}."):
+                continue
+            ends = [head_vectors(part, heads, width) for part in (each.given, each.result)]
+            before, after = ends
+            if before is None or after is None:
+                continue
+            if not _is_same(before if given is not None else after, known):
+                continue
+            is_over_heads = each.given.shape[-1] != width
+            if is_over_heads:
+                before, after = (part.transpose(0, 1).flatten(1) for part in (before, after))
+            step = self._norm_step(path, before, after)
+            if step:
+                step = replace(step, is_over_heads=is_over_heads, heads=shared)
+                other = ends[1] if given is not None else ends[0]
+                assert other is not None
+                yield other, step
+
+    def _rotary(self, before: Tensor, after: Tensor) -> RotaryPosition | None:
+        """Find the rotation that makes the last token's vectors what they are."""
+        each = self.passed.get(self.call.module)
+        if each is None or each.rotation is None:
+            return None
+        columns = each.rotation[0].shape[-1]
+        given, wanted = before[:, -1].double(), after[:, -1].double()  # head d_head
+        kinds = product((columns // 2, columns), (False, True), (1, 2), (False, True))
+        for pairs, is_interleaved, stride, is_backward in kinds:
+            if not 0 < 2 * pairs <= given.shape[-1] or pairs * stride > columns:
+                continue
+            step = RotaryPosition(ANGLES, pairs, is_interleaved, stride, is_backward)
+            cosines, sines = (part[-1].double() for part in _angles(each, step))
+            turned = _turned(given, cosines, sines, is_interleaved=is_interleaved)
+            if _is_close(turned, wanted):
+                return step
+        return None
+
+    def _join_heads(self) -> str | None:
+        """Find the matrix that mixes the heads, and a norm after it; return the last stage."""
+        context = self.call.context
+        assert context is not None
+        joined = joined_heads(self.at)
+        for path, each in self._linear(of_attention=True):
+            if not _is_same(vectors(each.given), joined):
+                continue
+            numbers = vectors(each.result)
+            if numbers is None:
+                continue
+            queries, values = self.call.queries, self.call.values
+            assert queries is not None
+            assert values is not None
+            if values.shape[-1] == queries.shape[-1]:
+                self._add("concat", joined_heads, JoinedHeads(frozenset()), CONTEXT)
+                self._add("output", result_of(path), self._linear_step(path), "concat")
+            else:
+                self._add("output", result_of(path), None)
+            return "output"
+        return None
+
+    # ------------------------------------------------------------------ after attention
+
+    def _feed_forward(self, written: str, result: Tensor) -> None:
+        """Follow the stream from what attention wrote to what leaves the layer."""
+        found, stream = self.at.tensors, self.at.tensors["residual"]
+        written = self._normed_if_added(written, stream)
+        attended = stream + found[written]
+        if not self._is_met(attended, result):
+            self._beside(written, result)
+            return
+        self._add("attended", sum_of("residual", written), ResidualAddition(), "residual", written)
+        read = base = "attended"
+        for name, each in self._norms(attended):
+            numbers = vectors(each.result)
+            step = None if numbers is None else self._norm_step(name, attended, numbers)
+            if numbers is not None and step:
+                self._add("normed_attended", result_of(name), step, "attended")
+                read = "normed_attended"
+                break
+        made = self._hidden(read)
+        if made is None:
+            self._end(None)
+            return
+        made = self._normed_if_last(made)
+        for base in dict.fromkeys(("attended", read)):
+            whole = found[base] + found[made]
+            if torch.equal(whole, result):
+                self._end(ResidualAddition(), base, made)
+                return
+            for name, each in self._norms(whole):
+                if _is_same(vectors(each.result), result):
+                    step = self._norm_step(name, whole, result)
+                    if step:
+                        self._add("added", sum_of(base, made), ResidualAddition(), base, made)
+                        self._end(step, "added")
+                        return
+        self._end(None)
+
+    def _beside(self, written: str, result: Tensor) -> None:
+        """Follow a feed-forward beside the attention: both read the stream that enters."""
+        found, stream = self.at.tensors, self.at.tensors["residual"]
+        read = "normed" if "normed" in found else "residual"
+        made = self._hidden(read)
+        if made is None:
+            for name, each in self._norms(stream):
+                numbers = vectors(each.result)
+                step = None if numbers is None else self._norm_step(name, stream, numbers)
+                if numbers is not None and step and not _is_same(numbers, found.get("normed")):
+                    self._add("normed_attended", result_of(name), step, "residual")
+                    made = self._hidden("normed_attended")
+                    break
+        if made is not None:
+            names = ("residual", written, made)
+            parts = {name: found[name] for name in names}
+            for one, two, three in ((0, 1, 2), (1, 2, 0), (0, 2, 1)):
+                first, second, third = (parts[names[at]] for at in (one, two, three))
+                if torch.equal(first + second + third, result):
+                    self._end(ResidualAddition(), *names)
+                    return
+        self._end(None)
+
+    def _is_met(self, stream: Tensor, result: Tensor) -> bool:
+        """Whether a stream is read by a module of the layer, or leaves it."""
+        others = (vectors(each.given) for each in self.passed.values())
+        return torch.equal(stream, result) or any(_is_same(one, stream) for one in others)
+
+    def _normed_if_added(self, written: str, stream: Tensor) -> str:
+        """Follow a norm of what attention wrote, if the stream takes its result."""
+        numbers = self.at.tensors[written]
+        if self._is_met(stream + numbers, stream):
+            return written
+        for name, each in self._norms(numbers):
+            normed = vectors(each.result)
+            step = None if normed is None else self._norm_step(name, numbers, normed)
+            if normed is not None and step:
+                self._add("normed_output", result_of(name), step, written)
+                return "normed_output"
+        return written
+
+    def _normed_if_last(self, made: str) -> str:
+        """Follow a norm of what the feed-forward made."""
+        numbers = self.at.tensors[made]
+        for name, each in self._norms(numbers):
+            normed = vectors(each.result)
+            step = None if normed is None else self._norm_step(name, numbers, normed)
+            if normed is not None and step:
+                self._add("normed_feed_forward", result_of(name), step, made)
+                return "normed_feed_forward"
+        return made
+
+    def _hidden(self, read: str) -> str | None:
+        """Find the matrices of the feed-forward and what is between them."""
+        source = self.at.tensors[read]
+        first = [
+            (path, numbers)
+            for path, each in self._linear(of_attention=False)
+            if _is_same(vectors(each.given), source)
+            and (numbers := vectors(each.result)) is not None
+        ]
+        for path, each in self._linear(of_attention=False):
+            given, numbers = vectors(each.given), vectors(each.result)
+            if given is None or numbers is None or any(path == known for known, _ in first):
+                continue
+            activated = self._activated(first, given)
+            if activated is None:
+                continue
+            gate, up, function = activated
+            size = given.shape[-1]
+            for name, part in (("gate", gate), ("up", up)):
+                if part is not None:
+                    module, _, at = part
+                    step = self._linear_step(module, (at,))
+                    self._add(name, columns_of(module, at, size), step, read)
+            reads = ("gate", "up") if gate is not None else ("up",)
+            self._add("hidden", given_to(path), HiddenActivation(function), *reads)
+            self._add("feed_forward", result_of(path), self._linear_step(path), "hidden")
+            return "feed_forward"
+        return self._unknown_feed_forward(read)
+
+    def _unknown_feed_forward(self, read: str) -> str | None:
+        """Take what a part of the layer makes of a stream as it is, as of experts."""
+        around = _attention_block(self.path, self.call.module)
+        for path, each in self.passed.items():
+            numbers, is_whole = vectors(each.result), path.count(".") == self.path.count(".") + 1
+            if (
+                is_whole
+                and numbers is not None
+                and not path.startswith(around.rstrip("."))
+                and path not in self.norms
+                and _is_same(vectors(each.given), self.at.tensors[read])
+            ):
+                self._add("feed_forward", result_of(path), None)
+                return "feed_forward"
+        return None
+
+    def _activated(
+        self, first: list[tuple[str, Tensor]], hidden: Tensor
+    ) -> tuple[_Part | None, _Part, str] | None:
+        """Return the gate, what it lets through and the function that give the hidden numbers."""
+        size = hidden.shape[-1]
+        parts = [
+            (path, numbers[:, at : at + size], at)
+            for path, numbers in first
+            for at in range(0, numbers.shape[-1] - size + 1, size)
+        ]
+        some = slice(None, None, max(1, size // FUNCTION_CHECKED))
+        wanted = hidden[-1, some].double().cpu().numpy()
+        last = {id(part): part[1][-1, some].double().cpu().numpy() for part in parts}
+        limit = CLOSE * max(float(np.abs(wanted).max()), 1e-12)
+        best: tuple[float, tuple[_Part | None, _Part, str]] | None = None
+        for one in parts:
+            others = [part for part in parts if part is not one]
+            for name, function in ACTIVATIONS.items():
+                made = np.array([function(value) for value in last[id(one)].tolist()])
+                pairs = [(None, one, made), *((one, two, made * last[id(two)]) for two in others)]
+                for gate, up, numbers in pairs:
+                    off = float(np.abs(numbers - wanted).max())
+                    if off <= limit and (best is None or off < best[0]):
+                        best = off, (gate, up, name)
+        return best[1] if best else None
+
+    # ------------------------------------------------------------------ modules
+
+    def _linear(self, *, of_attention: bool) -> Iterator[tuple[str, ModulePass]]:
+        """Yield the matrices of the attention, or the others."""
+        for path in self.of_attention if of_attention else self.of_feed_forward:
+            yield path, self.passed[path]
+
+    def _is_product(self, path: str, each: ModulePass) -> bool:
+        """Whether a module is a matrix, and what it gave is still what it gave.
+
+        A model may add to the result of a matrix in its place. Some numbers of the last token show
+        it, and are made anew in no time.
+        """
+        module = self.modules[path]
+        given, result = vectors(each.given), vectors(each.result)
+        if not _is_matrix(module) or given is None or result is None:
+            return False
+        weights = _own_weights(module)
+        matrix = weights["weight"] if isinstance(module, nn.Linear) else weights["weight"].T
+        some = torch.linspace(0, len(matrix) - 1, min(CHECKED, len(matrix))).long()
+        made = matrix[some].double() @ given[-1].double()
+        if "bias" in weights:
+            made = made + weights["bias"][some].double()
+        off = (made - result[-1, some].double()).abs().max()
+        return bool(off <= CLOSE * result[-1].abs().max().clamp_min(1e-12))
+
+    def _norms(self, given: Tensor) -> Iterator[tuple[str, ModulePass]]:
+        """Yield the norms that read a stream."""
+        for path in self.norms:
+            if _is_same(vectors(self.passed[path].given), given):
+                yield path, self.passed[path]
+
+    def _linear_step(self, path: str, first: tuple[int, ...] = (0,)) -> LinearLayer:
+        module = self.modules[path]
+        weights = _own_weights(module)
+        self._keep(path, weights)
+        return LinearLayer((path,), "bias" in weights, not isinstance(module, nn.Linear), first)
+
+    def _keep(self, path: str, weights: dict[str, Tensor]) -> None:
+        self.found.weights |= {f"{path}.{name}": each for name, each in weights.items()}
+
+    def _norm_step(self, path: str, given: Tensor, result: Tensor) -> NormLayer | None:
+        module = self.modules[path]
+        step = _norm_step(module, path, given, result)
+        if step:
+            self._keep(path, _own_weights(module))
+        return step
+
+
+def _norm_step(module: nn.Module, path: str, given: Tensor, result: Tensor) -> NormLayer | None:
+    """Return the kind of norm that makes the last vectors what they are."""
+    weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
+    named = [float(value) for name in EPSILONS if (value := getattr(module, name, None))]
+    vector, wanted = given[..., -1, :].double(), result[..., -1, :].double()
+    if any(part is not None and part.shape != vector.shape[-1:] for part in (weight, bias)):
+        return None
+    # Of vectors whose mean is 0 both kinds are alike; the name tells then.
+    kinds = (False, True) if "RMS" in type(module).__name__ else (True, False)
+    for is_centred, adds_one, epsilon in product(
+        kinds, (False, True) if weight is not None else (False,), named or UNNAMED
+    ):
+        moved = vector - vector.mean(-1, keepdim=True) if is_centred else vector
+        made = moved * (moved.square().mean(-1, keepdim=True) + epsilon).rsqrt()
+        if weight is not None:
+            made = made * (weight.double().to(made.device) + adds_one)
+        if bias is not None:
+            made = made + bias.double().to(made.device)
+        if _is_close(made, wanted):
+            has_gain, has_bias = weight is not None, bias is not None
+            return NormLayer((path,), epsilon, is_centred, has_gain, has_bias, adds_one)
+    return None
+
+
+def _attention_block(layer: str, module: str) -> str:
+    """Return how the paths of the attention's parts begin, which may stand beside its module."""
+    step = module[len(layer) + 1 :].split(".")[0]
+    return f"{layer}.{step}."
+
+
+def _first_columns(role: int, sizes: list[tuple[int, int]], width: int) -> Iterator[list[int]]:
+    """Yield where the heads of queries, keys or values may begin in a matrix's results."""
+    heads, size = sizes[role]
+    if width == heads * size:
+        yield [head * size for head in range(heads)]
+    elif width == sum(count * wide for count, wide in sizes):
+        start = sum(count * wide for count, wide in sizes[:role])
+        yield [start + head * size for head in range(heads)]
+        if len({*sizes}) == 1:
+            yield [(3 * head + role) * size for head in range(heads)]
+
+
+def _is_same(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None or one.shape != other.shape:
+        return False
+    is_one = one.data_ptr() == other.data_ptr() and one.stride() == other.stride()
+    return is_one or torch.equal(one, other)
+
+
+def _is_close(made: Tensor, wanted: Tensor) -> bool:
+    return bool((made - wanted).abs().max() <= CLOSE * wanted.abs().max().clamp_min(1e-12))
+
+
+def _is_matrix(module: nn.Module) -> bool:
+    """Whether it is a plain product with a matrix: of torch, or transformers' Conv1D."""
+    return type(module) is nn.Linear or type(module).__name__ == "Conv1D"
+
+
+def _is_norm(module: nn.Module) -> bool:
+    """Whether it may be a norm: no parts, and no matrix."""
+    sizes = [part.ndim for part in module.parameters(recurse=False)]
+    return (
+        not [*module.children()]
+        and all(size == 1 for size in sizes)
+        and "Norm" in type(module).__name__
+    )
+
+
+def _turned(vectors: Tensor, cosines: Tensor, sines: Tensor, *, is_interleaved: bool) -> Tensor:
+    """Turn pairs of columns of vectors [head, d_head] by angles [pair]."""
+    pairs = len(cosines)
+    turned = vectors.clone()
+    columns = torch.arange(pairs)
+    first, second = (2 * columns, 2 * columns + 1) if is_interleaved else (columns, columns + pairs)
+    turned[:, first] = vectors[:, first] * cosines - vectors[:, second] * sines
+    turned[:, second] = vectors[:, second] * cosines + vectors[:, first] * sines
+    return turned

@@ -1,0 +1,97 @@
+"""Adds the stages of a model's layers around their attention to a run of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from msgspec.structs import replace
+
+from visualizer.attention.model_layer_stages import ORDER, layer_rows
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+from visualizer.attention.trace import Trace
+from visualizer.models.layer_step_recognition import (
+    KnownLayers,
+    ModelLayers,
+    known_layers,
+    layers_of_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import nn
+
+    from visualizer.attention.run import Run
+    from visualizer.models.attention_recorder import HeadEdit
+    from visualizer.models.layer_recorder import ModulePass
+    from visualizer.models.model_source import LayerAndHead
+    from visualizer.models.run_from_attention_calls import LayerRun
+
+
+LayerPlaces = tuple[str, tuple[int, ...]]
+"""Where layers are in the model: the path of their attention, and their numbers."""
+
+
+def with_layers(
+    found: LayerRun,
+    model: nn.Module,
+    passed: Mapping[str, ModulePass],
+    edits: Mapping[LayerAndHead, HeadEdit],
+    memory: dict[LayerPlaces, KnownLayers | None],
+) -> LayerRun:
+    """Add what is known of the layers around the attention of a run.
+
+    Parameters
+    ----------
+    memory : dict
+        What was found out of layers of this model before, to which this is added.
+    passed : mapping
+        As `record_layers` keeps it.
+    edits : mapping
+        What became of heads; where that is not 0, nothing is added.
+    """
+    if any(isinstance(edit, torch.Tensor) or edit != 0 for edit in edits.values()):
+        return found
+    group = found.group
+    key = (group.name, group.layers)
+    with torch.inference_mode():
+        known = memory.get(key)
+        if key not in memory:
+            known = known_layers(model, group.calls, group.layers, passed)
+            # A single token is turned by no angle, and heads that are off leave only zeros.
+            if found.run.trace.tokens > 1 and not edits:
+                memory[key] = known
+        if known is None:
+            return found
+        layers = layers_of_text(known, group.calls, group.layers, passed, edits)
+    return replace(found, run=with_layer_stages(found.run, layers))
+
+
+def with_layer_stages(run: Run, layers: ModelLayers) -> Run:
+    """Return a run of attention with the stages around it, in order of computation.
+
+    Queries, keys and values that it has stay, and are told by how the layers make them.
+    """
+    trace = run.trace
+    rows = {row.name: row for row in trace.stages}
+    rows |= {
+        row.name: row
+        for row in layer_rows(layers.steps)
+        if row.step is not None or row.name not in rows
+    }
+    held = {name: trace.holding(name) for name in trace.names}
+    for name, numbers in layers.tensors.items():
+        if name not in held:
+            held[name] = CachedTensor(numbers if trace.axes else numbers[0])
+    names = sorted(held, key=ORDER.index)
+    whole = Trace(
+        trace.spec,
+        tuple(rows[name] for name in names),
+        trace.parameters,
+        {name: held[name] for name in names},
+        trace.recomputed | frozenset(names),
+        trace.axes,
+        layers.weights,
+    )
+    return replace(run, trace=whole)
