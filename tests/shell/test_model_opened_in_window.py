@@ -9,11 +9,12 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QPushButton
+from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QLabel, QPushButton
 
 import visualizer
 from tests.support.window_input import link_in
 from visualizer.features.layer_overview.presenter import LAYERS
+from visualizer.models.model_source import HeadEditKind, heads_off
 from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -42,6 +43,14 @@ def model_window(hand: Hand, folder: Path) -> Hand:
     hand.settle()
     hand.until(lambda: hand.window.panes["Next token"].isVisible())
     return hand
+
+
+def pick(box: QComboBox, value: str) -> None:
+    """Choose a value by keys."""
+    box.setFocus()
+    steps = box.findData(value) - box.currentIndex()
+    for _ in range(abs(steps)):
+        QTest.keyClick(box, Qt.Key.Key_Down if steps > 0 else Qt.Key.Key_Up)
 
 
 def open_by_menu(hand: Hand, folder: Path) -> None:
@@ -161,22 +170,22 @@ def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
     hand = model_window
     pane = hand.window.panes["Next token"]
     assert pane.isVisible()
-    assert not pane.switch.isVisible()
-    assert "Show one head alone" in pane.hint.text()
+    assert pane.heads.text().startswith("Layer 1, head 1; layer 1, head 2;")
     hand.window.view_controller.show_head_of_layer(0, 1)
     hand.settle()
     before = pane.bars.rows
-    assert pane.switch.text() == "Switch layer 1, head 2 off"
-    QTest.mouseClick(pane.switch, Qt.MouseButton.LeftButton)
+    assert pane.heads.text() == "Layer 1, head 2:"
+    assert pane.kind.currentText() == "As it is"
+    pick(pane.kind, HeadEditKind.OFF)
     hand.settle()
-    assert pane.switch.text() == "Switch layer 1, head 2 on"
-    assert pane.off.text() == "Off: layer 1, head 2."
+    assert pane.kind.currentText() == "Off (zeros)"
+    assert pane.edits.text() == "Edited: layer 1, head 2: off."
     after = {row.token: row for row in pane.bars.rows}
     for row in before:
         if row.token in after:
             assert after[row.token].probability_of_all_heads == pytest.approx(row.probability)
     assert any(row.probability != row.probability_of_all_heads for row in pane.bars.rows)
-    assert hand.window.workspace.screen.panel(LAYERS).off == {(0, 1)}
+    assert {*hand.window.workspace.screen.panel(LAYERS).edits} == {(0, 1)}
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
     assert pane.bars.rows == before
@@ -214,12 +223,12 @@ def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window
     hand.settle()
     panel = hand.window.workspace.screen.panel(LAYERS)
     assert panel.places == places
-    assert panel.off == {places[0]}
+    assert {*panel.edits} == {places[0]}
     grid.setFocus()
     QTest.keyClick(grid, Qt.Key.Key_Right)
     QTest.keyClick(grid, Qt.Key.Key_Delete)
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS).off == {*places[:2]}
+    assert {*hand.window.workspace.screen.panel(LAYERS).edits} == {*places[:2]}
     assert hand.window.panes["Layers"].said.text().startswith(panel.name(places[1]))
     assert ", place 2 of 8" in hand.window.panes["Layers"].said.text()
 
@@ -249,13 +258,13 @@ def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
     QTest.keyClicks(pane.count, "3")
     QTest.mouseClick(pane.off, Qt.MouseButton.LeftButton)
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS).off == {*places[:3]}
+    assert {*hand.window.workspace.screen.panel(LAYERS).edits} == {*places[:3]}
     model = hand.window.workspace.document.model
     assert model
-    assert model.heads_off == tuple(sorted(places[:3]))
+    assert model.edits == heads_off(places[:3])
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS).off == set()
+    assert not hand.window.workspace.screen.panel(LAYERS).edits
 
 
 def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand) -> None:

@@ -31,7 +31,13 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import TABLE
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.models.model_source import ModelSource
+from visualizer.models.model_source import (
+    LARGEST_FACTOR,
+    CutEdges,
+    HeadEdit,
+    HeadEditKind,
+    ModelSource,
+)
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
@@ -103,7 +109,11 @@ def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
     window = draw(st.integers(1, 4)) if mask is Mask.WINDOW else 0
     scaling = draw(st.floats(0.01, 100))
     met = (parts[0], parts[1], parts[2])
-    return CapturedVectors(d_head, d_value, *met, scaling, mask, own, window, draw(st.booleans()))
+    limits = (of.layers, of.heads, of.queries, of.keys)
+    edges = st.tuples(*(st.integers(0, size - 1) for size in limits))
+    cut = tuple(sorted(draw(st.frozensets(edges, max_size=3))))
+    is_plain = draw(st.booleans())
+    return CapturedVectors(d_head, d_value, *met, scaling, mask, own, window, is_plain, cut)
 
 
 OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS}" for name in OWN_LAYERS)]
@@ -136,13 +146,54 @@ SPECS = structs(
     dtype=st.sampled_from(Dtype),
     device=st.sampled_from(Device),
 )
-LAYER_AND_HEAD = st.tuples(st.integers(0, 5), st.integers(0, 5))
+PAIRS = st.tuples(st.integers(0, 5), st.integers(0, 5))
+EDITS = (
+    structs(
+        HeadEdit,
+        layer=st.integers(0, 5),
+        head=st.integers(0, 5),
+        kind=st.just(HeadEditKind.SCALED),
+        factor=st.floats(-LARGEST_FACTOR, LARGEST_FACTOR),
+        text=st.just(""),
+    )
+    | structs(
+        HeadEdit,
+        layer=st.integers(0, 5),
+        head=st.integers(0, 5),
+        kind=st.sampled_from([HeadEditKind.OFF, HeadEditKind.MEAN]),
+        factor=st.just(0.0),
+        text=st.just(""),
+    )
+    | structs(
+        HeadEdit,
+        layer=st.integers(0, 5),
+        head=st.integers(0, 5),
+        kind=st.just(HeadEditKind.PATCHED),
+        factor=st.just(0.0),
+        text=ANY_TEXT,
+    )
+)
+CUTS = structs(
+    CutEdges,
+    layer=st.integers(0, 5),
+    head=st.integers(0, 5),
+    cells=st.frozensets(PAIRS, min_size=1, max_size=4).map(lambda cells: tuple(sorted(cells))),
+)
+
+
+def by_place(each: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Draw a few, one a head, in order."""
+    found = st.lists(each, max_size=3, unique_by=lambda one: one.place)
+    return found.map(lambda drawn: tuple(sorted(drawn, key=lambda one: one.place)))
+
+
 MODELS = structs(
     ModelSource,
     folder=ANY_TEXT.map(lambda text: f"/{text}".replace("//", "/").replace("\0", "")),
     name=ANY_TEXT,
     fingerprint=st.binary(min_size=32, max_size=32).map(bytes.hex),
-    heads_off=st.frozensets(LAYER_AND_HEAD, max_size=3).map(lambda heads: tuple(sorted(heads))),
+    edits=by_place(EDITS),
+    cuts=by_place(CUTS),
 )
 DOCUMENTS = structs(
     Document,

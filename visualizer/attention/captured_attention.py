@@ -47,6 +47,8 @@ class CapturedVectors(Struct, frozen=True):
         Which keys a query may have read, as in `AttentionSpec`.
     is_plain : bool
         Whether nothing but the scaling and the mask stood between scores and softmax.
+    cut : tuple of (layer, head, query, key)
+        Cells that were masked in single heads besides, ascending.
     """
 
     d_head: int
@@ -59,6 +61,7 @@ class CapturedVectors(Struct, frozen=True):
     own_mask: BooleanMatrix | None = None
     window: int = 0
     is_plain: bool = True
+    cut: tuple[tuple[int, int, int, int], ...] = ()
 
     def array(self, name: str, captured: CapturedAttention) -> np.ndarray:
         """Return queries, keys or values, read-only [layer, head, token, d_head or d_value]."""

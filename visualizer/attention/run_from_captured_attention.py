@@ -75,7 +75,8 @@ def _made(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
     names = [row.name for row in stages(spec) if row.name in tensors] or [*tensors]
     rows = captured_stages(spec, names, {*names} - computed)
     held = {name: CachedTensor(tensors[name]) for name in names}
-    trace = Trace(spec, rows, {}, held, frozenset(held), axes)
+    cut = captured.vectors.cut if captured.vectors else ()
+    trace = Trace(spec, rows, {}, held, frozenset(held), axes, cut=cut)
     remarks = _remarks(whole, is_weights=is_weights)
     if captured.vectors and "weights" not in computed:
         remarks = [UNEXPLAINED, *remarks]
@@ -98,15 +99,17 @@ def _around(
     scores = queries @ keys.transpose(-2, -1)
     found = {"queries": queries, "keys": keys, "values": values, "scores": scores}
     found |= {"weights": weights, "context": weights @ values}
-    between = _between(captured.spec, scores)
+    between = _between(captured.spec, scores, vectors.cut)
     last = next(reversed(between.values()), scores)
     if vectors.is_plain and _are_softmax(last, weights):
         return found | between, frozenset({*between, "scores", "weights", "context"})
     return found, frozenset({"scores", "context"})
 
 
-def _between(spec: AttentionSpec, scores: Tensor) -> dict[str, Tensor]:
-    """Compute the stages between scores and weights."""
+def _between(
+    spec: AttentionSpec, scores: Tensor, cut: Sequence[tuple[int, ...]]
+) -> dict[str, Tensor]:
+    """Compute the stages between scores and weights; cells that were cut are masked."""
     names = {row.name for row in stages(spec)}
     found, now = {}, scores
     if "scaled" in names:
@@ -114,6 +117,9 @@ def _between(spec: AttentionSpec, scores: Tensor) -> dict[str, Tensor]:
     if "masked" in names:
         allowed = torch.tensor(allowed_by(Masking.of(spec, "masked"), scores.shape[-1]))
         now = found["masked"] = now.masked_fill(~allowed, -torch.inf)
+        if cut:
+            places = [*zip(*cut, strict=True)]
+            now[tuple(places if now.ndim == len(places) else places[1:])] = -torch.inf
     return found
 
 

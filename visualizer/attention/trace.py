@@ -11,6 +11,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from visualizer.attention.captured_attention import captured_stages
 from visualizer.attention.head_aggregates import HeadAggregate, aggregate_heads
 from visualizer.attention.head_measures import (
@@ -19,9 +21,9 @@ from visualizer.attention.head_measures import (
     measure,
     measure_uniform,
 )
-from visualizer.attention.masks import Masking, allowed_in_text
+from visualizer.attention.masks import FORBIDDING, Masking, allowed_in_text
 from visualizer.attention.model_layer_stages import AROUND
-from visualizer.attention.stages import OF_MODELS, Operation, Stage, shape, stages
+from visualizer.attention.stages import OF_MODELS, Operation, Stage, is_hatched, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
 from visualizer.attention.weight_transforms import (
     WeightTransform,
@@ -30,9 +32,8 @@ from visualizer.attention.weight_transforms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
     from torch import Tensor
 
     from visualizer.attention.spec import AttentionSpec, Texts
@@ -62,6 +63,8 @@ class Trace:
     model_weights : mapping, optional
         What the stages of a model's layer are computed with, by their names in the model. They are
         the model's own, and no parameters of the run.
+    cut : sequence of (layer, head, query, key)
+        Cells that are forbidden in single heads, besides those of the spec's mask.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Trace:
         recomputed: frozenset[str],
         axes: tuple[str, ...] = (),
         model_weights: Mapping[str, Tensor] | None = None,
+        cut: Sequence[tuple[int, int, int, int]] = (),
     ) -> None:
         self.spec = spec
         self.stages = stages
@@ -80,6 +84,7 @@ class Trace:
         self.recomputed = recomputed
         self.axes = axes
         self.model_weights = model_weights or {}
+        self.cut = tuple(cut)
         self.names = tuple(stage.name for stage in stages)
         """The stages' names, in order."""
         self._rows = dict(zip(self.names, stages, strict=True))
@@ -93,7 +98,8 @@ class Trace:
         given = None if self.has_module else frozenset(captured)
         of_layer = tuple(row for row in self.stages if row.name in AROUND or row.step)
         weights = {name: self.read(name) for name in self.model_weights}
-        return trace_of_arrays, (self.spec, given, parameters, held, self.axes, of_layer, weights)
+        whole = (self.spec, given, parameters, held, self.axes, of_layer, weights, self.cut)
+        return trace_of_arrays, whole
 
     def __contains__(self, stage: str) -> bool:
         return stage in self._held
@@ -138,10 +144,47 @@ class Trace:
         """Yield every index of the leading axes, the innermost fastest; at least the empty one."""
         return product(*map(range, self.leading))
 
-    def allowed(self, stage: str, leading: LeadingIndex) -> np.ndarray:
-        """Return which cells the masks allow at a stage, boolean, read-only [query, key]."""
+    def allowed(self, stage: str, leading: LeadingIndex, head: int | None = None) -> np.ndarray:
+        """Return which cells the masks allow at a stage, boolean, read-only [query, key].
+
+        Parameters
+        ----------
+        head : int, optional
+            With it, cells that are cut in that head are not allowed.
+        """
         masking = Masking.of(self.spec, stage)
-        return allowed_in_text(masking, self.tokens, self.at("text", leading))
+        cells = allowed_in_text(masking, self.tokens, self.at("text", leading))
+        cut = self.cut_cells(stage, leading, head)
+        if cut is None:
+            return cells
+        left: np.ndarray = cells & ~cut
+        left.flags.writeable = False
+        return left
+
+    def is_hatched(self, stage: str, leading: LeadingIndex, head: int | None = None) -> bool:
+        """Whether a stage has cells that are forbidden, or cut in a head."""
+        is_cut = self.cut_cells(stage, leading, head) is not None
+        return is_cut or is_hatched(self.spec, stage)
+
+    def cut_cells(self, stage: str, leading: LeadingIndex, head: int | None) -> np.ndarray | None:
+        """Return which cells of a head are cut at a stage, boolean, read-only [query, key].
+
+        None where none is.
+        """
+        if head is None or stage not in FORBIDDING:
+            return None
+        return self._cut.get((self.at("layer", leading), head))
+
+    @cached_property
+    def _cut(self) -> dict[tuple[int, int], np.ndarray]:
+        """The cut cells of each layer and head that has any."""
+        found: dict[tuple[int, int], np.ndarray] = {}
+        for layer, head, query, key in self.cut:
+            cells = found.setdefault((layer, head), np.zeros(self.sides, dtype=bool))
+            cells[query, key] = True
+        for cells in found.values():
+            cells.flags.writeable = False
+        return found
 
     @property
     def has_module(self) -> bool:
@@ -316,6 +359,7 @@ def trace_of_arrays(
     axes: tuple[str, ...],
     of_layer: tuple[Stage, ...],
     model_weights: Mapping[str, np.ndarray],
+    cut: Sequence[tuple[int, int, int, int]] = (),
 ) -> Trace:
     """Make the trace of a copy.
 
@@ -336,4 +380,4 @@ def trace_of_arrays(
     tensors = {name: CachedTensor(torch.tensor(array)) for name, array in held.items()}
     own = {name: torch.tensor(array) for name, array in parameters.items()}
     weights = {name: torch.tensor(array) for name, array in model_weights.items()}
-    return Trace(spec, rows, own, tensors, frozenset(tensors), axes, weights)
+    return Trace(spec, rows, own, tensors, frozenset(tensors), axes, weights, cut)

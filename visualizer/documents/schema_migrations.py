@@ -53,9 +53,27 @@ def _with_model(tree: Tree) -> Tree:
 
 
 def _with_layer_of_cells(tree: Tree) -> Tree:
-    """Let cells be of the layer that is shown (schema 6 to 7)."""
+    """Let cells be of the layer that is shown, and heads be edited otherwise (schema 6 to 7)."""
     view = tree.get("view")
-    return {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
+    whole = {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
+    for way in (("document",), ("view", "comparison", "document")):
+        whole = _changed(whole, _with_edits, *way, "model")
+        whole = _filled(whole, {"cut": []}, *way, "captured", "vectors")
+    return whole
+
+
+def _with_edits(model: Tree) -> Tree:
+    """Put the heads of a model that are off among its edits."""
+    rest = {name: value for name, value in model.items() if name != "heads_off"}
+    heads = model.get("heads_off")
+    if not isinstance(heads, list) or not all(isinstance(each, list) for each in heads):
+        return model  # left for decoding to reject
+    edits = [
+        {"layer": each[0], "head": each[-1], "kind": "off", "factor": 0.0, "text": ""}
+        for each in heads
+        if len(each) == 2
+    ]
+    return {**rest, "edits": edits, "cuts": []}
 
 
 def _cells_filled(part: Any) -> Any:
@@ -70,11 +88,16 @@ def _cells_filled(part: Any) -> Any:
 
 def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
     """Add fields to the table at a path; a missing path is left for decoding to reject."""
+    return _changed(tree, lambda table: {**table, **more}, *way)
+
+
+def _changed(tree: Tree, change: Callable[[Tree], Tree], *way: str) -> Tree:
+    """Change the table at a path likewise."""
     if not way:
-        return {**tree, **more}
+        return change(tree)
     step, *rest = way
     inner = tree.get(step)
-    return {**tree, step: _filled(inner, more, *rest)} if isinstance(inner, dict) else tree
+    return {**tree, step: _changed(inner, change, *rest)} if isinstance(inner, dict) else tree
 
 
 STEPS: dict[int, Callable[[Tree], Tree]] = {

@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 @lru_cache(maxsize=8)
 def forbidden_by(masking: Masking, tokens: int, text: int, rows: int, columns: int) -> np.ndarray:
     """Say which drawn cells, of so many rows and columns, hold only forbidden ones."""
-    cells = allowed_in_text(masking, tokens, text)
+    return ~any_of_blocks(allowed_in_text(masking, tokens, text), rows, columns)
+
+
+def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """Say of each block of so many rows and columns whether it holds any of the cells."""
     if (rows, columns) != (1, 1):
-        cells = np.maximum.reduceat(cells, np.arange(0, tokens, rows), axis=0)
-        cells = np.maximum.reduceat(cells, np.arange(0, tokens, columns), axis=1)
-    return ~cells
+        cells = np.maximum.reduceat(cells, np.arange(0, cells.shape[0], rows), axis=0)
+        cells = np.maximum.reduceat(cells, np.arange(0, cells.shape[1], columns), axis=1)
+    return cells
 
 
 @lru_cache(maxsize=8)

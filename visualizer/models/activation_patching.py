@@ -1,78 +1,117 @@
-"""Puts the context vectors of heads from elsewhere into a model: from another text, or their mean.
+"""Edits of heads in a model: off, their mean, a multiple, or what they hand on in another text.
 
 Source: Wang et al. 2022, "Interpretability in the Wild" (arXiv 2211.00593).
 """
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError
+from visualizer.models.model_source import HeadEditKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Sequence
 
     import torch
 
-    from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.model_source import LayerAndHead
+    from visualizer.models.attention_recorder import ContextEdit
+    from visualizer.models.model_source import HeadEdit, LayerAndHead
     from visualizer.models.opened_model import OpenedModel
 
+MOST_DIFFERENCES = 3
+"""At most so many differences of two texts are named; of more, how many."""
+MOST_DIFFERING = 4
+"""Of each at most so many tokens."""
 
-def patched_log_probabilities(
-    model: OpenedModel, text: str, source: str, heads: Iterable[LayerAndHead]
+
+def log_probabilities_with(
+    model: OpenedModel, text: str, edits: Iterable[HeadEdit]
 ) -> torch.Tensor:
-    """Return the log-probability of each next token of a text, [token], float64, with patches.
-
-    Parameters
-    ----------
-    source : str
-        The text from whose reading the context vectors of the heads are taken, token by token.
+    """Return the log-probability of each next token of a text, [token], float64, with edits.
 
     Raises
     ------
     InputError
-        Of ``source``, when it has not as many tokens as the text; else as
-        `OpenedModel.next_token_log_probabilities`.
+        As `context_edits` and `OpenedModel.next_token_log_probabilities`.
     """
-    given, tokens, _ = model.inputs(source)
-    count = len(model.inputs(text)[1])
-    if len(tokens) != count:
+    return model.next_token_log_probabilities(text, context_edits(model, text, edits))
+
+
+def context_edits(
+    model: OpenedModel, text: str, edits: Iterable[HeadEdit]
+) -> dict[LayerAndHead, ContextEdit]:
+    """Return what becomes of the context vectors of heads, as `OpenedModel.read` takes it.
+
+    Means and those of another text are read from the model without edits.
+
+    Raises
+    ------
+    InputError
+        Of ``edits``, when another text has not as many tokens as the text; else as
+        `OpenedModel.read_plainly`.
+    """
+    return {edit.place: _context_edit(model, text, edit) for edit in edits}
+
+
+def _context_edit(model: OpenedModel, text: str, edit: HeadEdit) -> ContextEdit:
+    if edit.kind is HeadEditKind.OFF:
+        return 0.0
+    if edit.kind is HeadEditKind.SCALED:
+        return edit.factor
+    if edit.kind is HeadEditKind.MEAN:
+        return _context(model, text, edit.place).mean(0, keepdim=True)
+    check_as_many_tokens(model, text, edit.text)
+    return _context(model, edit.text, edit.place)
+
+
+def _context(model: OpenedModel, text: str, place: LayerAndHead) -> torch.Tensor:
+    """Return the context vectors of a head without edits, [query, d_value]."""
+    layer, head = place
+    context = model.read_plainly(text).contexts.get(layer)
+    if context is None or not 0 <= head < context.shape[1]:
+        raise InputError("heads", f"There is no head {head} in a layer {layer}.")
+    return context[:, head]
+
+
+def check_as_many_tokens(model: OpenedModel, text: str, source: str) -> None:
+    """Refuse a text to patch from that has not as many tokens, naming where the two differ.
+
+    Raises
+    ------
+    InputError
+        Of ``edits``.
+    """
+    if not source.strip():
+        raise InputError("edits", "Type the other text, of as many tokens as the one that is read.")
+    try:
+        _, others, _ = model.inputs(source)
+    except InputError as refused:
+        raise InputError("edits", f"The other text: {refused.sentence}") from refused
+    _, tokens, _ = model.inputs(text)
+    if len(tokens) != len(others):
         sentence = (
-            f"The text has {count:,} tokens, and the other one {len(tokens):,}. Use texts of as "
-            "many tokens."
+            f"The text has {len(tokens):,} tokens, and the other one {len(others):,}. Use texts of "
+            f"as many tokens; they differ in {differences_in_words(tokens, others)}."
         )
-        raise InputError("source", sentence)
-    contexts = _contexts(model.calls_by_layer(given), heads)
-    return model.next_token_log_probabilities(text, contexts)
+        raise InputError("edits", sentence)
 
 
-def log_probabilities_with_means(
-    model: OpenedModel, text: str, heads: Iterable[LayerAndHead]
-) -> torch.Tensor:
-    """Return the log-probability of each next token of a text, [token], with heads set to means.
-
-    The context vector of each query of such a head is the mean over all queries of the text.
-
-    Raises
-    ------
-    InputError
-        As `OpenedModel.next_token_log_probabilities`.
-    """
-    given, *_ = model.inputs(text)
-    contexts = _contexts(model.calls_by_layer(given), heads)
-    means = {head: each.mean(0, keepdim=True) for head, each in contexts.items()}
-    return model.next_token_log_probabilities(text, means)
+def differences_in_words(one: Sequence[str], other: Sequence[str]) -> str:
+    """Name the tokens in which two texts differ: ``“ red” → “ old grey”``."""
+    steps = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    found = [
+        f"{_tokens_in_words(one[start:end])} → {_tokens_in_words(other[begin:stop])}"
+        for kind, start, end, begin, stop in steps
+        if kind != "equal"
+    ]
+    rest = len(found) - MOST_DIFFERENCES
+    return ", ".join(found[:MOST_DIFFERENCES]) + (f" and {rest:,} more places" if rest > 0 else "")
 
 
-def _contexts(
-    calls: Mapping[int, AttentionCall], heads: Iterable[LayerAndHead]
-) -> dict[LayerAndHead, torch.Tensor]:
-    """Return the context vectors of heads, each [query, d_value]."""
-    found = {}
-    for layer, head in heads:
-        call = calls.get(layer)
-        if call is None or call.context is None or not 0 <= head < call.context.shape[2]:
-            raise InputError("heads", f"There is no head {head} in a layer {layer}.")
-        found[layer, head] = call.context[0, :, head]
-    return found
+def _tokens_in_words(tokens: Sequence[str]) -> str:
+    if not tokens:
+        return "nothing"
+    more = "…" if len(tokens) > MOST_DIFFERING else ""
+    return f"“{'|'.join(tokens[:MOST_DIFFERING])}{more}”"

@@ -18,11 +18,13 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import (
     EAGER,
+    HeadCut,
     RecordingMethod,
     record_attention,
 )
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
 from visualizer.models.model_folder import ModelFolder, read_model_folder
+from visualizer.models.model_source import heads_in_words
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
     LayerRun,
@@ -38,12 +40,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from visualizer.models.attention_recorder import AttentionCall, HeadEdit
+    import numpy as np
+
+    from visualizer.models.attention_recorder import (
+        AttentionCall,
+        ContextEdit,
+        ContextEdits,
+        EdgeCuts,
+    )
     from visualizer.models.layer_step_recognition import KnownLayers
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.run_with_layer_stages import LayerPlaces
 
-    Edits = Mapping[LayerAndHead, HeadEdit]
+    Edits = Mapping[LayerAndHead, ContextEdit]
+    Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
 
 MISSING = (
     "Opening models needs transformers, which is not installed: "
@@ -52,6 +62,10 @@ MISSING = (
 OTHER_SIZES = "its weights have other sizes than its config says"
 MOST_TOKENS = 20_000
 MOST_LAYER_BYTES = 2**29
+MOST_PLAIN_BYTES = 2**28
+"""Weights of the model without edits that take more than these bytes are not kept."""
+MOST_PLAIN = 3
+"""So many texts are kept as the model without edits read them."""
 SHARE_OF_FREE = 4
 """Stages around the attention that would take more than these bytes, or than this part of what is
 free, are left out."""
@@ -76,11 +90,34 @@ class TextReading(Struct, frozen=True, eq=False):
     next_token, next_token_of_all_heads : Tensor or None
         The log-probability of each token of the vocabulary as the next one, [token], float64, with
         the heads edited and with all heads as they are; None where there is none.
+    changes : mapping
+        By layer, how far the weights of each head are from those of the model without edits,
+        [head], float64: half the sum of the differences of a row (total variation), the mean over
+        all rows. Empty where nothing is edited, and where the weights would take too much memory.
     """
 
     runs: tuple[LayerRun, ...]
     next_token: torch.Tensor | None
     next_token_of_all_heads: torch.Tensor | None
+    changes: Mapping[int, np.ndarray] = {}
+
+
+class PlainReading(Struct, frozen=True, eq=False):
+    """What the model without edits made of a text.
+
+    Parameters
+    ----------
+    next_token : Tensor or None
+        As in `TextReading`.
+    contexts : mapping
+        By layer, the context vectors of its heads, [query, head, d_value].
+    weights : mapping
+        By layer, [head, query, key]; empty where they would take too much memory.
+    """
+
+    next_token: torch.Tensor | None
+    contexts: Mapping[int, torch.Tensor]
+    weights: Mapping[int, torch.Tensor]
 
 
 class OpenedModel:
@@ -104,8 +141,8 @@ class OpenedModel:
         self._is_by_interface = False
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
-        self._plain: tuple[str | None, torch.Tensor | None] = (None, None)
-        """The last text read by all heads, and the log-probabilities of its next token."""
+        self._plain: dict[str, PlainReading] = {}
+        """The last texts that were read without edits."""
 
     def attend(self, text: str, second: str | None = None) -> tuple[LayerRun, ...]:
         """Run the model on a text and return the runs of its attention.
@@ -125,48 +162,69 @@ class OpenedModel:
         InputError
             When there is no text, or it is too long for the model or the memory.
         """
-        return self._attend(self.inputs(text, second), {})[0]
+        return self._attend(self.inputs(text, second), {}, {})[0]
 
-    def read(self, text: str, edits: Edits | None = None) -> TextReading:
+    def read(self, text: str, edits: Edits | None = None, cuts: Cuts | None = None) -> TextReading:
         """Run the model on a text once, for its attention and for the token that it expects next.
 
         Parameters
         ----------
-        edits : mapping, optional
+        edits, cuts : mapping, optional
             As in `next_token_log_probabilities`.
 
         Raises
         ------
         InputError
-            As `attend`; of ``heads``, when there is no such head, or it cannot be switched off.
+            As `next_token_log_probabilities`, but for a model that continues no text.
         """
-        runs, result = self._attend(self.inputs(text, None), edits or {})
-        if self.why_no_next_token:
-            return TextReading(runs, None, None)
-        logs = _of_last(result)
-        known, plain = self._plain  # another window may read another text meanwhile
-        if not edits:
-            plain = logs
-        elif known != text:
-            plain = self.next_token_log_probabilities(text)
-        self._plain = (text, plain)
-        return TextReading(runs, logs, plain)
+        runs, result = self._attend(self.inputs(text, None), edits or {}, cuts or {})
+        logs = None if self.why_no_next_token else _of_last(result)
+        if not (edits or cuts):
+            return TextReading(runs, logs, logs)
+        plain = self.read_plainly(text)
+        return TextReading(runs, logs, plain.next_token, _changes(runs, plain))
+
+    def read_plainly(self, text: str) -> PlainReading:
+        """Run the model without edits on a text, or return what it made of it before.
+
+        Raises
+        ------
+        InputError
+            As `attend`; of ``heads``, when heads cannot be told apart.
+        """
+        known = self._plain.pop(text, None)
+        found = known or self._read_plainly(text)
+        self._plain[text] = found
+        while len(self._plain) > MOST_PLAIN:
+            del self._plain[next(iter(self._plain))]
+        return found
+
+    def _read_plainly(self, text: str) -> PlainReading:
+        given, *_ = self.inputs(text, None)
+        calls, result = self._calls_by_layer({**given, **self._last_only()})
+        logs = None if self.why_no_next_token else _of_last(result)
+        contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
+        is_small = sum(call.weights.nbytes for call in calls.values()) <= MOST_PLAIN_BYTES
+        weights = {at: call.weights[0] for at, call in calls.items()} if is_small else {}
+        return PlainReading(logs, contexts, weights)
 
     def _attend(
         self,
         inputs: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]],
         edits: Edits,
+        cuts: Cuts,
     ) -> tuple[tuple[LayerRun, ...], Any]:
         given, tokens, key_tokens = inputs
         self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
-            by_module = self._by_module(given, edits) if edits else {}
+            by_module = self._edits_by_module(given, edits)
+            cut_by_module = self._cuts_by_module(given, cuts)
             needed = self._bytes_of_layers(len(tokens))
             room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
             is_small = needed <= min(MOST_LAYER_BYTES, room)
             layers = record_layers(self.model) if is_small else nullcontext(NOTHING_PASSED)
-            with layers as passed, self.recorded(by_module) as calls:
+            with layers as passed, self.recorded(by_module, cut_by_module) as calls:
                 result = self.run({**given, **only})
         self._layers = self._layers or _layers_of(calls)
         groups = groups_of(calls)
@@ -206,7 +264,9 @@ class OpenedModel:
             each.is_editable for each in (self._layers or {}).values()
         )
 
-    def next_token_log_probabilities(self, text: str, edits: Edits | None = None) -> torch.Tensor:
+    def next_token_log_probabilities(
+        self, text: str, edits: Edits | None = None, cuts: Cuts | None = None
+    ) -> torch.Tensor:
         """Return the log-probability of each token of the vocabulary as the next one, [token].
 
         Parameters
@@ -214,20 +274,25 @@ class OpenedModel:
         edits : mapping, optional
             What becomes of the context vectors of heads, by the layer and the head: 0 switches a
             head off.
+        cuts : mapping, optional
+            The (query, key) of edges of attention that are cut, by the layer and the head: they are
+            masked before the softmax. Those that the text does not have act on nothing.
 
         Raises
         ------
         InputError
             As `attend`; of ``model``, when it predicts no next token; of ``heads``, when there is
-            no such head, or it cannot be switched off.
+            no such head, or it cannot be switched off; of ``cuts``, when a query would be left
+            without a key.
         """
         if self.why_no_next_token:
             raise InputError("model", self.why_no_next_token)
         given, *_ = self.inputs(text, None)
         self.check_memory(given, 1)
         with torch.inference_mode():
-            by_module = self._by_module(given, edits) if edits else {}
-            with self.recorded(by_module, keeps=False):
+            by_module = self._edits_by_module(given, edits or {})
+            cut_by_module = self._cuts_by_module(given, cuts or {})
+            with self.recorded(by_module, cut_by_module, keeps=False):
                 return _of_last(self.run({**given, **self._last_only()}))
 
     def calls_by_layer(self, given: Mapping[str, Any]) -> dict[int, AttentionCall]:
@@ -239,39 +304,63 @@ class OpenedModel:
             Of ``model``, when heads cannot be told apart: attention that the model computes itself,
             or layers that run several times.
         """
+        return self._calls_by_layer(given)[0]
+
+    def _calls_by_layer(self, given: Mapping[str, Any]) -> tuple[dict[int, AttentionCall], Any]:
+        """Return the calls of a run with its result."""
         self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         with torch.inference_mode(), self.recorded() as calls:
-            self.run(given)
+            result = self.run(given)
         self._layers = self._layers or _layers_of(calls)
         if not self.are_heads_switchable:
             sentence = f"Heads of {self.folder.name} cannot be read one by one."
             raise InputError("model", sentence)
-        return dict(numbered_by_layer(calls))
+        return dict(numbered_by_layer(calls)), result
 
     @contextmanager
     def recorded(
-        self, edits: Mapping[str, Mapping[int, HeadEdit]] | None = None, *, keeps: bool = True
+        self,
+        edits: ContextEdits | None = None,
+        cuts: EdgeCuts | None = None,
+        *,
+        keeps: bool = True,
     ) -> Iterator[list[AttentionCall]]:
         """Record attention; once it was met by its interface alone, softmax is not watched."""
         watches = not self._is_by_interface
-        with record_attention(self.model, edits, keeps=keeps, watches=watches) as calls:
+        with record_attention(self.model, edits, cuts, keeps=keeps, watches=watches) as calls:
             yield calls
         met = {call.method for call in calls}
         self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
 
-    def _by_module(self, given: Mapping[str, Any], edits: Edits) -> dict[str, dict[int, HeadEdit]]:
+    def _edits_by_module(self, given: Mapping[str, Any], edits: Edits) -> ContextEdits:
         """Return edits of heads by the path of their module instead of the layer's number."""
-        layers = self._layers = self._layers or self._heads_of_layers(given)
-        found: dict[str, dict[int, HeadEdit]] = {}
+        found: dict[str, dict[int, ContextEdit]] = {}
         for (layer, head), edit in edits.items():
-            known = layers.get(layer)
-            if known is None or not 0 <= head < known.heads:
-                raise InputError("heads", f"There is no head {head} in a layer {layer}.")
-            if not known.is_editable:
-                sentence = f"Heads of {self.folder.name} cannot be switched off one by one."
-                raise InputError("heads", sentence)
-            found.setdefault(known.module, {})[head] = edit
+            found.setdefault(self._module_of(given, layer, head), {})[head] = edit
         return found
+
+    def _cuts_by_module(self, given: Mapping[str, Any], cuts: Cuts) -> EdgeCuts:
+        """Return cut edges likewise, those that are within the text."""
+        tokens = given["input_ids"].shape[-1]
+        found: dict[str, dict[int, HeadCut]] = {}
+        for (layer, head), cells in cuts.items():
+            module = self._module_of(given, layer, head)
+            if within := [cell for cell in cells if min(cell) >= 0 and max(cell) < tokens]:
+                queries, keys = zip(*within, strict=True)
+                cut = HeadCut(queries, keys, heads_in_words(((layer, head),)))
+                found.setdefault(module, {})[head] = cut
+        return found
+
+    def _module_of(self, given: Mapping[str, Any], layer: int, head: int) -> str:
+        """Return the path of the module of a head that can be edited."""
+        layers = self._layers = self._layers or self._heads_of_layers(given)
+        known = layers.get(layer)
+        if known is None or not 0 <= head < known.heads:
+            raise InputError("heads", f"There is no head {head} in a layer {layer}.")
+        if not known.is_editable:
+            sentence = f"Heads of {self.folder.name} cannot be switched off one by one."
+            raise InputError("heads", sentence)
+        return known.module
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
         with self.recorded() as calls:
@@ -332,6 +421,8 @@ class OpenedModel:
         """Run the model; what it cannot do with a text is said of the text."""
         try:
             return self.model(**given)
+        except InputError:
+            raise
         except Exception as error:  # every architecture fails in its own way
             if isinstance(error, MemoryError) or is_out_of_memory(error):
                 raise InputError("text", "The memory ran out. Use less text.") from error
@@ -401,6 +492,18 @@ class OpenedModel:
 def _of_last(result: Any) -> torch.Tensor:
     logs: torch.Tensor = result.logits[0, -1].double().cpu().log_softmax(-1)
     return logs
+
+
+def _changes(runs: Sequence[LayerRun], plain: PlainReading) -> dict[int, np.ndarray]:
+    """Return how far the weights of each head are from those without edits, by layer, [head]."""
+    found = {}
+    for each in runs:
+        for layer, call in zip(each.group.layers, each.group.calls, strict=True):
+            before = plain.weights.get(layer)
+            if before is not None and before.shape == call.weights[0].shape:
+                apart = (call.weights[0].double() - before.double()).abs().sum(-1) / 2
+                found[layer] = apart.mean(-1).cpu().numpy()
+    return found
 
 
 def _layers_of(calls: Sequence[AttentionCall]) -> dict[int, _LayerHeads]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from visualizer.attention.run import Run
-    from visualizer.models.attention_recorder import HeadEdit
+    from visualizer.models.attention_recorder import ContextEdit
     from visualizer.models.layer_recorder import ModulePass
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.run_from_attention_calls import LayerRun
@@ -37,7 +37,7 @@ def with_layers(
     found: LayerRun,
     model: nn.Module,
     passed: Mapping[str, ModulePass],
-    edits: Mapping[LayerAndHead, HeadEdit],
+    edits: Mapping[LayerAndHead, ContextEdit],
     memory: dict[LayerPlaces, KnownLayers | None],
 ) -> LayerRun:
     """Add what is known of the layers around the attention of a run.
@@ -93,5 +93,6 @@ def with_layer_stages(run: Run, layers: ModelLayers) -> Run:
         trace.recomputed | frozenset(names),
         trace.axes,
         layers.weights,
+        trace.cut,
     )
     return replace(run, trace=whole)

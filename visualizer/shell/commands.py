@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from visualizer.features.comparison_bar.controller import ComparisonController
     from visualizer.features.lessons.controller import LessonController
     from visualizer.features.mask_editor.controller import MaskEditController
-    from visualizer.features.next_token.controller import HeadSwitchController
+    from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
     from visualizer.features.setup.widget import SetupPane
@@ -85,7 +85,7 @@ class Controllers(Struct, frozen=True, eq=False):
     comparison_controller: ComparisonController
     view_controller: ViewController
     lesson_controller: LessonController
-    head_switch_controller: HeadSwitchController
+    head_edit_controller: HeadEditController
     focus_cycle: PaneFocusCycle
     presenter: PresenterMode
     start_page: StartPageController
@@ -316,12 +316,13 @@ COMMANDS: tuple[Row, ...] = (
         is_enabled=lambda now: now.can_keep_weights,
         is_checked=lambda now: are_kept(now.document.spec)),
     Row("head_switch.toggle", MODULE, "Switch the shown &head of the model off or on",
-        lambda c: c.head_switch_controller.toggle(), ("Ctrl+Shift+J",), divides=True,
+        lambda c: c.head_edit_controller.toggle(), ("Ctrl+Shift+J",), divides=True,
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).head is not None,
-        is_checked=lambda now: now.screen.panel(NEXT_TOKEN).is_head_off),
+        is_checked=lambda now: now.screen.panel(NEXT_TOKEN).is_head_edited),
     Row("head_switch.all_on", MODULE, "All heads of the model &on",
-        lambda c: c.head_switch_controller.all_on(), ("Ctrl+Alt+J",),
-        is_enabled=lambda now: bool(now.screen.panel(NEXT_TOKEN).heads_off)),
+        lambda c: c.head_edit_controller.all_on(), ("Ctrl+Alt+J",),
+        is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).can_take_back,
+        tip="Take back all edits of heads and all cut edges"),
     Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(),
         ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision: all that a module can have"),

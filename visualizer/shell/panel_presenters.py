@@ -175,7 +175,7 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
     ),
     PanelPresenter(
         NEXT_TOKEN,
-        lambda resolved, moment, previous: present_next_token(resolved),
+        lambda resolved, moment, previous: present_next_token(resolved, moment.refused),
         NextTokenPanel(),
     ),
     PanelPresenter(

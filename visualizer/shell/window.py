@@ -19,7 +19,7 @@ from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
-from visualizer.features.next_token.controller import HeadSwitchController
+from visualizer.features.next_token.controller import HeadEditController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
 from visualizer.features.playback.presenter import PLAYBACK
@@ -205,7 +205,7 @@ class MainWindow(QMainWindow):
         self.comparison_controller = ComparisonController(
             self.workspace, self.cell_selection_controller, self
         )
-        self.head_switch_controller = HeadSwitchController(self.workspace, self)
+        self.head_edit_controller = HeadEditController(self.workspace, self)
         self.view_controller, self.setup = (
             ViewController(self.workspace, self),
             SetupController(self.workspace, self),
@@ -242,7 +242,7 @@ class MainWindow(QMainWindow):
             comparison_controller=self.comparison_controller,
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
-            head_switch_controller=self.head_switch_controller,
+            head_edit_controller=self.head_edit_controller,
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
             start_page=self.start_page,
@@ -262,7 +262,7 @@ class MainWindow(QMainWindow):
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
             export_controller=self.export_controller,
-            head_switch_controller=self.head_switch_controller,
+            head_edit_controller=self.head_edit_controller,
             show_stage=self.show_stage,
             walk=self.walk,
             name_keys=self.name_keys,

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.features.code.presenter import present_code
+from visualizer.models.model_source import heads_off
 from visualizer.models.text_reading import open_source
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve
@@ -38,7 +39,7 @@ def test_the_code_gives_the_weights(tmp_path: Path, kind: str) -> None:
 
 def test_heads_that_are_off_are_named(tmp_path: Path) -> None:
     source = open_source(save_tiny_model(tmp_path / "m", "llama"), Device.CPU)
-    document = replace(Document(text="the cat"), model=replace(source, heads_off=((0, 1),)))
+    document = replace(Document(text="the cat"), model=replace(source, edits=heads_off([(0, 1)])))
     run = run_of(document, None)
     code = [line.text for line in present_code(resolve(document, View(), run)).lines]
-    assert "# layer 1, head 2 is off in the window" in code
+    assert "# in the window layer 1, head 2: off" in code

@@ -20,9 +20,13 @@ def model_lines(
         By their numbers in the model.
     """
     kind = "AutoModel" if reading.no_next_token else "AutoModelForCausalLM"
-    off = [
-        f"# layer {at + 1}, head {one + 1} is off in the window"
-        for at, one in sorted(reading.heads_off)
+    edits = [
+        f"# in the window layer {at + 1}, head {one + 1}: {' '.join(becomes.split())}"
+        for (at, one), becomes in sorted(reading.edits.items())
+    ]
+    edits += [
+        f"# in the window edges of layer {at + 1}, head {one + 1} are cut"
+        for at, one in sorted(reading.cuts)
     ]
     return (
         "import torch",
@@ -39,5 +43,5 @@ def model_lines(
         "    seen = model(**inputs, output_attentions=True)",
         f"# layer {layer + 1}, head {head + 1}; here both count from 0",
         f"weights = seen.attentions[{layer}][0, {head}]",
-        *off[:3],
+        *edits[:3],
     )

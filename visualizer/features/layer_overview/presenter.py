@@ -58,8 +58,8 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         How many stand in a row.
     shown : frozenset of Place
         Those on the board.
-    off : frozenset of Place
-        Those that are switched off.
+    edits : mapping
+        What becomes of those that are edited, in words.
     map_name : str
         The colour map of weights.
     is_by_row : bool
@@ -85,7 +85,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     places: tuple[Place, ...] = ()
     columns: int = 1
     shown: frozenset[Place] = frozenset()
-    off: frozenset[Place] = frozenset()
+    edits: Mapping[Place, str] = {}
     map_name: str = ""
     is_by_row: bool = False
     block: int = 1
@@ -102,7 +102,8 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
 
     def describe(self, place: Place) -> str:
         """Say what a head does, beside what chance would do."""
-        said = [self.name(place) + " (switched off)" * (place in self.off)]
+        becomes = f" ({self.edits[place]})" if place in self.edits else ""
+        said = [self.name(place) + becomes]
         sorted_by = order_row(self.order)
         if sorted_by.measure and place in self.places:
             said[0] += f", place {self.places.index(place) + 1:,} of {len(self.places):,}"
@@ -178,7 +179,10 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
     model = resolved.document.model
     numbers = run.reading.layers if run.reading else (model.layers if model else ())
     numbers = numbers if len(numbers) == layer_count else tuple(range(layer_count))
-    off = run.reading.heads_off if run.reading else (model.heads_off if model else ())
+    becomes = run.reading.edits if run.reading else (model.becomes if model else {})
+    edits = {
+        (numbers.index(at), head): words for (at, head), words in becomes.items() if at in numbers
+    }
     layer = trace.at("layer", resolved.leading)
     return LayerOverviewPanel(
         weights,
@@ -188,7 +192,7 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
         (),
         heads,
         frozenset((layer, head) for head in resolved.heads),
-        frozenset((numbers.index(at), head) for at, head in off if at in numbers),
+        edits,
         view.colouring.sequential,
         max(trace.sides) > SHORT,
         _block(run),

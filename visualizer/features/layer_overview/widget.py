@@ -289,7 +289,7 @@ class HeadGrid(QAbstractScrollArea):
         painter.drawImage(target, self._image)
         ink, veil = QColor(self._theme.ink), QColor(self._theme.paper)
         veil.setAlphaF(VEIL)  # its weights are still computed, and can be seen
-        for place in self._panel.off:
+        for place in self._panel.edits:
             box = self.rect_of(self._panel.places.index(place))
             painter.fillRect(box, veil)
             painter.setPen(QPen(ink, 1))
