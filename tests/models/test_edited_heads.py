@@ -15,7 +15,7 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import Device
-from visualizer.explanations.cell_terms import explain
+from visualizer.explanations.explain import explain
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
 from visualizer.models.text_reading import open_source, read_text
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT, OTHER = "the cat sat on the mat the cat", "a dog ran to a log the dog"
-OUTPUTS = {"llama": "self_attn.o_proj", "gpt2": "attn.c_proj", "qwen2": "self_attn.o_proj"}
+OUTPUTS = {"llama": "self_attn.o_proj", "gpt2": "attn.c_proj", "granite": "self_attn.o_proj"}
 """The module of an attention that reads the context vectors of all heads side by side. Llama and
-Qwen2 have a key head for two heads of queries."""
+Granite have a key head for two heads of queries."""
 SIZE, TOKENS = 8, 9
 
 
@@ -63,7 +63,7 @@ def run_plain(
     """
     plain = model.opened.model
     attentions = [
-        each for name, each in plain.named_modules() if name.endswith(("self_attn", "attn"))
+        each for name, each in plain.named_modules() if name.endswith((".self_attn", ".attn"))
     ]
     ending = OUTPUTS[model.opened.folder.kind]
     outputs = [each for name, each in plain.named_modules() if name.endswith(ending)]
@@ -203,7 +203,7 @@ def test_the_cells_of_a_cut_row_are_explained(source: ModelSource) -> None:
     for stage in ("masked", "weights"):
         for key in range(TOKENS):
             place = (1, 4, key)
-            terms = explain(trace, stage, place, (0,))
+            terms = explain(trace, stage, (0, *place))
             expected = trace.read(stage, (0, *place))
             np.testing.assert_allclose(terms.value, expected, atol=1e-6)
 

@@ -179,7 +179,11 @@ class Model:
         """
         given, count = string("text", text), whole_number("most", most)
         cells: dict[LayerAndHead, list[tuple[int, int]]] = {}
+        tokens = len(self.opened.inputs(given)[1])
         for layer, head, query, key in _edges(edges):
+            if not (0 <= query < tokens and 0 <= key < tokens):
+                sentence = f"There is no query {query} or key {key} in this text."
+                raise InputError("edges", sentence)
             cells.setdefault((layer, head), []).append((query, key))
         logs = self.opened.next_token_log_probabilities(given, None, cells)
         return self.opened.likeliest(logs, count)
