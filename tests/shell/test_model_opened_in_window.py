@@ -14,10 +14,13 @@ from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QLabel, QPus
 import visualizer
 from tests.support.window_input import link_in
 from visualizer.features.layer_overview.presenter import LAYERS
-from visualizer.models.model_source import HeadEditKind, heads_off
+from visualizer.features.mask_editor.presenter import MASK_EDIT
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.models.model_source import CutEdges, HeadEditKind, heads_off
 from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
+from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -295,3 +298,127 @@ def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand
         hand.press(Qt.Key.Key_BracketLeft)
         hand.settle()
         assert (workspace.view.layer, workspace.view.pinned) == wanted
+
+
+def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
+    model_window: Hand, folder: Path
+) -> None:
+    hand = model_window
+    pane, model = hand.window.panes["Next token"], visualizer.open_model(folder)
+    hand.window.view_controller.show_head_of_layer(1, 2)
+    hand.settle()
+
+    def check(expected: list[tuple[str, float]]) -> None:
+        hand.settle()
+        shown = {row.token: row.probability for row in pane.bars.rows}
+        known = dict(expected)
+        assert shown
+        for token, share in shown.items():
+            assert share == pytest.approx(known[token], abs=1e-6)
+
+    pick(pane.kind, HeadEditKind.MEAN)
+    check(model.ablate(TEXT, [(1, 2)], mean=True, most=64))
+    pick(pane.kind, HeadEditKind.SCALED)
+    hand.settle()
+    assert pane.factor.value() == 0.5
+    assert pane.factor.hasFocus()
+    pane.factor.selectAll()
+    QTest.keyClicks(pane.factor, "-2")
+    QTest.keyClick(pane.factor, Qt.Key.Key_Return)
+    check(model.scale(TEXT, [(1, 2)], -2, most=64))
+    assert pane.edits.text() == "Edited: layer 2, head 3: × -2."
+    pick(pane.kind, HeadEditKind.PATCHED)
+    hand.settle()
+    assert pane.source.text() == TEXT
+    assert not pane.problem.isVisible()
+    pane.source.selectAll()
+    QTest.keyClicks(pane.source, "a dog ran to a log")
+    check(model.patch(TEXT, "a dog ran to a log", [(1, 2)], most=64))
+    assert pane.edits.text() == "Edited: layer 2, head 3: from “a dog ran to a log”."
+    assert pane.changes.text().startswith("Changed most: “")
+    before = pane.bars.rows
+    QTest.keyClicks(pane.source, " and")
+    hand.until(lambda: pane.problem.isVisible())
+    assert pane.problem.text() == (
+        "The text has 7 tokens, and the other one 8. Use texts of as many tokens; they differ in "
+        "“the|cat|sat|on…” → “a|dog|ran|to…”."
+    )
+    assert pane.bars.rows == before
+    assert pane.source.text() == "a dog ran to a log and"
+    hand.window.actions_.by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert pane.source.text() == TEXT
+    hand.window.actions_.by_id["head_switch.all_on"].trigger()
+    check(model.next_tokens(TEXT, 64))
+    assert pane.kind.currentText() == "As it is"
+
+
+def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -> None:
+    hand, model = model_window, visualizer.open_model(folder)
+    workspace, pane = hand.window.workspace, hand.window.panes["Next token"]
+    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.settle()
+    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.settle()
+    bar = hand.window.mask_edit_bar
+    assert bar.caption.text() == "Cut edges"
+    assert not bar.buttons[MaskBrush.CAUSAL].isVisible()
+    hand.click_cell(Cell("weights", (1, 5, 3)))
+    hand.settle()
+    source = workspace.document.model
+    assert source
+    assert source.cuts == (CutEdges(0, 1, ((5, 3),)),)
+    expected = dict(model.cut(TEXT, [(0, 1, 5, 3)], most=64))
+    for row in pane.bars.rows:
+        assert row.probability == pytest.approx(expected[row.token], abs=1e-6)
+    run = workspace.run
+    assert run
+    assert run.trace.read("weights", (0, 1, 5, 3)) == 0
+    (panel,) = workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
+    assert panel.forbidden is not None
+    assert panel.forbidden[5, 3]
+    assert pane.edits.text() == "Cut: 1 edge of layer 1, head 2."
+    hand.click_cell(Cell("weights", (1, 2, 4)))  # which no query may read
+    hand.settle()
+    assert workspace.document.model == source
+    hand.window.actions_.by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert pane.edits.text() == ""
+
+
+def test_edges_of_all_shown_heads_are_cut_by_keys(model_window: Hand) -> None:
+    hand = model_window
+    workspace = hand.window.workspace
+    hand.click_cell(Cell("weights", (1, 5, 3)))
+    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.settle()
+    QTest.mouseClick(hand.window.mask_edit_bar.all_heads, Qt.MouseButton.LeftButton)
+    hand.settle()
+    hand.window.board.setFocus()
+    hand.key(Qt.Key.Key_X)
+    hand.settle()
+    source = workspace.document.model
+    assert source
+    assert source.cuts == tuple(CutEdges(0, head, ((5, 3),)) for head in range(4))
+    run = workspace.run
+    assert run
+    assert (run.trace.read("weights", (0, slice(None), 5, 3)) == 0).all()
+    QTest.mouseClick(hand.window.mask_edit_bar.join, Qt.MouseButton.LeftButton)
+    hand.settle()
+    assert workspace.document.model == replace(source, cuts=())
+
+
+def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
+    hand = model_window
+    hand.window.view_controller.show_head_of_layer(1, 0)
+    hand.settle()
+    before = hand.window.workspace.run
+    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.settle()
+    hand.click_cell(Cell("weights", (0, 0, 0)))
+    said = "Query 1 of layer 2, head 1 would read nothing. Leave it a key to read."
+    hand.until(lambda: hand.window.panes["Next token"].problem.text() == said)
+    panel = hand.window.workspace.screen.panel(MASK_EDIT)
+    assert panel
+    assert panel.notes == (said,)
+    assert hand.window.workspace.run is before

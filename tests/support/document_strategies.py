@@ -288,7 +288,8 @@ LINES = structs(
     by_key=st.frozensets(CELLS, max_size=2),
 )
 PAINTINGS = structs(
-    MaskEditState, is_on=st.booleans(), window=COUNTS, prefix=COUNTS, padding=COUNTS
+    MaskEditState, is_on=st.booleans(), window=COUNTS, prefix=COUNTS, padding=COUNTS,
+    is_of_all_heads=st.booleans(),
 )  # fmt: skip
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "stages": st.frozensets(STAGES),

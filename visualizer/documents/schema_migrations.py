@@ -56,6 +56,7 @@ def _with_layer_of_cells(tree: Tree) -> Tree:
     """Let cells be of the layer that is shown, and heads be edited otherwise (schema 6 to 7)."""
     view = tree.get("view")
     whole = {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
+    whole = _filled(whole, {"is_of_all_heads": False}, "view", "painting")
     for way in (("document",), ("view", "comparison", "document")):
         whole = _changed(whole, _with_edits, *way, "model")
         whole = _filled(whole, {"cut": []}, *way, "captured", "vectors")

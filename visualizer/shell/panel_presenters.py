@@ -205,7 +205,9 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
     ),
     PanelPresenter(
         MASK_EDIT,
-        lambda resolved, moment, previous: present_mask_edit(resolved, _board(moment)),
+        lambda resolved, moment, previous: present_mask_edit(
+            resolved, _board(moment), moment.refused
+        ),
         None,
     ),
 )

@@ -630,5 +630,7 @@ def _connect_painting(window: MainWindow) -> None:
     bar.brushChosen.connect(mask_edit_controller.start_from)
     bar.numberChosen.connect(mask_edit_controller.set_number)
     bar.settled.connect(mask_edit_controller.end)
+    bar.allHeadsChosen.connect(mask_edit_controller.set_all_heads)
+    bar.joined.connect(mask_edit_controller.join_all)
     bar.left.connect(mask_edit_controller.stop)
     bar.left.connect(window.board.setFocus)
