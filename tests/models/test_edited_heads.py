@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,13 +11,17 @@ import torch
 from msgspec.structs import replace
 
 import visualizer
+from tests.support.explained_values import result_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
+from visualizer.api.attention_api import Attention
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import Device
 from visualizer.explanations.explain import explain
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
 from visualizer.models.text_reading import open_source, read_text
+from visualizer.read_files_and_restore_runs import ROOMY
+from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -203,9 +207,26 @@ def test_the_cells_of_a_cut_row_are_explained(source: ModelSource) -> None:
     for stage in ("masked", "weights"):
         for key in range(TOKENS):
             place = (1, 4, key)
-            terms = explain(trace, stage, (0, *place))
-            expected = trace.read(stage, (0, *place))
-            np.testing.assert_allclose(terms.value, expected, atol=1e-6)
+            found = explain(trace, stage, (0, *place))
+            value = trace.read(stage, (0, *place))
+            np.testing.assert_allclose(result_of(found), value, atol=1e-6)
+
+
+def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
+    run = read_text(replace(source, edits=EDITS), TEXT, Device.CPU)
+    captured = run.reading.captured if run.reading else None
+    shown = Attention(Document().set("captured", captured), ROOMY, run)
+    for layer, query, column in np.ndindex(2, TOKENS, 4 * SIZE):
+        found = explain(run.trace, "concat", (layer, query, column))
+        value = run.trace.read("concat", (layer, query, column))
+        np.testing.assert_allclose(result_of(found), value, atol=1e-6)
+    for head_, said in enumerate(
+        ("is switched off", "is multiplied by -1.5", "is replaced in the model")
+    ):
+        explained = shown.explain("concat", layer=0, query=3, d_out=head_ * SIZE)
+        assert f"comes from head {head_ + 1}, which {said}" in explained.sentence
+    stream = run.trace.read("attended") - run.trace.read("residual")
+    np.testing.assert_allclose(stream, run.trace.read("output"), atol=1e-5)
 
 
 def test_cut_edges_come_back_with_the_numbers_of_a_document(source: ModelSource) -> None:

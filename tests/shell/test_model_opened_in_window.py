@@ -377,7 +377,7 @@ def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -
     (panel,) = workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
     assert panel.forbidden is not None
     assert panel.forbidden[5, 3]
-    assert pane.edits.text() == "Cut: 1 edge of layer 1, head 2."
+    assert pane.edits.text() == "Cut: layer 1, head 2: “the” (6) no longer reads “sat” (4)."
     hand.click_cell(Cell("weights", (1, 2, 4)))  # which no query may read
     hand.settle()
     assert workspace.document.model == source
@@ -422,3 +422,30 @@ def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
     assert panel
     assert panel.notes == (said,)
     assert hand.window.workspace.run is before
+
+
+def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) -> None:
+    hand = model_window
+    command = hand.window.actions_.by_id["head_switch.most_changed"]
+    assert not command.isEnabled()
+    before = hand.window.workspace.run
+    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.settle()
+    hand.window.actions_.by_id["head_switch.scale"].trigger()
+    hand.settle()
+    assert hand.window.panes["Next token"].factor.hasFocus()
+    command.trigger()
+    hand.settle()
+    after = hand.window.workspace.run
+    assert before
+    assert after
+    apart = np.abs(after.trace.read("weights") - before.trace.read("weights")).sum(-1).mean(-1) / 2
+    panel = hand.window.workspace.screen.panel(LAYERS)
+    found = [apart[place] for place in panel.places]
+    assert found == pytest.approx(sorted(apart.reshape(-1))[::-1], abs=1e-6)
+    assert {layer for layer, _ in panel.places[:4]} == {1}
+    assert "weights changed by the edits: " in panel.describe(panel.places[0])
+    grid = hand.window.panes["Layers"].grid
+    QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=grid.rect_of(0).center())
+    hand.settle()
+    assert hand.window.workspace.screen.panel(LAYERS).shown == {panel.places[0]}

@@ -49,17 +49,15 @@ def with_layers(
     passed : mapping
         As `record_layers` keeps it.
     edits : mapping
-        What became of heads; where that is not 0, nothing is added.
+        What became of the context vectors of heads.
     """
-    if any(isinstance(edit, torch.Tensor) or edit != 0 for edit in edits.values()):
-        return found
     group = found.group
     key = (group.name, group.layers)
     with torch.inference_mode():
         known = memory.get(key)
         if key not in memory:
             known = known_layers(model, group.calls, group.layers, passed)
-            # A single token is turned by no angle, and heads that are off leave only zeros.
+            # A single token is turned by no angle, and heads that are edited hand on others.
             if found.run.trace.tokens > 1 and not edits:
                 memory[key] = known
         if known is None:

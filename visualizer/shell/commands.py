@@ -90,6 +90,8 @@ class Controllers(Struct, frozen=True, eq=False):
     presenter: PresenterMode
     start_page: StartPageController
     settings_controller: SettingsController
+    edit_heads: Callable[[str], object]
+    show_most_changed: Callable[[], object]
     find_token: Callable[[], object]
     reset_layout: Callable[[], object]
     set_scheme: Callable[[Scheme], object]
@@ -123,6 +125,10 @@ class WindowState(Struct, frozen=True, eq=False):
 def _has_module(now: WindowState) -> bool:
     """Captured attention has no module: none that could be changed, and not more than weights."""
     return not now.screen.panel(SETUP).captured
+
+
+def _can_edit_heads(now: WindowState) -> bool:
+    return bool(now.screen.panel(NEXT_TOKEN).heads)
 
 
 def _has_numbers(now: WindowState) -> bool:
@@ -300,7 +306,7 @@ COMMANDS: tuple[Row, ...] = (
         tip="No token reads a later one"),
     Row("painter.toggle", MODULE, "&Paint the mask, or cut edges of a model",
         lambda c: c.mask_edit_controller.toggle(), ("Ctrl+Shift+K",),
-        is_enabled=lambda now: _has_module(now) or bool(now.screen.panel(NEXT_TOKEN).heads),
+        is_enabled=lambda now: _has_module(now) or _can_edit_heads(now),
         is_checked=lambda now: now.view.painting.is_on),
     Row("painter.paint_pinned", MODULE, "Allow or forbid the pinned &cell, or its edge",
         lambda c: c.mask_edit_controller.paint_pinned(), ("X",), near=True,
@@ -321,10 +327,20 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.head_edit_controller.toggle(), ("Ctrl+Shift+J",), divides=True,
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).head is not None,
         is_checked=lambda now: now.screen.panel(NEXT_TOKEN).is_head_edited),
+    Row("head_switch.mean", MODULE, "Set the shown heads of the model to their &mean",
+        lambda c: c.edit_heads("mean"), ("Ctrl+Alt+E",), is_enabled=_can_edit_heads),
+    Row("head_switch.scale", MODULE, "Scale the shown heads of the model…",
+        lambda c: c.edit_heads("scaled"), ("Ctrl+Alt+G",), is_enabled=_can_edit_heads),
+    Row("head_switch.patch", MODULE, "Patch the shown heads of the model from another text…",
+        lambda c: c.edit_heads("patched"), ("Ctrl+Alt+B",), is_enabled=_can_edit_heads),
     Row("head_switch.all_on", MODULE, "All heads of the model &on",
         lambda c: c.head_edit_controller.all_on(), ("Ctrl+Alt+J",),
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).can_take_back,
         tip="Take back all edits of heads and all cut edges"),
+    Row("head_switch.most_changed", MODULE, "Most chan&ged heads of the model first",
+        lambda c: c.show_most_changed(), ("Ctrl+Alt+V",),
+        is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).is_edited,
+        tip="Sort the Layers pane by how far the edits have changed the weights"),
     Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(),
         ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision: all that a module can have"),

@@ -37,6 +37,7 @@ from visualizer.heatmap.cell_selection_controller import CellSelectionController
 from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.heatmap.widget import BoardView
 from visualizer.session.colour_options import ColourLimits
+from visualizer.session.head_order import HeadOrder
 from visualizer.shell import screen_reader_announcer
 from visualizer.shell.commands import (
     COMMANDS,
@@ -247,6 +248,8 @@ class MainWindow(QMainWindow):
             presenter=self.presenter,
             start_page=self.start_page,
             settings_controller=self.settings_controller,
+            edit_heads=self.edit_heads,
+            show_most_changed=self.show_most_changed,
             find_token=self.find_token,
             reset_layout=self.reset_layout,
             set_scheme=self.settings_controller.choose_scheme,
@@ -443,6 +446,17 @@ class MainWindow(QMainWindow):
             self.restyle()
 
     # ------------------------------------------------------------------ actions
+
+    def edit_heads(self, kind: str) -> None:
+        """Edit the shown heads of a model in a way, and type its value."""
+        self.head_edit_controller.set_kind(kind)
+        self.docks.open("Next token")
+        self.panes["Next token"].focus_value()
+
+    def show_most_changed(self) -> None:
+        """Sort the heads of a model by how far its edits have changed their weights."""
+        self.docks.open("Layers")
+        self.view_controller.set_head_order(HeadOrder.CHANGED)
 
     def find_token(self) -> None:
         self.docks.by_id["Setup"].show()

@@ -81,12 +81,14 @@ def test_all_edits_are_said() -> None:
         HeadEdit(4, 0, HeadEditKind.MEAN),
         HeadEdit(4, 1, HeadEditKind.MEAN),
     )
-    cuts = (CutEdges(3, 0, ((1, 0), (2, 1))), CutEdges(4, 2, ((1, 0),)))
+    cuts = (CutEdges(3, 0, ((2, 0), (2, 1), (2, 2), (40, 0))), CutEdges(4, 2, ((1, 0),)))
     panel = panel_of(View(), reading(), replace(SOURCE, edits=edits, cuts=cuts))
     assert panel.edits_in_words == (
         f"Edited: layer 4, head 1: × 2.5 · layer 4, head 2: from “a grey wolf {'x' * 28}…” · "
         "layer 5, head 1; layer 5, head 2: its mean.",
-        "Cut: 3 edges of layer 4, head 1; layer 5, head 3.",
+        "Cut: layer 4, head 1: “starts” (3) no longer reads “Your” (1), “journey” (2), “starts” "
+        "(3).",
+        "Cut: layer 5, head 3: “journey” (2) no longer reads “Your” (1).",
     )
     assert panel.can_take_back
     assert not panel_of(View(), reading(), replace(SOURCE, edits=())).can_take_back

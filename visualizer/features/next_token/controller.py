@@ -59,7 +59,9 @@ class HeadEditController(QObject):
                 factor = FIRST_FACTOR
             if kind == HeadEditKind.PATCHED:
                 text = self._workspace.document.text
-            kept |= {place: HeadEdit(*place, HeadEditKind(kind), factor, text) for place in heads}
+            made = {place: HeadEdit(*place, HeadEditKind(kind), factor, text) for place in heads}
+            same = {place: edit for place, edit in self._edited.items() if edit.kind == kind}
+            kept = {**kept, **made, **same}
         self._set(kept)
 
     def set_factor(self, factor: float) -> None:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.language.tokenizers import visible
 from visualizer.models.model_source import (
     HeadEdit,
     HeadEditKind,
-    cuts_in_words,
     edits_in_words,
     heads_in_words,
 )
-from visualizer.number_format import format_share
+from visualizer.number_format import format_share, shorten
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ HOW = (
     "after it read what is left."
 )
 NOT_SWITCHABLE = "Heads of this model cannot be edited one by one."
+MOST_CUTS, MOST_KEYS = 4, 3
+"""At most so many rows with cut edges are named, and so many keys of each."""
 EDIT_FIELDS = ("edits", "cuts")
 """The fields of errors of what is edited in a model."""
 
@@ -47,8 +49,8 @@ class NextTokenPanel(Struct, frozen=True):
         Why there are none; empty where there are.
     edits : mapping
         What becomes of the heads that are edited, in words.
-    cuts : str
-        How many edges of attention are cut, in words.
+    cuts : tuple of str
+        What is cut, as sentences.
     is_edited : bool
         Whether the rows are those of an edited model.
     heads : tuple of LayerAndHead
@@ -68,7 +70,7 @@ class NextTokenPanel(Struct, frozen=True):
     rows: tuple[NextToken, ...] = ()
     message: str = NO_MODEL
     edits: Mapping[LayerAndHead, str] = {}
-    cuts: str = ""
+    cuts: tuple[str, ...] = ()
     is_edited: bool = False
     heads: tuple[LayerAndHead, ...] = ()
     edit: HeadEdit | None = None
@@ -107,7 +109,7 @@ class NextTokenPanel(Struct, frozen=True):
     def edits_in_words(self) -> tuple[str, ...]:
         """All edits, as lines."""
         edits = (f"Edited: {edits_in_words(self.edits)}.",) if self.edits else ()
-        return (*edits, *((f"Cut: {self.cuts}.",) if self.cuts else ()))
+        return (*edits, *self.cuts)
 
     @property
     def changes_in_words(self) -> str:
@@ -146,7 +148,7 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
     reading, model = resolved.run.reading, resolved.document.model
     if model is None:
         return NextTokenPanel()
-    cuts = cuts_in_words(model.cut_cells) if model.cuts else ""
+    cuts = _cuts(model, resolved.run.texts[0])
     if reading is None:
         return NextTokenPanel(message=NOT_READ, edits=model.becomes, cuts=cuts)
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
@@ -165,6 +167,33 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
         refused.sentence if refused and refused.field in EDIT_FIELDS else "",
         HOW if reading.are_heads_switchable else NOT_SWITCHABLE,
     )
+
+
+def _cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ...]:
+    """Say which token no longer reads which, a sentence for each head and query."""
+    said = []
+    for cut in model.cuts:
+        keys: dict[int, list[int]] = {}
+        for query, key in cut.cells:
+            if max(query, key) < len(tokens):
+                keys.setdefault(query, []).append(key)
+        where = heads_in_words((cut.place,))
+        said += [
+            f"Cut: {where}: {_token(tokens, query)} no longer reads {_tokens(tokens, found)}."
+            for query, found in keys.items()
+        ]
+    rest = said[MOST_CUTS:]
+    return (*said[:MOST_CUTS], *((f"And {len(rest):,} more rows are cut.",) if rest else ()))
+
+
+def _tokens(tokens: tuple[str, ...], places: list[int]) -> str:
+    named = ", ".join(_token(tokens, at) for at in places[:MOST_KEYS])
+    rest = len(places) - MOST_KEYS
+    return named + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _token(tokens: tuple[str, ...], at: int) -> str:
+    return f"“{shorten(visible(tokens[at].strip()))}” ({at + 1})"
 
 
 def _edit(model: ModelSource, heads: tuple[LayerAndHead, ...]) -> tuple[HeadEdit | None, bool]:
