@@ -11,6 +11,7 @@ import torch
 from msgspec.structs import replace
 
 import visualizer
+from tests.support.examples import others_slow
 from tests.support.explained_values import result_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
@@ -38,7 +39,7 @@ Granite have a key head for two heads of queries."""
 SIZE, TOKENS = 8, 9
 
 
-@pytest.fixture(scope="module", params=OUTPUTS)
+@pytest.fixture(scope="module", params=others_slow(OUTPUTS))
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     kind = str(request.param)
     return save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind)
