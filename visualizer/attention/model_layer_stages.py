@@ -48,7 +48,7 @@ class StepOfStage(Struct, frozen=True):
 
 
 _ROWS: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "residual": (TOKENS, "x", "the residual stream as it enters the layer"),
+    "residual": (TOKENS, "stream", "the residual stream as it enters the layer"),
     "normed": (TOKENS, "", "each vector made of one size, before attention"),
     "projected_queries": (HEADS, "", "queries before their positions"),
     "projected_keys": (HEADS, "", "keys before their positions"),
