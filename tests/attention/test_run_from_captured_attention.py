@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.explained_values import result_of, room
-from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.run_from_captured_attention import UNEXPLAINED, captured_run
 from visualizer.attention.spec import BooleanMatrix, Dtype, Mask
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import Operation, is_hatched
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.features.playback.step_captions import step_caption
@@ -36,8 +37,13 @@ ALLOWED = {
 BETWEEN = ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context")
 
 
+def layer_mask(mask: Mask) -> LayerMask:
+    own = BooleanMatrix.of(ALLOWED[mask]) if mask is Mask.OWN else None
+    return LayerMask(mask, own, 2 if mask is Mask.WINDOW else 0)
+
+
 def captured(
-    mask: Mask = Mask.CAUSAL, scaling: float = 0.3, layers: int = LAYERS
+    *masks: Mask, scaling: float = 0.3, layers: int = LAYERS
 ) -> tuple[CapturedAttention, dict[str, np.ndarray]]:
     """Attention that was captured with its vectors, and all stages in float64."""
     chance = np.random.default_rng(5)
@@ -49,7 +55,9 @@ def captured(
     }
     queries, keys, values = (array.astype(np.float64) for array in known.values())
     scores = queries @ keys.swapaxes(-1, -2)
-    masked = np.where(ALLOWED[mask], scores * scaling, -np.inf)
+    first, *others = (layer_mask(mask) for mask in masks or (Mask.CAUSAL,))
+    allowed = np.stack([ALLOWED[one.mask] for one in (first, *others)])[:, None]
+    masked = np.where(allowed, scores * scaling, -np.inf)
     shares = np.exp(masked - masked.max(-1, keepdims=True))
     weights = shares / shares.sum(-1, keepdims=True)
     expected = {
@@ -63,9 +71,10 @@ def captured(
         known["keys"].tobytes(),
         known["values"].tobytes(),
         scaling=scaling,
-        mask=mask,
-        own_mask=BooleanMatrix.of(ALLOWED[mask]) if mask is Mask.OWN else None,
-        window=2 if mask is Mask.WINDOW else 0,
+        mask=Mask.NONE if others else first.mask,
+        own_mask=None if others else first.own_mask,
+        window=0 if others else first.window,
+        layer_masks=(first, *others) if others else (),
     )
     made = CapturedAttention.of("a model", weights.astype(np.float32), tuple("abca"))
     return replace(made, vectors=vectors), expected
@@ -87,6 +96,28 @@ def test_every_stage_is_that_of_float64(mask: Mask, layers: int) -> None:
     for name in run.trace.names:
         whole = expected[name] if layers > 1 else expected[name][0]
         np.testing.assert_allclose(run.trace.read(name), whole, atol=1e-5)
+
+
+@pytest.mark.parametrize("masks", [(Mask.NONE, Mask.WINDOW), (Mask.CAUSAL, Mask.OWN)])
+def test_each_layer_is_hatched_and_explained_by_its_own_mask(masks: tuple[Mask, Mask]) -> None:
+    attention, expected = captured(*masks)
+    trace = captured_run(attention).trace
+    for layer, mask in enumerate(masks):
+        np.testing.assert_allclose(trace.read("weights", (layer,)), expected["weights"][layer],
+                                   atol=1e-6)  # fmt: skip
+        assert is_hatched(trace.spec_at((layer,)), "masked") == (mask is not Mask.NONE)
+        np.testing.assert_array_equal(trace.allowed("masked", (layer,)), ALLOWED[mask])
+        for cell in np.ndindex(HEADS, TOKENS, TOKENS):
+            found = explain(trace, "masked", (layer, *cell))
+            assert (found.chosen == 0) == ALLOWED[mask][cell[1:]]
+            assert result_of(found) == pytest.approx(expected["masked"][(layer, *cell)], abs=1e-5)
+    copied = pickle.loads(pickle.dumps(trace))
+    assert copied.layer_masks == trace.layer_masks
+    alike = [measured.entropy.item() for measured in (
+        trace.measured_uniform("weights", (layer,)) for layer in range(LAYERS)
+    )]  # fmt: skip
+    counts = [ALLOWED[mask].sum(-1) for mask in masks]
+    assert alike == pytest.approx([np.log2(each).mean() for each in counts])
 
 
 def test_a_usual_scaling_is_named_by_its_size() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.struct_strategies import structs
-from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import (
     BIAS,
@@ -97,13 +97,30 @@ def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
     tokens = of.layers * of.heads * of.queries * np.dtype(of.dtype.value).itemsize
     sizes = (tokens * d_head, tokens * d_head, tokens * d_value)
     parts = [draw(st.binary(min_size=size, max_size=size)) for size in sizes]
+    mask = draw(layer_masks(of))
+    masks = st.lists(layer_masks(of), min_size=of.layers, max_size=of.layers).map(tuple)
+    return CapturedVectors(
+        d_head,
+        d_value,
+        parts[0],
+        parts[1],
+        parts[2],
+        draw(st.floats(0.01, 100)),
+        mask.mask,
+        mask.own_mask,
+        mask.window,
+        draw(st.booleans()),
+        draw(st.just(()) | masks),
+    )
+
+
+@st.composite
+def layer_masks(draw: st.DrawFn, of: CapturedAttention) -> LayerMask:
+    """Draw the mask of a layer of captured attention."""
     mask = draw(st.sampled_from(Mask))
     allowed = np.array(draw(st.lists(st.booleans(), min_size=9, max_size=9))).reshape(3, 3)
     own = BooleanMatrix.of(allowed[: of.queries, : of.keys]) if mask is Mask.OWN else None
-    window = draw(st.integers(1, 4)) if mask is Mask.WINDOW else 0
-    scaling = draw(st.floats(0.01, 100))
-    met = (parts[0], parts[1], parts[2])
-    return CapturedVectors(d_head, d_value, *met, scaling, mask, own, window, draw(st.booleans()))
+    return LayerMask(mask, own, draw(st.integers(1, 4)) if mask is Mask.WINDOW else 0)
 
 
 OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS}" for name in OWN_LAYERS)]

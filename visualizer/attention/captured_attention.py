@@ -31,6 +31,14 @@ LONGEST_NAME = 28
 HALF = 13
 
 
+class LayerMask(Struct, frozen=True):
+    """Which keys the queries of one layer may have read, as in `AttentionSpec`."""
+
+    mask: Mask = Mask.NONE
+    own_mask: BooleanMatrix | None = None
+    window: int = 0
+
+
 class CapturedVectors(Struct, frozen=True):
     """The vectors that met in captured attention, and how their scores became weights.
 
@@ -45,6 +53,8 @@ class CapturedVectors(Struct, frozen=True):
         What the scores were multiplied with.
     mask, own_mask, window
         Which keys a query may have read, as in `AttentionSpec`.
+    layer_masks : tuple of LayerMask
+        Those of each layer, where they differ; else empty.
     is_plain : bool
         Whether nothing but the scaling and the mask stood between scores and softmax.
     """
@@ -59,6 +69,12 @@ class CapturedVectors(Struct, frozen=True):
     own_mask: BooleanMatrix | None = None
     window: int = 0
     is_plain: bool = True
+    layer_masks: tuple[LayerMask, ...] = ()
+
+    @property
+    def common_mask(self) -> LayerMask:
+        """The mask of all layers, where they have the same."""
+        return LayerMask(self.mask, self.own_mask, self.window)
 
     def array(self, name: str, captured: CapturedAttention) -> np.ndarray:
         """Return queries, keys or values, read-only [layer, head, token, d_head or d_value]."""
@@ -159,12 +175,21 @@ class CapturedAttention(Struct, frozen=True):
 
 
 def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpec:
-    """Add the mask and the scaling to a spec; a usual scaling as the root of the head's size."""
-    spec = replace(spec, mask=vectors.mask, own_mask=vectors.own_mask)
-    spec = replace(spec, window=vectors.window) if vectors.window else spec
+    """Add the mask and the scaling to a spec; a usual scaling as the root of the head's size.
+
+    Where masks differ by layer, it is the first that forbids something.
+    """
+    forbidding = (one for one in vectors.layer_masks if one.mask is not Mask.NONE)
+    spec = with_mask(spec, next(forbidding, vectors.common_mask))
     if abs(vectors.scaling * math.sqrt(vectors.d_head) - 1) < 1e-6:
         return spec
     return replace(spec, scale=Scale.NONE, temperature=1 / vectors.scaling)
+
+
+def with_mask(spec: AttentionSpec, of_layer: LayerMask) -> AttentionSpec:
+    """Return a spec with the mask of a layer."""
+    spec = replace(spec, mask=of_layer.mask, own_mask=of_layer.own_mask)
+    return replace(spec, window=of_layer.window) if of_layer.window else spec
 
 
 def captured_stages(

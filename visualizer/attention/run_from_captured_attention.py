@@ -9,8 +9,10 @@ import torch
 from visualizer.attention.captured_attention import (
     CapturedAttention,
     CapturedVectors,
+    LayerMask,
     captured_stages,
     position_labels,
+    with_mask,
 )
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.run import Run
@@ -75,7 +77,8 @@ def _made(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
     names = [row.name for row in stages(spec) if row.name in tensors] or [*tensors]
     rows = captured_stages(spec, names, {*names} - computed)
     held = {name: CachedTensor(tensors[name]) for name in names}
-    trace = Trace(spec, rows, {}, held, frozenset(held), axes)
+    masks = captured.vectors.layer_masks if captured.vectors else ()
+    trace = Trace(spec, rows, {}, held, frozenset(held), axes, None, masks)
     remarks = _remarks(whole, is_weights=is_weights)
     if captured.vectors and "weights" not in computed:
         remarks = [UNEXPLAINED, *remarks]
@@ -98,23 +101,31 @@ def _around(
     scores = queries @ keys.transpose(-2, -1)
     found = {"queries": queries, "keys": keys, "values": values, "scores": scores}
     found |= {"weights": weights, "context": weights @ values}
-    between = _between(captured.spec, scores)
+    between = _between(captured.spec, vectors.layer_masks, scores)
     last = next(reversed(between.values()), scores)
     if vectors.is_plain and _are_softmax(last, weights):
         return found | between, frozenset({*between, "scores", "weights", "context"})
     return found, frozenset({"scores", "context"})
 
 
-def _between(spec: AttentionSpec, scores: Tensor) -> dict[str, Tensor]:
+def _between(
+    spec: AttentionSpec, masks: tuple[LayerMask, ...], scores: Tensor
+) -> dict[str, Tensor]:
     """Compute the stages between scores and weights."""
     names = {row.name for row in stages(spec)}
     found, now = {}, scores
     if "scaled" in names:
         now = found["scaled"] = scores / spec.divisor
     if "masked" in names:
-        allowed = torch.tensor(allowed_by(Masking.of(spec, "masked"), scores.shape[-1]))
-        now = found["masked"] = now.masked_fill(~allowed, -torch.inf)
+        now = found["masked"] = now.masked_fill(~_allowed(spec, masks, scores), -torch.inf)
     return found
+
+
+def _allowed(spec: AttentionSpec, masks: tuple[LayerMask, ...], scores: Tensor) -> Tensor:
+    """Return which cells are allowed, [query, key] or [layer, 1, query, key]."""
+    specs = [with_mask(spec, one) for one in masks] or [spec]
+    each = [torch.tensor(allowed_by(Masking.of(one, "masked"), scores.shape[-1])) for one in specs]
+    return torch.stack(each)[:, None] if masks else each[0]
 
 
 def _are_softmax(scores: Tensor, weights: Tensor) -> bool:

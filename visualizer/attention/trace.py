@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from visualizer.attention.captured_attention import captured_stages
+from visualizer.attention.captured_attention import LayerMask, captured_stages, with_mask
 from visualizer.attention.head_aggregates import HeadAggregate, aggregate_heads
 from visualizer.attention.head_measures import (
     HeadMeasures,
@@ -62,6 +62,8 @@ class Trace:
     model_weights : mapping, optional
         What the stages of a model's layer are computed with, by their names in the model. They are
         the model's own, and no parameters of the run.
+    layer_masks : tuple of LayerMask
+        The mask of each layer, where they differ; else the spec's is that of all.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Trace:
         recomputed: frozenset[str],
         axes: tuple[str, ...] = (),
         model_weights: Mapping[str, Tensor] | None = None,
+        layer_masks: tuple[LayerMask, ...] = (),
     ) -> None:
         self.spec = spec
         self.stages = stages
@@ -80,6 +83,7 @@ class Trace:
         self.recomputed = recomputed
         self.axes = axes
         self.model_weights = model_weights or {}
+        self.layer_masks = layer_masks
         self.names = tuple(stage.name for stage in stages)
         """The stages' names, in order."""
         self._rows = dict(zip(self.names, stages, strict=True))
@@ -93,7 +97,9 @@ class Trace:
         given = None if self.has_module else frozenset(captured)
         of_layer = tuple(row for row in self.stages if row.name in AROUND or row.step)
         weights = {name: self.read(name) for name in self.model_weights}
-        return trace_of_arrays, (self.spec, given, parameters, held, self.axes, of_layer, weights)
+        return trace_of_arrays, (
+            self.spec, given, parameters, held, self.axes, of_layer, weights, self.layer_masks
+        )  # fmt: skip
 
     def __contains__(self, stage: str) -> bool:
         return stage in self._held
@@ -138,9 +144,17 @@ class Trace:
         """Yield every index of the leading axes, the innermost fastest; at least the empty one."""
         return product(*map(range, self.leading))
 
+    @cached_property
+    def _specs(self) -> tuple[AttentionSpec, ...]:
+        return tuple(with_mask(self.spec, one) for one in self.layer_masks)
+
+    def spec_at(self, leading: LeadingIndex) -> AttentionSpec:
+        """Return the spec with the mask of a layer, where layers differ in it."""
+        return self._specs[self.at("layer", leading)] if self._specs else self.spec
+
     def allowed(self, stage: str, leading: LeadingIndex) -> np.ndarray:
         """Return which cells the masks allow at a stage, boolean, read-only [query, key]."""
-        masking = Masking.of(self.spec, stage)
+        masking = Masking.of(self.spec_at(leading), stage)
         return allowed_in_text(masking, self.tokens, self.at("text", leading))
 
     @property
@@ -284,13 +298,13 @@ class Trace:
         """
         text, held = self.at("text", leading), self._held[stage]
         words = texts[text] if texts else ()
-        if not self.has_module:
+        if not self.has_module and not self.layer_masks:
             known: HeadMeasures = held.keep(
                 ("uniform", words),
                 lambda weights: measure_uniform(keys_read(weights), self.tokens, words),
             )
             return known
-        masking = Masking.of(self.spec, stage)
+        masking = Masking.of(self.spec_at(leading), stage)
 
         def made(_: Tensor) -> HeadMeasures:
             real = masking.lengths[text] if masking.lengths else self.tokens
@@ -316,6 +330,7 @@ def trace_of_arrays(
     axes: tuple[str, ...],
     of_layer: tuple[Stage, ...],
     model_weights: Mapping[str, np.ndarray],
+    layer_masks: tuple[LayerMask, ...],
 ) -> Trace:
     """Make the trace of a copy.
 
@@ -336,4 +351,4 @@ def trace_of_arrays(
     tensors = {name: CachedTensor(torch.tensor(array)) for name, array in held.items()}
     own = {name: torch.tensor(array) for name, array in parameters.items()}
     weights = {name: torch.tensor(array) for name, array in model_weights.items()}
-    return Trace(spec, rows, own, tensors, frozenset(tensors), axes, weights)
+    return Trace(spec, rows, own, tensors, frozenset(tensors), axes, weights, layer_masks)

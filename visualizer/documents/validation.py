@@ -141,13 +141,15 @@ def _vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[
     largest = LARGEST["d_in"]
     yield captured.heads * vectors.d_head <= largest, "captured vectors of a size"
     yield 0 < vectors.scaling < math.inf, "a scaling of scores"
-    own, is_own = vectors.own_mask, vectors.mask is Mask.OWN
-    yield (own is not None) == is_own, "a mask of captured attention"
-    if own:
-        is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
-        yield is_fitting and _is_packed(own), "a mask of captured attention"
-    is_window = vectors.mask is Mask.WINDOW
-    yield (1 <= vectors.window <= LARGEST["window"]) == is_window, "a window"
+    yield len(vectors.layer_masks) in (0, captured.layers), "a number of masks"
+    for each in (vectors.common_mask, *vectors.layer_masks):
+        own = each.own_mask
+        yield (own is not None) == (each.mask is Mask.OWN), "a mask of captured attention"
+        if own:
+            is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
+            yield is_fitting and _is_packed(own), "a mask of captured attention"
+        is_window = each.mask is Mask.WINDOW
+        yield (1 <= each.window <= LARGEST["window"]) == is_window, "a window"
 
 
 def _view(view: View) -> Iterator[Claim]:

@@ -93,7 +93,7 @@ class StepValues(Struct, frozen=True, eq=False):
 
     @property
     def spec(self) -> AttentionSpec:
-        return self.run.trace.spec
+        return self.run.trace.spec_at(self.leading)
 
     @property
     def stage(self) -> Stage:

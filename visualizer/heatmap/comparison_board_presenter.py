@@ -173,7 +173,7 @@ class ChangePanelSource(PanelSource):
     def _masks(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the cells that A forbids and those that B does; None where they are equal."""
         kept, name = self.comparison.kept, self.stage.name
-        specs = [run.trace.spec for run in (kept, self.run) if run]
+        specs = [run.trace.spec_at(self.leading) for run in (kept, self.run) if run]
         if kept is None or not any(is_hatched(spec, name) for spec in specs):
             return None
         made = [Masking.of(spec, name) for spec in specs]

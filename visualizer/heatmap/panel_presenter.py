@@ -79,9 +79,10 @@ class PanelSource:
     ) -> None:
         run = resolved.run
         self.resolved, self.run, self.stage, self.head, self.by = resolved, run, stage, head, by
-        self.trace, self.spec, self.title = run.trace, run.trace.spec, stage.title
+        self.trace, self.title = run.trace, stage.title
         self.chosen = resolved.view.colouring
         self.leading = resolved.leading if leading is None else leading
+        self.spec = run.trace.spec_at(self.leading)
         self.wanted_lens = resolved.view.lens if lens is None else lens
         self.lens = (
             run.trace.possible(self.wanted_lens) if stage.is_weights else WeightTransform.PLAIN

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.run import USABLE, Run, gib
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import BooleanMatrix, Device, Mask
@@ -40,7 +40,7 @@ _IRRELEVANT = frozenset({
 
 
 class LayerGroup(Struct, frozen=True, eq=False):
-    """Layers that can be read side by side: equal sizes, masks and stages.
+    """Layers that can be read side by side: equal sizes and stages.
 
     Parameters
     ----------
@@ -50,12 +50,14 @@ class LayerGroup(Struct, frozen=True, eq=False):
         Their numbers in the model, from 0.
     calls : tuple of AttentionCall
         One a layer, of a single text.
+    masks : tuple of LayerMask
+        One a layer.
     """
 
     name: str
     layers: tuple[int, ...]
     calls: tuple[AttentionCall, ...]
-    masks: tuple[Mask, BooleanMatrix | None, int]
+    masks: tuple[LayerMask, ...]
 
     @property
     def is_cross(self) -> bool:
@@ -94,14 +96,15 @@ class LayerRun(Struct, frozen=True, eq=False):
 def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     """Sort the calls of one pass into groups, in the order in which the model begins them."""
     numbered = numbered_by_layer(_of_one_softmax(calls))
-    keys = [(_family(call.module), *_sizes(call), _mask(call)) for _, call in numbered]
+    keys = [(_family(call.module), *_sizes(call)) for _, call in numbered]
     order = {key: at for at, key in reversed([*enumerate(keys)])}
     places = sorted(range(len(numbered)), key=lambda at: (order[keys[at]], at))
     found = []
     for key, group in groupby(places, key=lambda at: keys[at]):
         members = [numbered[at] for at in group]
         layers = tuple(layer for layer, _ in members)
-        found.append(LayerGroup(key[0], layers, tuple(call for _, call in members), key[-1]))
+        own = tuple(call for _, call in members)
+        found.append(LayerGroup(key[0], layers, own, tuple(map(_mask, own))))
     return tuple(found)
 
 
@@ -144,24 +147,24 @@ def _sizes(call: AttentionCall) -> tuple[object, ...]:
     return (tuple(call.weights.shape), shapes, call.method, call.scaling)
 
 
-def _mask(call: AttentionCall) -> tuple[Mask, BooleanMatrix | None, int]:
-    """Return which keys a call's mask leaves: a mask of the spec, its own matrix and its window."""
+def _mask(call: AttentionCall) -> LayerMask:
+    """Return which keys a call's mask leaves."""
     queries, keys = call.weights.shape[-2:]
     if call.mask is None or queries != keys:
-        return Mask.NONE, None, 0
+        return LayerMask()
     allowed = _allowed(call.mask)[0]
     cells = allowed[0].numpy()
     if not bool((allowed == allowed[:1]).all()):  # by head
-        return Mask.NONE, None, 0
+        return LayerMask()
     if cells.all():
-        return Mask.NONE, None, 0
+        return LayerMask()
     causal = np.tri(queries, dtype=bool)
     if (cells == causal).all():
-        return Mask.CAUSAL, None, 0
+        return LayerMask(Mask.CAUSAL)
     window = int(cells[-1].sum())
     if (cells == (causal & ~np.tri(queries, k=-window, dtype=bool))).all():
-        return Mask.WINDOW, None, window
-    return Mask.OWN, BooleanMatrix.of(cells), 0
+        return LayerMask(Mask.WINDOW, window=window)
+    return LayerMask(Mask.OWN, BooleanMatrix.of(cells))
 
 
 def _allowed(mask: Tensor) -> Tensor:
@@ -212,7 +215,9 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
         _stacked(_repeated(getattr(call, name), call) for call in group.calls)
         for name in ("queries", "keys", "values")
     )
-    mask, own, window = group.masks
+    first, *others = group.masks
+    is_one = all(other == first for other in others)
+    mask = first if is_one else LayerMask()
     return CapturedVectors(
         queries.shape[-1],
         values.shape[-1],
@@ -220,10 +225,11 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
         keys.tobytes(),
         values.tobytes(),
         group.calls[0].scaling,
-        mask,
-        own,
-        window,
+        mask.mask,
+        mask.own_mask,
+        mask.window,
         all(map(_is_understood, group.calls)),
+        () if is_one else group.masks,
     )
 
 

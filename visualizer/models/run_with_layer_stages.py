@@ -93,5 +93,6 @@ def with_layer_stages(run: Run, layers: ModelLayers) -> Run:
         trace.recomputed | frozenset(names),
         trace.axes,
         layers.weights,
+        trace.layer_masks,
     )
     return replace(run, trace=whole)

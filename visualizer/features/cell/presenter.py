@@ -58,8 +58,7 @@ def comparison_sentences(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
 
 def _comparison_text(resolved: Resolved, run: Run, cell: Cell, part: ComparedSide) -> str:
     """The number of one side as text, or that the cell is forbidden there."""
-    spec = run.trace.spec
-    if is_hatched(spec, cell.stage):
+    if is_hatched(run.trace.spec_at(resolved.leading), cell.stage):
         cells = run.trace.allowed(cell.stage, resolved.leading)
         if not cells[cell.place[-2:]]:
             return "forbidden"

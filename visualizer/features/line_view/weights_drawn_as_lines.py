@@ -127,7 +127,7 @@ def request_of(resolved: Resolved) -> LineRequest:
         drawn=min(room, top or trace.tokens),
         top=top,
         threshold=options.threshold,
-        masking=Masking.of(trace.spec, stage),
+        masking=Masking.of(trace.spec_at(resolved.leading), stage),
         by_query=is_long or colouring.limits is ColourLimits.ROW,
     )
 

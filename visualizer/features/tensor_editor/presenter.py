@@ -89,7 +89,9 @@ class NumberTablePanel(Struct, frozen=True):
     def may_have_words(self) -> bool:
         """Whether some cells may show a word in place of a number."""
         trace = self.run.trace
-        return self.name == trace.dropout_stage or is_hatched(trace.spec, self.name)
+        return self.name == trace.dropout_stage or is_hatched(
+            trace.spec_at(self.leading), self.name
+        )
 
     def place(self, row: int, column: int) -> tuple[int, ...]:
         """The indices of a cell within the stage's named axes."""
@@ -102,7 +104,7 @@ class NumberTablePanel(Struct, frozen=True):
         index = (*self.leading, *((self.head,) if self.heads else ()), rows, columns)
         numbers = trace.read(self.name, index)
         forbidden = dropped = None
-        if is_hatched(trace.spec, self.name):
+        if is_hatched(trace.spec_at(self.leading), self.name):
             forbidden = ~trace.allowed(self.name, self.leading)[rows, columns]
         before = trace.before_dropout(self.name)
         if before:
