@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,12 +12,17 @@ from msgspec.structs import replace
 
 from tests.support.explained_values import result_of, room
 from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
-from visualizer.attention.run_from_captured_attention import UNEXPLAINED, captured_run
+from visualizer.attention.run_from_captured_attention import (
+    UNEXPLAINED,
+    WITH_SINKS,
+    captured_run,
+)
 from visualizer.attention.spec import BooleanMatrix, Dtype, Mask
 from visualizer.attention.stages import Operation, is_hatched
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.features.playback.step_captions import step_caption
+from visualizer.number_format import format_share
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve
@@ -43,7 +48,12 @@ def layer_mask(mask: Mask) -> LayerMask:
 
 
 def captured(
-    *masks: Mask, scaling: float = 0.3, layers: int = LAYERS
+    *masks: Mask,
+    scaling: float = 0.3,
+    layers: int = LAYERS,
+    softcap: float = 0.0,
+    bias: np.ndarray | None = None,
+    sinks: np.ndarray | None = None,
 ) -> tuple[CapturedAttention, dict[str, np.ndarray]]:
     """Attention that was captured with its vectors, and all stages in float64."""
     chance = np.random.default_rng(5)
@@ -57,13 +67,20 @@ def captured(
     scores = queries @ keys.swapaxes(-1, -2)
     first, *others = (layer_mask(mask) for mask in masks or (Mask.CAUSAL,))
     allowed = np.stack([ALLOWED[one.mask] for one in (first, *others)])[:, None]
-    masked = np.where(allowed, scores * scaling, -np.inf)
+    expected = {**known, "scores": scores, "scaled": scores * scaling}
+    now = expected["scaled"]
+    if softcap:
+        now = expected["capped"] = np.tanh(now / softcap) * softcap
+    if bias is not None:
+        expected["bias"] = np.broadcast_to(bias, now.shape).astype(np.float64)
+        now = expected["biased"] = now + expected["bias"]
+    masked = np.where(allowed, now, -np.inf)
     shares = np.exp(masked - masked.max(-1, keepdims=True))
-    weights = shares / shares.sum(-1, keepdims=True)
-    expected = {
-        **known, "scores": scores, "scaled": scores * scaling, "masked": masked,
-        "weights": weights, "context": weights @ values,
-    }  # fmt: skip
+    total = shares.sum(-1, keepdims=True)
+    if sinks is not None:
+        total += np.exp(sinks[..., None, None].astype(np.float64) - masked.max(-1, keepdims=True))
+    weights = shares / total
+    expected |= {"masked": masked, "weights": weights, "context": weights @ values}
     vectors = CapturedVectors(
         D_HEAD,
         D_VALUE,
@@ -75,6 +92,9 @@ def captured(
         own_mask=None if others else first.own_mask,
         window=0 if others else first.window,
         layer_masks=(first, *others) if others else (),
+        softcap=softcap,
+        bias=None if bias is None else bias.tobytes(),
+        sinks=None if sinks is None else sinks.tobytes(),
     )
     made = CapturedAttention.of("a model", weights.astype(np.float32), tuple("abca"))
     return replace(made, vectors=vectors), expected
@@ -118,6 +138,65 @@ def test_each_layer_is_hatched_and_explained_by_its_own_mask(masks: tuple[Mask, 
     )]  # fmt: skip
     counts = [ALLOWED[mask].sum(-1) for mask in masks]
     assert alike == pytest.approx([np.log2(each).mean() for each in counts])
+
+
+CHANCE = np.random.default_rng(6)
+BIAS = CHANCE.normal(size=(LAYERS, HEADS, TOKENS, TOKENS)).astype(np.float32)
+SINKS = CHANCE.normal(size=(LAYERS, HEADS)).astype(np.float32)
+STEPS: dict[str, dict[str, Any]] = {
+    "cap": {"softcap": 1.5},
+    "bias of all layers": {"bias": BIAS[0]},
+    "bias by layer": {"bias": BIAS},
+    "sinks": {"sinks": SINKS},
+    "all": {"softcap": 1.5, "bias": BIAS, "sinks": SINKS},
+    "all of one layer": {"softcap": 1.5, "bias": BIAS[:1], "sinks": SINKS[:1], "layers": 1},
+}
+
+
+@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL])
+@pytest.mark.parametrize("steps", STEPS)
+def test_what_models_do_to_scores_are_stages(steps: str, mask: Mask) -> None:
+    attention, expected = captured(mask, **STEPS[steps])
+    run = captured_run(attention)
+    left_out = {"masked"} if mask is Mask.NONE else set()
+    assert set(run.trace.names) == {*expected} - left_out
+    assert given_stages(run) == {"queries", "keys", "values", "bias"} & {*expected}
+    assert run.notices[:1] == ((WITH_SINKS,) if "sinks" in STEPS[steps] else ())
+    for name in run.trace.names:
+        whole = expected[name] if attention.layers > 1 else expected[name][0]
+        np.testing.assert_allclose(run.trace.read(name), whole, atol=1e-5)
+        for cell in np.ndindex(whole.shape):
+            found = explain(run.trace, name, cell)
+            near = max(1e-5, room(found, Dtype.FLOAT32))
+            assert result_of(found) == pytest.approx(whole[cell], abs=near), (name, cell)
+    copied = pickle.loads(pickle.dumps(run.trace))
+    assert copied.stages == run.trace.stages
+    for name in run.trace.names:
+        np.testing.assert_array_equal(copied.read(name), run.trace.read(name))
+
+
+@pytest.mark.parametrize("grain", Grain)
+def test_what_models_do_to_scores_is_said(grain: Grain) -> None:
+    run = captured_run(captured(**STEPS["all"])[0])
+    line = Timeline.of(run.trace, grain)
+    places = [line.place(position) for position in range(len(line))]
+    said = {place.stage: step_caption(run, (1,), line.step(place), head=2)
+            for place in places if place}  # fmt: skip
+    assert "kept within ±1.5" in said["capped"]
+    assert "add" in said["biased"]
+    assert "sink" in said["weights"]
+
+
+def test_what_was_given_and_not_understood_is_named() -> None:
+    attention, _ = captured()
+    assert attention.vectors
+    vectors = replace(attention.vectors, is_plain=False, not_understood=("indices", "flags"))
+    run = captured_run(replace(attention, vectors=vectors))
+    assert run.trace.names == ("queries", "keys", "values", "weights", "context")
+    assert run.notices == (
+        "The weights are as they were computed: the attention was also given “indices”, “flags”, "
+        "and what that does to the scores is not known, so they are left out.",
+    )
 
 
 def test_a_usual_scaling_is_named_by_its_size() -> None:
@@ -182,6 +261,30 @@ def test_every_cell_has_its_sentence(stage: str) -> None:
         panel = head_cell_panel(resolved, Cell(stage, place), is_pinned=False)
         assert panel.sentence.endswith((".", "</b>"))
         assert panel.value
+
+
+@pytest.mark.parametrize(
+    ("stage", "sentence", "formula"),
+    [
+        ("capped", "kept within ±1.5, is ", "tanh(score ÷ 1.5) × 1.5"),
+        ("bias", "The bias of <b>c</b> (query 3) and <b>a</b> (key 1) is ", "read from the file"),
+        ("biased", "and its bias, ", "score + bias"),
+        ("weights", " The sink in head 2 takes ", "exp(score) ÷ (Σ of the row + exp(sink))"),
+    ],
+)
+def test_cells_of_what_models_do_to_scores_are_told(
+    stage: str, sentence: str, formula: str
+) -> None:
+    attention, expected = captured(Mask.CAUSAL, **STEPS["all"])
+    document, run = Document().set("captured", attention), captured_run(attention)
+    resolved = resolve(document, View(layer=1), run, document)
+    panel = head_cell_panel(resolved, Cell(stage, (1, 2, 0)), is_pinned=False)
+    assert sentence in panel.sentence
+    assert panel.formula == formula
+    if stage == "weights":
+        assert [line.name for line in panel.terms] == ["a", "b", "c", "a", "sink"]
+        taken = 1 - expected["weights"][1, 1, 2].sum()
+        assert f"takes {format_share(taken)} of the row" in panel.sentence
 
 
 def test_the_same_numbers_are_not_computed_again() -> None:

@@ -97,7 +97,7 @@ def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
     tokens = of.layers * of.heads * of.queries * np.dtype(of.dtype.value).itemsize
     sizes = (tokens * d_head, tokens * d_head, tokens * d_value)
     parts = [draw(st.binary(min_size=size, max_size=size)) for size in sizes]
-    mask = draw(layer_masks(of))
+    mask, sinks = draw(layer_masks(of)), tokens // of.queries
     masks = st.lists(layer_masks(of), min_size=of.layers, max_size=of.layers).map(tuple)
     return CapturedVectors(
         d_head,
@@ -111,6 +111,18 @@ def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
         mask.window,
         draw(st.booleans()),
         draw(st.just(()) | masks),
+        draw(st.just(0.0) | st.floats(0.01, 100)),
+        draw(st.none() | bias_of(of)),
+        draw(st.none() | st.binary(min_size=sinks, max_size=sinks)),
+        draw(st.lists(ANY_TEXT, max_size=2).map(tuple)),
+    )
+
+
+def bias_of(of: CapturedAttention) -> st.SearchStrategy[bytes]:
+    """Draw what is added to scores: alike in all layers, or their own."""
+    size = len(of.numbers) // of.layers
+    return st.sampled_from([size, len(of.numbers)]).flatmap(
+        lambda count: st.binary(min_size=count, max_size=count)
     )
 
 

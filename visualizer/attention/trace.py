@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from visualizer.attention.captured_attention import LayerMask, captured_stages, with_mask
+from visualizer.attention.captured_attention import LayerMask, with_mask
 from visualizer.attention.head_aggregates import HeadAggregate, aggregate_heads
 from visualizer.attention.head_measures import (
     HeadMeasures,
@@ -20,7 +20,6 @@ from visualizer.attention.head_measures import (
     measure_uniform,
 )
 from visualizer.attention.masks import Masking, allowed_in_text
-from visualizer.attention.model_layer_stages import AROUND
 from visualizer.attention.stages import OF_MODELS, Operation, Stage, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
 from visualizer.attention.weight_transforms import (
@@ -93,12 +92,10 @@ class Trace:
         """Copy and pickle the numbers, without what was cached of them; they return to the CPU."""
         held = {name: self.read(name) for name in self.names}
         parameters = {name: self.read(name) for name in self.parameters}
-        captured = {row.name for row in self.stages if row.operation is Operation.CAPTURED}
-        given = None if self.has_module else frozenset(captured)
-        of_layer = tuple(row for row in self.stages if row.name in AROUND or row.step)
+        rows = None if self.has_module else self.stages
         weights = {name: self.read(name) for name in self.model_weights}
         return trace_of_arrays, (
-            self.spec, given, parameters, held, self.axes, of_layer, weights, self.layer_masks
+            self.spec, rows, parameters, held, self.axes, weights, self.layer_masks
         )  # fmt: skip
 
     def __contains__(self, stage: str) -> bool:
@@ -324,11 +321,10 @@ class Trace:
 
 def trace_of_arrays(
     spec: AttentionSpec,
-    given: frozenset[str] | None,
+    rows: tuple[Stage, ...] | None,
     parameters: Mapping[str, np.ndarray],
     held: Mapping[str, np.ndarray],
     axes: tuple[str, ...],
-    of_layer: tuple[Stage, ...],
     model_weights: Mapping[str, np.ndarray],
     layer_masks: tuple[LayerMask, ...],
 ) -> Trace:
@@ -336,19 +332,14 @@ def trace_of_arrays(
 
     Parameters
     ----------
-    given : frozenset of str or None
-        The stages that were computed elsewhere; None where all were computed from the spec.
-    of_layer : tuple of Stage
-        Those of a model's layer, which no spec has.
+    rows : tuple of Stage or None
+        Its stages; None where all were computed from the spec.
     """
     import torch  # late: this module is loaded without it
 
-    rows = stages(spec)
-    if given is not None:
-        known = {row.name: row for row in of_layer}
-        others = captured_stages(spec, [name for name in held if name not in known], given)
-        rows = tuple((known | {row.name: row for row in others})[name] for name in held)
     tensors = {name: CachedTensor(torch.tensor(array)) for name, array in held.items()}
     own = {name: torch.tensor(array) for name, array in parameters.items()}
     weights = {name: torch.tensor(array) for name, array in model_weights.items()}
-    return Trace(spec, rows, own, tensors, frozenset(tensors), axes, weights, layer_masks)
+    return Trace(
+        spec, rows or stages(spec), own, tensors, frozenset(tensors), axes, weights, layer_masks
+    )

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 LONGEST_PATH = 4096
+MOST_NAMES, LONGEST_ARGUMENT = 100, 200
 Claim = tuple[bool, str]
 """Whether a condition holds, and the subject of the message if it does not."""
 
@@ -138,6 +139,15 @@ def _vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[
     for name, width in widths.items():
         is_whole = width >= 1 and len(getattr(vectors, name)) == item * tokens * width
         yield is_whole, f"a number of {name}"
+    yield 0 <= vectors.softcap < math.inf, "a limit of scores"
+    per_layer = item * captured.heads
+    sinks = len(vectors.sinks or b"")
+    yield vectors.sinks is None or sinks == per_layer * captured.layers, "a number of sinks"
+    bias, own = len(vectors.bias or b""), per_layer * captured.queries * captured.keys
+    yield vectors.bias is None or bias in (own, own * captured.layers), "a number of biases"
+    names = vectors.not_understood
+    is_short = len(names) <= MOST_NAMES and max(map(len, names), default=0) <= LONGEST_ARGUMENT
+    yield is_short, "names of arguments"
     largest = LARGEST["d_in"]
     yield captured.heads * vectors.d_head <= largest, "captured vectors of a size"
     yield 0 < vectors.scaling < math.inf, "a scaling of scores"

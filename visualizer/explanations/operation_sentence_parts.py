@@ -25,6 +25,7 @@ KINDS = {
     "normed": "normed stream", "projected_queries": "projected query",
     "projected_keys": "projected key", "normed_queries": "normed query",
     "normed_keys": "normed key", "turned_queries": "turned query", "turned_keys": "turned key",
+    "capped": "row of capped scores", "bias": "row of biases", "biased": "row of biased scores",
     "concat": "vector of all heads", "output": "output", "normed_output": "normed output",
     "attended": "stream after attention", "normed_attended": "normed stream after attention",
     "gate": "gate", "up": "widened stream", "hidden": "hidden vector",

@@ -251,6 +251,8 @@ def _written(factor: Factor, at: int) -> str:
 
 def _named(facts: CellFacts, group: Group, at: int) -> str:
     factor = group.factors[0]
+    if facts.explanation.rule is CombineRule.SHARE and factor.name in facts.run.trace.model_weights:
+        return "sink"
     if facts.explanation.rule is CombineRule.SHARE or factor.name in {"weights", "dropped"}:
         return facts.word(at, "key") if facts.explanation.rule is not CombineRule.CHOICE else "kept"
     if factor.name.endswith("bias"):
