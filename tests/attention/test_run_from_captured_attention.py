@@ -22,6 +22,8 @@ from visualizer.attention.stages import Operation, is_hatched
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.features.playback.step_captions import step_caption
+from visualizer.heatmap.board_presenter import present_board
+from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.number_format import format_share
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -67,7 +69,7 @@ def captured(
     scores = queries @ keys.swapaxes(-1, -2)
     first, *others = (layer_mask(mask) for mask in masks or (Mask.CAUSAL,))
     allowed = np.stack([ALLOWED[one.mask] for one in (first, *others)])[:, None]
-    expected = {**known, "scores": scores, "scaled": scores * scaling}
+    expected: dict[str, Any] = {**known, "scores": scores, "scaled": scores * scaling}
     now = expected["scaled"]
     if softcap:
         now = expected["capped"] = np.tanh(now / softcap) * softcap
@@ -293,3 +295,90 @@ def test_the_same_numbers_are_not_computed_again() -> None:
     again = captured_run(attention, ("w", "x", "y", "z"), previous=first)
     assert again.trace is first.trace
     assert again.texts == (("w", "x", "y", "z"),)
+
+
+READ_TOKENS = tuple("vwxyz")
+NOT_ALL = np.random.default_rng(7).random((TOKENS, len(READ_TOKENS))) < 0.7
+NOT_ALL[:, 0] = True
+
+
+def captured_of_other_keys(*, is_masked: bool) -> tuple[CapturedAttention, dict[str, np.ndarray]]:
+    """Attention of a decoder to the tokens of an encoder, and all stages in float64."""
+    chance = np.random.default_rng(8)
+    keys = len(READ_TOKENS)
+    sizes = {"queries": (TOKENS, D_HEAD), "keys": (keys, D_HEAD), "values": (keys, D_VALUE)}
+    known = {
+        name: chance.normal(size=(LAYERS, HEADS, *size)).astype(np.float32)
+        for name, size in sizes.items()
+    }
+    expected: dict[str, Any] = {name: each.astype(np.float64) for name, each in known.items()}
+    expected["scores"] = expected["queries"] @ expected["keys"].swapaxes(-1, -2)
+    expected["scaled"] = expected["scores"] * 0.3
+    now = expected["scaled"]
+    if is_masked:
+        now = expected["masked"] = np.where(NOT_ALL, now, -np.inf)
+    shares = np.exp(now)
+    expected["weights"] = shares / shares.sum(-1, keepdims=True)
+    expected["context"] = expected["weights"] @ expected["values"]
+    made = CapturedAttention.of(
+        "a model", expected["weights"].astype(np.float32), tuple("abca"), READ_TOKENS
+    )
+    vectors = CapturedVectors(
+        D_HEAD,
+        D_VALUE,
+        *(each.tobytes() for each in known.values()),
+        scaling=0.3,
+        mask=Mask.OWN if is_masked else Mask.NONE,
+        own_mask=BooleanMatrix.of(NOT_ALL) if is_masked else None,
+    )
+    return replace(made, vectors=vectors), expected
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_stages_of_other_keys_are_those_of_float64(is_masked: bool) -> None:
+    attention, expected = captured_of_other_keys(is_masked=is_masked)
+    run = captured_run(attention)
+    assert set(run.trace.names) == {*expected}
+    assert run.trace.sides == (TOKENS, len(READ_TOKENS))
+    assert given_stages(run) == {"queries", "keys", "values"}
+    document = Document().set("captured", attention)
+    resolved = resolve(document, View(layer=1), run, document)
+    for name in run.trace.names:
+        np.testing.assert_allclose(run.trace.read(name), expected[name], atol=1e-5)
+        for cell in np.ndindex(expected[name].shape):
+            found = explain(run.trace, name, cell)
+            near = max(1e-5, room(found, Dtype.FLOAT32))
+            assert result_of(found) == pytest.approx(expected[name][cell], abs=near), (name, cell)
+            if cell[0] == 1:
+                panel = head_cell_panel(resolved, Cell(name, cell[1:]), is_pinned=False)
+                assert panel.sentence.endswith((".", "</b>"))
+    allowed = run.trace.allowed("weights", (0,))
+    np.testing.assert_array_equal(allowed, NOT_ALL if is_masked else np.ones_like(NOT_ALL))
+
+
+@pytest.mark.parametrize("grain", Grain)
+def test_steps_of_other_keys_name_their_tokens(grain: Grain) -> None:
+    run = captured_run(captured_of_other_keys(is_masked=True)[0])
+    line = Timeline.of(run.trace, grain)
+    said = {}
+    for position in range(len(line)):
+        place = line.place(position)
+        assert place
+        said[place.stage, place.row] = step_caption(run, (1,), line.step(place), head=2)
+    assert all(sentence.endswith(".") for sentence in said.values())
+    if grain is not Grain.STAGE:
+        assert "<b>y</b>" in said["keys", 3]
+        assert "<b>b</b>" in said["queries", 1]
+        assert any(f"<b>{token}</b> (key" in said["scores", 1] for token in READ_TOKENS)
+
+
+def test_rows_of_other_keys_have_their_labels() -> None:
+    attention, _ = captured_of_other_keys(is_masked=True)
+    document, run = Document().set("captured", attention), captured_run(attention)
+    stages = frozenset(run.trace.names)
+    resolved = resolve(document, View(stages=stages), run, document)
+    labels = {each.stage: each.rows.labels for each in present_board(resolved, Board()).heatmaps}
+    assert labels["keys"] == labels["values"] == READ_TOKENS
+    assert labels["queries"] == labels["weights"] == labels["context"] == tuple("abca")
+    forbidden = {each.stage: each.forbidden for each in present_board(resolved, Board()).heatmaps}
+    np.testing.assert_array_equal(forbidden["masked"], ~NOT_ALL)

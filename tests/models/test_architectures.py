@@ -112,10 +112,9 @@ def test_cells_of_every_stage_are_explained(kind: str) -> None:
             is_first = group is groups[0]
             assert not is_first or is_followed(found) == (kind not in NOT_FOLLOWED), group.name
         run = found.run
-        is_self = "encoder_attn" not in group.name and "EncDec" not in group.name
         assert {*run.trace.names} >= BETWEEN.get(kind, frozenset()) or group.is_cross
         is_given = run.trace.stage("weights").operation is Operation.CAPTURED
-        assert is_given == (kind in NOT_EXPLAINED or not is_self), group.name
+        assert is_given == (kind in NOT_EXPLAINED), group.name
         for stage in run.trace.stages:
             shape = run.trace.tensor(stage.name).shape
             for _ in range(5):

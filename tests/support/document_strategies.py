@@ -86,18 +86,18 @@ def captured(draw: st.DrawFn) -> CapturedAttention:
     content = draw(st.binary(min_size=count, max_size=count))
     sizes = (layers, heads, queries, keys)
     made = CapturedAttention(draw(ANY_TEXT), *sizes, dtype, content, named[0], named[1])
-    has_vectors = queries == keys and draw(st.booleans())
-    return replace(made, vectors=draw(captured_vectors(made))) if has_vectors else made
+    return replace(made, vectors=draw(captured_vectors(made))) if draw(st.booleans()) else made
 
 
 @st.composite
 def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
     """Draw vectors of any bit patterns that fit captured attention, under any mask."""
     d_head, d_value = draw(st.integers(1, 2)), draw(st.integers(1, 2))
-    tokens = of.layers * of.heads * of.queries * np.dtype(of.dtype.value).itemsize
-    sizes = (tokens * d_head, tokens * d_head, tokens * d_value)
+    heads = of.layers * of.heads * np.dtype(of.dtype.value).itemsize
+    queries, keys = heads * of.queries, heads * of.keys
+    sizes = (queries * d_head, keys * d_head, keys * d_value)
     parts = [draw(st.binary(min_size=size, max_size=size)) for size in sizes]
-    mask, sinks = draw(layer_masks(of)), tokens // of.queries
+    mask = draw(layer_masks(of))
     masks = st.lists(layer_masks(of), min_size=of.layers, max_size=of.layers).map(tuple)
     return CapturedVectors(
         d_head,
@@ -113,7 +113,7 @@ def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
         draw(st.just(()) | masks),
         draw(st.just(0.0) | st.floats(0.01, 100)),
         draw(st.none() | bias_of(of)),
-        draw(st.none() | st.binary(min_size=sinks, max_size=sinks)),
+        draw(st.none() | st.binary(min_size=heads, max_size=heads)),
         draw(st.lists(ANY_TEXT, max_size=2).map(tuple)),
     )
 
@@ -129,7 +129,7 @@ def bias_of(of: CapturedAttention) -> st.SearchStrategy[bytes]:
 @st.composite
 def layer_masks(draw: st.DrawFn, of: CapturedAttention) -> LayerMask:
     """Draw the mask of a layer of captured attention."""
-    mask = draw(st.sampled_from(Mask))
+    mask = draw(st.sampled_from(Mask if of.is_square else (Mask.NONE, Mask.OWN)))
     allowed = np.array(draw(st.lists(st.booleans(), min_size=9, max_size=9))).reshape(3, 3)
     own = BooleanMatrix.of(allowed[: of.queries, : of.keys]) if mask is Mask.OWN else None
     return LayerMask(mask, own, draw(st.integers(1, 4)) if mask is Mask.WINDOW else 0)

@@ -35,6 +35,11 @@ LONGEST_NAME = 28
 HALF = 13
 TO_WEIGHTS = ("scores", "scaled", "capped", "biased", "masked", "weights")
 """The stages from scores to weights, each of which reads the one before that is there."""
+_OF_OTHER_KEYS = {
+    "queries": ("head", "query", "d_head"),
+    "keys": ("head", "key", "d_head"),
+    "values": ("head", "key", "d_head"),
+}
 _READS = {"biased": ("scores", "bias")}
 """What a model's own stages read besides the one before."""
 
@@ -129,7 +134,7 @@ class CapturedAttention(Struct, frozen=True):
     query_tokens, key_tokens : tuple of str
         One per query and one per key; empty where the file has none.
     vectors : CapturedVectors or None
-        What the weights come from, where it is known and queries and keys are of the same tokens.
+        What the weights come from, where it is known.
     """
 
     name: str
@@ -176,6 +181,12 @@ class CapturedAttention(Struct, frozen=True):
     def is_square(self) -> bool:
         """Whether there are as many queries as keys."""
         return self.queries == self.keys
+
+    @property
+    def has_other_keys(self) -> bool:
+        """Whether keys are of other tokens than queries, as where a decoder reads an encoder."""
+        own = self.key_tokens and self.key_tokens != self.query_tokens
+        return not self.is_square or bool(own)
 
     @property
     def called(self) -> str:
@@ -231,6 +242,8 @@ def captured_stages(
     names: Iterable[str],
     given: Collection[str],
     steps: Mapping[str, LayerStep] | None = None,
+    *,
+    has_other_keys: bool = False,
 ) -> tuple[Stage, ...]:
     """List the stages of captured attention.
 
@@ -242,6 +255,8 @@ def captured_stages(
         Those that were computed elsewhere; the others follow from them as the spec's stages do.
     steps : mapping, optional
         How a model computes some stages, for which a spec has no settings.
+    has_other_keys : bool
+        Whether keys and values are of other tokens than queries.
 
     Returns
     -------
@@ -261,12 +276,15 @@ def captured_stages(
     for before, name in pairwise(computed):
         if name not in given:
             rows[name] = replace(rows[name], reads=(before, *rows[name].reads[1:]))
-    return tuple(replace(rows[name], when=always) for name in present)
+    dims = _OF_OTHER_KEYS if has_other_keys else {}
+    return tuple(
+        replace(rows[name], when=always, dims=dims.get(name, rows[name].dims)) for name in present
+    )
 
 
 def _given(name: str, row: Stage | None) -> Stage:
     says = f"{name} that were computed elsewhere and read from a file"
-    dims, symbol = row.dims if row else CELLS, row.symbol if row and "key" not in row.dims else ""
+    dims, symbol = row.dims if row else CELLS, row.symbol if row and row.dims[-1] != "key" else ""
     return Stage(
         name,
         name.capitalize(),

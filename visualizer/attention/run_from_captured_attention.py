@@ -90,7 +90,11 @@ def _made(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
     if vectors and is_weights:
         found = _around(captured, vectors, tensor)
     rows = captured_stages(
-        captured.spec, found.tensors, found.tensors.keys() - found.computed, found.steps
+        captured.spec,
+        found.tensors,
+        found.tensors.keys() - found.computed,
+        found.steps,
+        has_other_keys=captured.has_other_keys,
     )
     held = {row.name: CachedTensor(found.tensors[row.name]) for row in rows}
     masks = vectors.layer_masks if vectors else ()
@@ -187,7 +191,9 @@ def _between(
 def _allowed(spec: AttentionSpec, masks: tuple[LayerMask, ...], scores: Tensor) -> Tensor:
     """Return which cells are allowed, [query, key] or [layer, 1, query, key]."""
     specs = [with_mask(spec, one) for one in masks] or [spec]
-    each = [torch.tensor(allowed_by(Masking.of(one, "masked"), scores.shape[-1])) for one in specs]
+    queries, keys = scores.shape[-2:]
+    others = None if keys == queries else keys
+    each = [torch.tensor(allowed_by(Masking.of(one, "masked"), queries, others)) for one in specs]
     return torch.stack(each)[:, None] if masks else each[0]
 
 

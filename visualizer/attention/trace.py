@@ -110,8 +110,9 @@ class Trace:
     def sides(self) -> tuple[int, int]:
         """Numbers of queries and keys."""
         first = self.stages[0]
-        keys = self.tensor(first.name).shape[-1] if first.dims[-1] == "key" else self.tokens
-        return self.tokens, keys
+        if first.dims[-1] == "key":
+            return self.tokens, self.tensor(first.name).shape[-1]
+        return self.tokens, self.tensor("keys").shape[-2] if "keys" in self else self.tokens
 
     @cached_property
     def leading(self) -> tuple[int, ...]:
@@ -151,8 +152,9 @@ class Trace:
 
     def allowed(self, stage: str, leading: LeadingIndex) -> np.ndarray:
         """Return which cells the masks allow at a stage, boolean, read-only [query, key]."""
-        masking = Masking.of(self.spec_at(leading), stage)
-        return allowed_in_text(masking, self.tokens, self.at("text", leading))
+        masking, (queries, keys) = Masking.of(self.spec_at(leading), stage), self.sides
+        others = None if keys == queries else keys
+        return allowed_in_text(masking, queries, self.at("text", leading), others)
 
     @property
     def has_module(self) -> bool:
@@ -305,7 +307,7 @@ class Trace:
 
         def made(_: Tensor) -> HeadMeasures:
             real = masking.lengths[text] if masking.lengths else self.tokens
-            return measure_uniform(allowed_in_text(masking, self.tokens, text), real, words)
+            return measure_uniform(self.allowed(stage, leading), real, words)
 
         measures: HeadMeasures = held.keep(("uniform", masking, text, words), made)
         return measures

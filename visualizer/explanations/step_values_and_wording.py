@@ -155,8 +155,8 @@ class StepValues(Struct, frozen=True, eq=False):
     @property
     def query(self) -> str:
         """The token that the row stands for."""
-        kind = "query" if "query" in self.stage.dims else "place"
-        return self.named(self.at, kind)
+        dim = self.stage.dims[-2]
+        return self.named(self.at, "place" if dim == "token" else dim)
 
     def key(self, at: int) -> str:
         """Write a token that is read."""

@@ -177,9 +177,9 @@ class ChangePanelSource(PanelSource):
         if kept is None or not any(is_hatched(spec, name) for spec in specs):
             return None
         made = [Masking.of(spec, name) for spec in specs]
-        tokens, blocks = self.trace.tokens, self.extent.blocks
+        sides, blocks = self.trace.sides, self.extent.blocks
         mine, yours = (
-            forbidden_by(one, tokens, self.text, *blocks)[self.extent.cells] for one in made
+            forbidden_by(one, sides, self.text, *blocks)[self.extent.cells] for one in made
         )
         return mine, yours
 

@@ -187,7 +187,7 @@ class PanelSource:
         return ends[self.extent.cells[0]]
 
     def _forbidden(self, hatch: Masking) -> np.ndarray:
-        return forbidden_in(hatch, self.trace.tokens, self.text, self.extent)
+        return forbidden_in(hatch, self.trace.sides, self.text, self.extent)
 
     def _hidden(self) -> np.ndarray | None:
         if self.lens is not WeightTransform.WITHOUT_FIRST or self.extent.blocks[1] > 1:
@@ -212,7 +212,7 @@ class PanelSource:
         count = self.trace.tensor(self.stage.name).shape[-1]
         labels = keys if column == "key" else counted_from_one(count)
         return (
-            Axis(row, words, self.extent.blocks[0], self.extent.rows),
+            Axis(row, keys if row == "key" else words, self.extent.blocks[0], self.extent.rows),
             Axis(column, labels, self.extent.blocks[1], self.extent.columns),
         )
 

@@ -237,9 +237,8 @@ def run_of(
     """Make the run of a group of layers.
 
     Its trace has the axis ``layer``. The weights are the model's own. Queries, keys and values are
-    those that met; where masked and scaled scores of them give the model's weights, these are
-    stages, too, and the weights follow from them. Of attention to other tokens than the queries'
-    own the weights are all.
+    those that met; where scores of them give the model's weights, scaled, capped, biased and
+    masked as the model does it, these are stages, too, and the weights follow from them.
 
     Raises
     ------
@@ -249,8 +248,7 @@ def run_of(
     check_memory(len(group.layers), *group.calls[0].weights.shape[1:3])
     weights = _stacked(call.weights for call in group.calls)
     captured = CapturedAttention.of(_named(group, name), weights, tokens, key_tokens)
-    is_known = group.calls[0].method is RecordingMethod.INTERFACE and not group.is_cross
-    if is_known:
+    if group.calls[0].method is RecordingMethod.INTERFACE:
         captured = replace(captured, vectors=_vectors(group))
     run = captured_run(captured)
     return LayerRun(group, replace(run, device=device or run.device), captured)

@@ -184,7 +184,7 @@ def _has_heads(run: Run, name: str) -> bool:
 def _axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
-        labels = all_visible(run.words(leading))
+        labels = all_visible(run.words(leading, row))
         width = run.trace.tensor(name).shape[-1]
         is_key = column == "key"
         across = all_visible(run.words(leading, "key")) if is_key else counted_from_one(width)
