@@ -44,10 +44,13 @@ class StepOfStage(Struct, frozen=True):
         None where what the model does there is not known.
     reads : tuple of str
         The stages it reads, of the same layer.
+    by_layer : tuple of StepOfStage
+        How each layer computes it, where they do not do so alike.
     """
 
     step: LayerStep | None = None
     reads: tuple[str, ...] = ()
+    by_layer: tuple[StepOfStage, ...] = ()
 
 
 _ROWS: dict[str, tuple[tuple[str, ...], str, str]] = {
@@ -143,6 +146,7 @@ def _row(name: str, how: StepOfStage) -> Stage:
         says,
         always,
         step=how.step,
+        by_layer=tuple(_row(name, each) for each in how.by_layer),
     )
 
 
@@ -153,7 +157,7 @@ def _symbol(how: StepOfStage) -> str:
     if isinstance(step, LinearLayer):
         return f"·{step.name}"
     if isinstance(step, RotaryPosition):
-        return "turned by place"
+        return "turned by place" if step.pairs else "not turned"
     if isinstance(step, ScoreCap):
         return f"within ±{step.limit:g}"
     if isinstance(step, HiddenActivation):

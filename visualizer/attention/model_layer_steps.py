@@ -113,7 +113,7 @@ class RotaryPosition(Struct, frozen=True):
         The name of the trace's numbers [layer, token, pair] of which ``.cos`` and ``.sin`` are
         there.
     pairs : int
-        How many pairs are turned; columns after them stay.
+        How many pairs are turned; columns after them stay. None in a layer without positions.
     is_interleaved : bool
         Whether neighbours are a pair, and not the columns ``pairs`` apart.
     stride : int

@@ -95,6 +95,9 @@ class Stage(Struct, frozen=True):
         Whether the rows below read this stage in place of the first that it reads itself.
     step : LayerStep or None
         How a layer of a model computes it.
+    by_layer : tuple of Stage
+        Its row in each layer, where a model's layers do not compute it alike; else empty. This row
+        is that of most of them.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Stage(Struct, frozen=True):
     when: Callable[[AttentionSpec], bool]
     supersedes: bool = False
     step: LayerStep | None = None
+    by_layer: tuple[Stage, ...] = ()
 
     @property
     def is_weights(self) -> bool:

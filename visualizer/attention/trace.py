@@ -181,6 +181,11 @@ class Trace:
         """Look up a stage's row of the table."""
         return self._rows[name]
 
+    def stage_at(self, name: str, leading: LeadingIndex) -> Stage:
+        """Look up a stage's row in a layer, where layers do not compute it alike."""
+        row = self._rows[name]
+        return row.by_layer[self.at("layer", leading)] if row.by_layer else row
+
     def tensor(self, name: str) -> Tensor:
         """Return the torch tensor of a stage or parameter."""
         if name in self._held:

@@ -97,7 +97,7 @@ class StepValues(Struct, frozen=True, eq=False):
 
     @property
     def stage(self) -> Stage:
-        return self.run.trace.stage(self.step.stage)
+        return self.run.trace.stage_at(self.step.stage, self.leading)
 
     @property
     def tokens(self) -> int:

@@ -78,10 +78,12 @@ class PanelSource:
         lens: WeightTransform | None = None,
     ) -> None:
         run = resolved.run
+        leading = resolved.leading if leading is None else leading
+        stage = run.trace.stage_at(stage.name, leading) if stage.by_layer else stage
         self.resolved, self.run, self.stage, self.head, self.by = resolved, run, stage, head, by
         self.trace, self.title = run.trace, stage.title
         self.chosen = resolved.view.colouring
-        self.leading = resolved.leading if leading is None else leading
+        self.leading = leading
         self.spec = run.trace.spec_at(self.leading)
         self.wanted_lens = resolved.view.lens if lens is None else lens
         self.lens = (
