@@ -26,6 +26,7 @@ from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.number_format import format_share
 from visualizer.session.cell_address import Cell
+from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import Grain, Timeline
@@ -189,6 +190,14 @@ def test_what_models_do_to_scores_is_said(grain: Grain) -> None:
     assert "sink" in said["weights"]
 
 
+def test_what_models_do_to_scores_is_in_the_caption() -> None:
+    assert caption(captured_run(captured(**STEPS["all"])[0])) == (
+        "a model · 2 layers × 3 heads × 4 × 4 · scores within ±1.5 · biases added to scores · rows "
+        "with a sink"
+    )
+    assert caption(captured_run(captured()[0])) == "a model · 2 layers × 3 heads × 4 × 4"
+
+
 def test_what_was_given_and_not_understood_is_named() -> None:
     attention, _ = captured()
     assert attention.vectors
@@ -326,7 +335,9 @@ def captured_of_other_keys(*, is_masked: bool) -> tuple[CapturedAttention, dict[
     vectors = CapturedVectors(
         D_HEAD,
         D_VALUE,
-        *(each.tobytes() for each in known.values()),
+        known["queries"].tobytes(),
+        known["keys"].tobytes(),
+        known["values"].tobytes(),
         scaling=0.3,
         mask=Mask.OWN if is_masked else Mask.NONE,
         own_mask=BooleanMatrix.of(NOT_ALL) if is_masked else None,
