@@ -104,7 +104,7 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
 def _shift(factor: Factor) -> str:
     """Write what is subtracted first, where the result would not hold without it."""
     top = int(factor.read.argmax())
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         largest = float(factor.read[top] - np.log(factor.used[top]))
     is_shifted = factor.form.startswith("exp(") and factor.form != "exp({})"
     return f" − {trimmed(largest)}" if is_shifted and MOST_EXPONENT < largest < np.inf else ""
