@@ -112,15 +112,28 @@ def test_a_model_that_no_run_asks_for_is_closed(tiny_model_folder: Path) -> None
 
 
 def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> None:
-    mixed = save_tiny_model(tmp_path / "mixed", "gemma2", num_hidden_layers=3)
+    settings = {"num_hidden_layers": 3, "scale_attn_by_inverse_layer_idx": True}
+    mixed = save_tiny_model(tmp_path / "mixed", "gpt2", **settings)
     run = read_text(open_source(mixed, Device.CPU), TEXT, Device.CPU)
     assert run.reading
-    assert run.reading.layers == (0, 2)
+    assert run.reading.layers == (0,)
     (said,) = run.notices[:1]
     assert said == (
-        "Shown: model.layers.*.self_attn, layers 1, 3. The command line and notebooks read 1 other "
-        "layer, too."
+        "Shown: transformer.h.*.attn, layer 1. The command line and notebooks read 2 other "
+        "layers, too."
     )
+
+
+def test_layers_with_different_masks_are_one_run(tmp_path: Path) -> None:
+    mixed = save_tiny_model(tmp_path / "mixed", "gemma2", num_hidden_layers=3, sliding_window=2)
+    run = read_text(open_source(mixed, Device.CPU), TEXT, Device.CPU)
+    assert run.reading
+    assert run.reading.layers == (0, 1, 2)
+    weights = run.trace.read("weights")  # layer head query key
+    for layer in range(3):
+        allowed = run.trace.allowed("weights", (layer,))
+        np.testing.assert_array_equal(allowed, (weights[layer] > 0).all(0))
+        assert allowed.sum(-1).max() == (2 if layer % 2 == 0 else len(allowed))
 
 
 def test_other_files_in_the_folder_are_noticed(source: ModelSource) -> None:

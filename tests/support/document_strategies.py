@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.struct_strategies import structs
-from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import (
     BIAS,
@@ -86,24 +86,53 @@ def captured(draw: st.DrawFn) -> CapturedAttention:
     content = draw(st.binary(min_size=count, max_size=count))
     sizes = (layers, heads, queries, keys)
     made = CapturedAttention(draw(ANY_TEXT), *sizes, dtype, content, named[0], named[1])
-    has_vectors = queries == keys and draw(st.booleans())
-    return replace(made, vectors=draw(captured_vectors(made))) if has_vectors else made
+    return replace(made, vectors=draw(captured_vectors(made))) if draw(st.booleans()) else made
 
 
 @st.composite
 def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
     """Draw vectors of any bit patterns that fit captured attention, under any mask."""
     d_head, d_value = draw(st.integers(1, 2)), draw(st.integers(1, 2))
-    tokens = of.layers * of.heads * of.queries * np.dtype(of.dtype.value).itemsize
-    sizes = (tokens * d_head, tokens * d_head, tokens * d_value)
+    heads = of.layers * of.heads * np.dtype(of.dtype.value).itemsize
+    queries, keys = heads * of.queries, heads * of.keys
+    sizes = (queries * d_head, keys * d_head, keys * d_value)
     parts = [draw(st.binary(min_size=size, max_size=size)) for size in sizes]
-    mask = draw(st.sampled_from(Mask))
+    mask = draw(layer_masks(of))
+    masks = st.lists(layer_masks(of), min_size=of.layers, max_size=of.layers).map(tuple)
+    return CapturedVectors(
+        d_head,
+        d_value,
+        parts[0],
+        parts[1],
+        parts[2],
+        draw(st.floats(0.01, 100)),
+        mask.mask,
+        mask.own_mask,
+        mask.window,
+        draw(st.booleans()),
+        draw(st.just(()) | masks),
+        draw(st.just(0.0) | st.floats(0.01, 100)),
+        draw(st.none() | bias_of(of)),
+        draw(st.none() | st.binary(min_size=heads, max_size=heads)),
+        draw(st.lists(ANY_TEXT, max_size=2).map(tuple)),
+    )
+
+
+def bias_of(of: CapturedAttention) -> st.SearchStrategy[bytes]:
+    """Draw what is added to scores: alike in all layers, or their own."""
+    size = len(of.numbers) // of.layers
+    return st.sampled_from([size, len(of.numbers)]).flatmap(
+        lambda count: st.binary(min_size=count, max_size=count)
+    )
+
+
+@st.composite
+def layer_masks(draw: st.DrawFn, of: CapturedAttention) -> LayerMask:
+    """Draw the mask of a layer of captured attention."""
+    mask = draw(st.sampled_from(Mask if of.is_square else (Mask.NONE, Mask.OWN)))
     allowed = np.array(draw(st.lists(st.booleans(), min_size=9, max_size=9))).reshape(3, 3)
     own = BooleanMatrix.of(allowed[: of.queries, : of.keys]) if mask is Mask.OWN else None
-    window = draw(st.integers(1, 4)) if mask is Mask.WINDOW else 0
-    scaling = draw(st.floats(0.01, 100))
-    met = (parts[0], parts[1], parts[2])
-    return CapturedVectors(d_head, d_value, *met, scaling, mask, own, window, draw(st.booleans()))
+    return LayerMask(mask, own, draw(st.integers(1, 4)) if mask is Mask.WINDOW else 0)
 
 
 OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS}" for name in OWN_LAYERS)]

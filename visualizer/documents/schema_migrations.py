@@ -53,7 +53,16 @@ def _with_model(tree: Tree) -> Tree:
 
 
 def _with_layer_of_cells(tree: Tree) -> Tree:
-    """Let cells be of the layer that is shown (schema 6 to 7)."""
+    """Let cells be of the layer that is shown, and vectors have nothing more (schema 6 to 7)."""
+    plain: Tree = {
+        "layer_masks": [],
+        "softcap": 0.0,
+        "bias": None,
+        "sinks": None,
+        "not_understood": [],
+    }
+    way = ("document", "captured", "vectors")
+    tree = _filled(_filled(tree, plain, *way), plain, "view", "comparison", *way)
     view = tree.get("view")
     return {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
 

@@ -173,13 +173,13 @@ class ChangePanelSource(PanelSource):
     def _masks(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the cells that A forbids and those that B does; None where they are equal."""
         kept, name = self.comparison.kept, self.stage.name
-        specs = [run.trace.spec for run in (kept, self.run) if run]
+        specs = [run.trace.spec_at(self.leading) for run in (kept, self.run) if run]
         if kept is None or not any(is_hatched(spec, name) for spec in specs):
             return None
         made = [Masking.of(spec, name) for spec in specs]
-        tokens, blocks = self.trace.tokens, self.extent.blocks
+        sides, blocks = self.trace.sides, self.extent.blocks
         mine, yours = (
-            forbidden_by(one, tokens, self.text, *blocks)[self.extent.cells] for one in made
+            forbidden_by(one, sides, self.text, *blocks)[self.extent.cells] for one in made
         )
         return mine, yours
 

@@ -90,7 +90,11 @@ class AttentionCall(Struct, frozen=True, eq=False):
         names = ("weights", "queries", "keys", "values", "mask", "context")
         parts = {name: getattr(self, name) for name in names}
         several = {name: part for name, part in parts.items() if part is not None and len(part) > 1}
-        return replace(self, **{name: part[text : text + 1] for name, part in several.items()})
+        own = {name: part[text : text + 1] for name, part in several.items()}
+        bias = self.arguments.get("position_bias")
+        if bias is not None and len(bias) > 1:
+            own["arguments"] = {**self.arguments, "position_bias": bias[text : text + 1]}
+        return replace(self, **own)
 
 
 class _Recording:

@@ -211,7 +211,7 @@ def _read(query: TokenQuery, place: tuple[slice, slice]) -> np.ndarray:
 
 def _forbidden(query: TokenQuery) -> np.ndarray:
     trace = query.resolved.run.trace
-    if not is_hatched(trace.spec, query.stage):
+    if not is_hatched(trace.spec_at(query.resolved.leading), query.stage):
         return np.zeros(len(query.labels), dtype=bool)
     cells = trace.allowed(query.stage, query.resolved.leading)  # query key
     found = np.zeros(len(query.labels), dtype=bool)
