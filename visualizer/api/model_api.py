@@ -56,7 +56,8 @@ def open_model(path: str | Path, *, device: str = Device.AUTO, dtype: str = Dtyp
     Parameters
     ----------
     path : str or path
-        A folder with ``config.json``, weights as ``.safetensors`` and a tokenizer.
+        A folder with ``config.json``, weights as ``.safetensors`` and a tokenizer; or the folder of
+        a run of the language lab, one of its snapshots, or weights that the lab has saved.
     device : str
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
     dtype : str

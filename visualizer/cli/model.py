@@ -49,13 +49,15 @@ EXAMPLES = """examples:
   attention-visualizer model models/SmolLM2-135M --text "one two one two" --heads heads.csv
   attention-visualizer model models/SmolLM2-135M --text "one two one two" --overview heads.png
   attention-visualizer model models/SmolLM2-135M --text "a b a b" --layer 18 --export layer.pdf
+  attention-visualizer model runs/poems --text "The night"
   attention-visualizer model MiniLM --text "a cat" --second "a dog" --layer all --export m.png
 
-The folder is that of a model for transformers: config.json, weights as .safetensors, a tokenizer.
-Nothing is fetched, and no code of the folder is run. Without --export the table of all heads goes
-to standard output; messages go to standard error. The exit status is 0 if all was written; 1 if the
-model cannot be opened or a file not be written; 2 if an option, the text or too little memory is at
-fault; 130 after Ctrl+C and 143 after SIGTERM.
+The folder is that of a model for transformers: config.json, weights as .safetensors, a tokenizer;
+or that of a run of the language lab, or a file of weights of the lab. Nothing is fetched, and no
+code of the folder is run. Without --export the table of all heads goes to standard output; messages
+go to standard error. The exit status is 0 if all was written; 1 if the model cannot be opened or a
+file not be written; 2 if an option, the text or too little memory is at fault; 130 after Ctrl+C and
+143 after SIGTERM.
 """
 _SHOWN = ("Files to write", "What files show", "Films")
 _LEFT_OUT = frozenset({"--text-shown"})
@@ -70,7 +72,13 @@ def model_parser() -> option_types.OptionParser:
         epilog=EXAMPLES,
     )
     opened = made.add_argument_group("What to open")
-    opened.add_argument("folder", type=Path, metavar="FOLDER", nargs="?", help="a model's folder")
+    opened.add_argument(
+        "folder",
+        type=Path,
+        metavar="FOLDER",
+        nargs="?",
+        help="a model's folder, or a run of the lab",
+    )
     opened.add_argument(
         "--text", type=option_types.as_argument_error(text_of), help="the text that it reads"
     )

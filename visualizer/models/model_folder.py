@@ -17,11 +17,14 @@ from msgspec import Struct
 
 from visualizer.attention.captured_attention import MOST_LAYERS
 from visualizer.errors import InputError, reason_of
+from visualizer.language.first_probe_text import first_probe_of
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from visualizer.language.run_folder import RunMetadata
 
 CONFIG = "config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -59,6 +62,8 @@ class ModelFolder(Struct, frozen=True):
         Whether a text can be split into its tokens.
     fingerprint : str
         A number that tells its files from others, in hexadecimal.
+    lab_run : RunMetadata or None
+        Of a model that was trained in the language lab, how.
     """
 
     path: Path
@@ -69,6 +74,12 @@ class ModelFolder(Struct, frozen=True):
     bytes: int
     has_tokenizer: bool
     fingerprint: str
+    lab_run: RunMetadata | None = None
+
+    @property
+    def text_to_begin_with(self) -> str:
+        """A text that it can read, of a model of the lab; empty of one that reads any text."""
+        return first_probe_of(self.lab_run.sample, self.lab_run.settings) if self.lab_run else ""
 
 
 def read_model_folder(path: Path) -> ModelFolder:
@@ -95,11 +106,11 @@ def read_model_folder(path: Path) -> ModelFolder:
         sum(counts),
         sum(file.stat().st_size for file in files),
         any((path / name).is_file() for name in _TOKENIZERS),
-        _fingerprint(config, files),
+        fingerprint_of(config, files),
     )
 
 
-def _fingerprint(config: Mapping[str, Any], files: Sequence[Path]) -> str:
+def fingerprint_of(config: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return a number, in hexadecimal, that tells apart models' folders by their files.
 
     Of the config all counts; of the weights' files, which can be large, their sizes, beginnings

@@ -21,6 +21,7 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
+from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
 from visualizer.models.model_folder import ModelFolder, read_model_folder
 from visualizer.models.run_from_attention_calls import (
@@ -49,6 +50,7 @@ MISSING = (
     "Opening models needs transformers, which is not installed: "
     'pip install "attention-visualizer[models]"'
 )
+NOTHING = "There is nothing to read yet. Type a word or a sentence."
 OTHER_SIZES = "its weights have other sizes than its config says"
 MOST_TOKENS = 20_000
 MOST_LAYER_BYTES = 2**29
@@ -362,12 +364,14 @@ class OpenedModel:
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
             raise InputError("model", sentence)
+        if not text.strip():
+            raise InputError("text", NOTHING)
         is_pair = second is not None and not self.has_decoder
         coded = self.tokenizer(text, *([second] if is_pair else []), return_tensors="pt")
         ids = coded["input_ids"]
         count = ids.shape[-1]
-        if not text.strip() or not count:
-            raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
+        if not count:
+            raise InputError("text", NOTHING)
         self.check_length(count)
         given = {name: tensor.to(self.model.device) for name, tensor in coded.items()}
         words = tuple(map(self.token, ids[0].tolist()))
@@ -454,11 +458,18 @@ def open_model(
 ) -> OpenedModel:
     """Open a model from its folder, without a network and without code of its own.
 
+    Parameters
+    ----------
+    path : Path
+        A folder of transformers, or a run's folder or a file of weights of the language lab.
+
     Raises
     ------
     InputError
         Of ``model``, when the folder cannot be opened or the model does not fit into the memory.
     """
+    if is_lab_model(path):
+        return _opened_of_lab(path, device, dtype)
     folder = read_model_folder(path)
     transformers = _transformers()
     if folder.kind not in transformers.CONFIG_MAPPING:
@@ -475,6 +486,16 @@ def open_model(
         model = _loaded(transformers, folder, getattr(torch, dtype)).to(where).eval()
         tokenizer = _tokenizer(transformers, folder)
     return OpenedModel(folder, model, tokenizer, where)
+
+
+def _opened_of_lab(path: Path, device: Device, dtype: Dtype) -> OpenedModel:
+    _transformers()
+    from visualizer.models.opened_lab_model import read_lab_model  # which loads transformers
+
+    where, _ = attention_device.resolve(device, dtype)
+    with _quiet():
+        folder, model, tokenizer = read_lab_model(path)
+    return OpenedModel(folder, model.to(where, getattr(torch, dtype)).eval(), tokenizer, where)
 
 
 def _transformers() -> Any:
