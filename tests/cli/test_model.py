@@ -98,7 +98,7 @@ def test_a_part_is_chosen_where_there_are_several(
     ("options", "status", "sentence"),
     [
         ((), 2, "argument FOLDER: is missing. Name the folder of a model."),
-        (("nothing",), 2, "argument --text: is missing. Give the text that the model reads."),
+        (("nothing",), 2, "argument --text: is missing. Give a text to read, or an --image."),
         (("nothing", "--text", "a"), 1, "There is no folder “nothing”."),
         (("F", "--text", " "), 2, "argument --text: got ' ', takes a text that is not blank"),
         (("F", "--text", "a", "--layer", "2"), 2,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from visualizer.language.run_folder import RunMetadata
 
 CONFIG = "config.json"
+IMAGE_CONFIG = "preprocessor_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -34,6 +35,8 @@ LARGEST_TEXT = 64 * 2**20
 """Bytes of the largest config, index or header that is read."""
 LARGEST_TOKENIZER = 256 * 2**20
 """Bytes of the largest file of a tokenizer that is read."""
+LARGEST_IMAGE = 4_096
+"""The largest side of an image that a folder has images prepared to."""
 _PART = 2**20
 """Bytes at the beginning and the end of a file of weights that tell it from others."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
@@ -108,6 +111,25 @@ def read_model_folder(path: Path) -> ModelFolder:
         any((path / name).is_file() for name in _TOKENIZERS),
         fingerprint_of(config, files),
     )
+
+
+def check_image_config(path: Path) -> None:
+    """Refuse a folder that does not say how images are prepared, or would have huge ones made.
+
+    Raises
+    ------
+    InputError
+        Of ``model``.
+    """
+    settings = _json(path / IMAGE_CONFIG, f"There is no {IMAGE_CONFIG} in “{path.name}”.")
+    _refuse_code(IMAGE_CONFIG, settings)
+    if not isinstance(settings, dict):
+        raise _refused(f"The {IMAGE_CONFIG} holds no settings.")
+    for name in ("size", "crop_size", "pad_size"):
+        value = settings.get(name)
+        sizes = [*value.values()] if isinstance(value, dict) else [value]
+        if any(isinstance(size, int | float) and size > LARGEST_IMAGE for size in sizes):
+            raise _refused(f"The {IMAGE_CONFIG} says a {name} of more than {LARGEST_IMAGE:,}.")
 
 
 def fingerprint_of(config: Mapping[str, Any], files: Sequence[Path]) -> str:
