@@ -378,8 +378,12 @@ class _Layer:
             self._feed_forward(written, result)
 
     def _is_whole(self, attended: Tensor, result: Tensor) -> bool:
-        """Whether the stream leaves the layer as attention has left it, with no feed-forward."""
-        return torch.equal(attended, result) and not self._is_read(attended)
+        """Whether the stream leaves the layer as attention has left it, with no feed-forward.
+
+        A part of a layer, as in T5, has its feed-forward in another one.
+        """
+        is_part = layer_path(self.path) != self.path
+        return not is_part and torch.equal(attended, result) and not self._is_read(attended)
 
     def _end(self, step: LayerStep | None, *reads: str) -> None:
         """Add what leaves the layer.
