@@ -56,7 +56,8 @@ def open_model(path: str | Path, *, device: str = Device.AUTO, dtype: str = Dtyp
     Parameters
     ----------
     path : str or path
-        A folder with ``config.json``, weights as ``.safetensors`` and a tokenizer.
+        A folder with ``config.json``, weights as ``.safetensors`` and a tokenizer; or the folder of
+        a run of the language lab, one of its snapshots, or weights that the lab has saved.
     device : str
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
     dtype : str
@@ -84,20 +85,35 @@ class Model:
         folder = self.opened.folder
         return f"<Model: {folder.name} · {folder.kind} · {folder.numbers:,} numbers>"
 
-    def attend(self, text: str, second: str | None = None) -> ModelAttention:
-        """Run the model on a text and return the attention of all its layers.
+    def attend(
+        self,
+        text: str | None = None,
+        second: str | None = None,
+        *,
+        image: str | Path | None = None,
+    ) -> ModelAttention:
+        """Run the model on a text, or on an image, and return the attention of all its layers.
 
         Parameters
         ----------
         second : str, optional
             The second text of a pair; of a model with an encoder and a decoder, what the decoder
             reads after its first token.
+        image : str or path, optional
+            The file of an image, instead of a text. Its tokens are patches, named by their places
+            from the top left: ``row 3, column 5``.
 
         Raises
         ------
         InputError
             When there is nothing to read, or it is too long for the model or the memory.
         """
+        if image is not None:
+            if text is not None or second is not None:
+                raise InputError("image", "A model reads an image or a text: give one of them.")
+            return ModelAttention(self.opened.attend_image(file_path("image", image)))
+        if text is None:
+            raise InputError("text", "There is nothing to read: give a text or an image.")
         given = None if second is None else string("second", second)
         return ModelAttention(self.opened.attend(string("text", text), given))
 

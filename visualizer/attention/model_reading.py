@@ -49,6 +49,8 @@ class ModelReading(Struct, frozen=True, eq=False):
         The run's numbers, as a document holds them.
     model : object
         The model, which stays in memory as long as one of its readings is shown.
+    is_of_lab : bool
+        Whether it was trained in the language lab, so that transformers alone does not open it.
     """
 
     made_of: Hashable
@@ -59,3 +61,4 @@ class ModelReading(Struct, frozen=True, eq=False):
     no_next_token: str
     captured: CapturedAttention
     model: object
+    is_of_lab: bool = False

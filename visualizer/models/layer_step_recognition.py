@@ -432,6 +432,8 @@ class _Layer:
         written = self._join_heads()
         if written is None:
             self._end(None)
+        elif self._is_whole(stream + self.at.tensors[written], result):
+            self._end(ResidualAddition(), "residual", written)
         else:
             self._feed_forward(written, result)
 
@@ -447,6 +449,14 @@ class _Layer:
         self._add(source, self.found.sources[name], self.found.steps[name].step,
                   *self.found.steps[name].reads)  # fmt: skip
         self.found.steps[name] = StepOfStage(RotaryPosition(ANGLES, 0), (source,))
+
+    def _is_whole(self, attended: Tensor, result: Tensor) -> bool:
+        """Whether the stream leaves the layer as attention has left it, with no feed-forward.
+
+        A part of a layer, as in T5, has its feed-forward in another one.
+        """
+        is_part = layer_path(self.path) != self.path
+        return not is_part and torch.equal(attended, result) and not self._is_read(attended)
 
     def _end(self, step: LayerStep | None, *reads: str) -> None:
         """Add what leaves the layer.
@@ -684,8 +694,12 @@ class _Layer:
 
     def _is_met(self, stream: Tensor, result: Tensor) -> bool:
         """Whether a stream is read by a module of the layer, or leaves it."""
+        return torch.equal(stream, result) or self._is_read(stream)
+
+    def _is_read(self, stream: Tensor) -> bool:
+        """Whether a stream is read by a module of the layer."""
         others = (vectors(each.given) for each in self.passed.values())
-        return torch.equal(stream, result) or any(_is_same(one, stream) for one in others)
+        return any(_is_same(one, stream) for one in others)
 
     def _normed_if_added(self, written: str, stream: Tensor) -> str:
         """Follow a norm of what attention wrote, if the stream takes its result."""

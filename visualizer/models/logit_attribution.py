@@ -327,7 +327,7 @@ def _is_added_as_it_is(passed: Mapping[str, _Passed], layer: str, written: Tenso
     # What was written may be tiny beside the stream, whose own rounding is the limit then.
     limit = ADDED * written.abs().max() + ROUNDING * stream.abs().max()
     within = [each for name, each in passed.items() if name.startswith(f"{layer}.")]
-    ends = [each.given for each in within]
+    ends = [whole.result, *(each.given for each in within)]
     ends += [
         whole.result - each.result for each in within if each.result.shape == whole.result.shape
     ]

@@ -17,13 +17,17 @@ from msgspec import Struct
 
 from visualizer.attention.captured_attention import MOST_LAYERS
 from visualizer.errors import InputError, reason_of
+from visualizer.language.first_probe_text import first_probe_of
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from visualizer.language.run_folder import RunMetadata
+
 CONFIG = "config.json"
+IMAGE_CONFIG = "preprocessor_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -31,6 +35,8 @@ LARGEST_TEXT = 64 * 2**20
 """Bytes of the largest config, index or header that is read."""
 LARGEST_TOKENIZER = 256 * 2**20
 """Bytes of the largest file of a tokenizer that is read."""
+LARGEST_IMAGE = 4_096
+"""The largest side of an image that a folder has images prepared to."""
 _PART = 2**20
 """Bytes at the beginning and the end of a file of weights that tell it from others."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
@@ -59,6 +65,8 @@ class ModelFolder(Struct, frozen=True):
         Whether a text can be split into its tokens.
     fingerprint : str
         A number that tells its files from others, in hexadecimal.
+    lab_run : RunMetadata or None
+        Of a model that was trained in the language lab, how.
     """
 
     path: Path
@@ -69,6 +77,12 @@ class ModelFolder(Struct, frozen=True):
     bytes: int
     has_tokenizer: bool
     fingerprint: str
+    lab_run: RunMetadata | None = None
+
+    @property
+    def text_to_begin_with(self) -> str:
+        """A text that it can read, of a model of the lab; empty of one that reads any text."""
+        return first_probe_of(self.lab_run.sample, self.lab_run.settings) if self.lab_run else ""
 
 
 def read_model_folder(path: Path) -> ModelFolder:
@@ -95,11 +109,30 @@ def read_model_folder(path: Path) -> ModelFolder:
         sum(counts),
         sum(file.stat().st_size for file in files),
         any((path / name).is_file() for name in _TOKENIZERS),
-        _fingerprint(config, files),
+        fingerprint_of(config, files),
     )
 
 
-def _fingerprint(config: Mapping[str, Any], files: Sequence[Path]) -> str:
+def check_image_config(path: Path) -> None:
+    """Refuse a folder that does not say how images are prepared, or would have huge ones made.
+
+    Raises
+    ------
+    InputError
+        Of ``model``.
+    """
+    settings = _json(path / IMAGE_CONFIG, f"There is no {IMAGE_CONFIG} in “{path.name}”.")
+    _refuse_code(IMAGE_CONFIG, settings)
+    if not isinstance(settings, dict):
+        raise _refused(f"The {IMAGE_CONFIG} holds no settings.")
+    for name in ("size", "crop_size", "pad_size"):
+        value = settings.get(name)
+        sizes = [*value.values()] if isinstance(value, dict) else [value]
+        if any(isinstance(size, int | float) and size > LARGEST_IMAGE for size in sizes):
+            raise _refused(f"The {IMAGE_CONFIG} says a {name} of more than {LARGEST_IMAGE:,}.")
+
+
+def fingerprint_of(config: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return a number, in hexadecimal, that tells apart models' folders by their files.
 
     Of the config all counts; of the weights' files, which can be large, their sizes, beginnings

@@ -21,8 +21,15 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
+from visualizer.models.image_reading import image_tokens
+from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
-from visualizer.models.model_folder import ModelFolder, read_model_folder
+from visualizer.models.model_folder import (
+    IMAGE_CONFIG,
+    ModelFolder,
+    check_image_config,
+    read_model_folder,
+)
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
     LayerRun,
@@ -49,12 +56,16 @@ MISSING = (
     "Opening models needs transformers, which is not installed: "
     'pip install "attention-visualizer[models]"'
 )
+NOTHING = "There is nothing to read yet. Type a word or a sentence."
 OTHER_SIZES = "its weights have other sizes than its config says"
 MOST_TOKENS = 20_000
 MOST_LAYER_BYTES = 2**29
 SHARE_OF_FREE = 4
 """Stages around the attention that would take more than these bytes, or than this part of what is
 free, are left out."""
+PIXELS = "pixel_values"
+"""What the argument is called that models are given an image by."""
+OF_IMAGES = "attention-visualizer model FOLDER --image FILE, or attend(image=…) in Python"
 LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
 
 
@@ -100,6 +111,8 @@ class OpenedModel:
     def __init__(self, folder: ModelFolder, model: Any, tokenizer: Any, device: Device) -> None:
         self.folder, self.model, self.tokenizer = folder, model, tokenizer
         self.device = device
+        self._image_processor: Any = None
+        """Of transformers; None until an image was read."""
         self._layers: dict[int, _LayerHeads] | None = None
         self._is_by_interface = False
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
@@ -126,6 +139,33 @@ class OpenedModel:
             When there is no text, or it is too long for the model or the memory.
         """
         return self._attend(self.inputs(text, second), {})[0]
+
+    def attend_image(self, path: Path) -> tuple[LayerRun, ...]:
+        """Run the model on an image and return the runs of its attention, as `attend`.
+
+        Its tokens are patches, named by their places: ``row 3, column 5``.
+
+        Raises
+        ------
+        InputError
+            Of ``image``, when it cannot be read; of ``model``, when it reads no images; of
+            ``text``, when it has too many patches for the memory.
+        """
+        part = self._part_for_images
+        if part is None:
+            raise InputError("model", f"{self.folder.name} reads no images.")
+        self._image_processor = self._image_processor or _image_processor_of(self.folder)
+        found = image_tokens(path, self._image_processor, part)
+        pixels = found.pixels.to(self.model.device, self.model.dtype)
+        return self._attend(({PIXELS: pixels}, found.names, ()), {})[0]
+
+    @property
+    def _part_for_images(self) -> Any:
+        """The model, or the part of it, that reads images; None where there is none."""
+        if self.model.main_input_name == PIXELS:
+            return self.model
+        part = getattr(self.model, "vision_model", None)
+        return part if getattr(part, "main_input_name", "") == PIXELS else None
 
     def read(self, text: str, edits: Edits | None = None) -> TextReading:
         """Run the model on a text once, for its attention and for the token that it expects next.
@@ -158,7 +198,8 @@ class OpenedModel:
         edits: Edits,
     ) -> tuple[tuple[LayerRun, ...], Any]:
         given, tokens, key_tokens = inputs
-        self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
+        if PIXELS not in given:  # of images the memory is checked once it is known what is read
+            self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
             by_module = self._by_module(given, edits) if edits else {}
@@ -329,14 +370,16 @@ class OpenedModel:
         return int(found[0])
 
     def run(self, given: Mapping[str, Any]) -> Any:
-        """Run the model; what it cannot do with a text is said of the text."""
+        """Run the model; what it cannot do with a text or an image is said of that."""
+        what = "image" if PIXELS in given else "text"
         try:
-            return self.model(**given)
+            return (self._part_for_images if PIXELS in given else self.model)(**given)
         except Exception as error:  # every architecture fails in its own way
             if isinstance(error, MemoryError) or is_out_of_memory(error):
-                raise InputError("text", "The memory ran out. Use less text.") from error
-            sentence = f"{self.folder.name} cannot read this text: {_reason(error)}"
-            raise InputError("text", sentence) from error
+                less = "Use less text." if what == "text" else "Close other programs."
+                raise InputError(what, f"The memory ran out. {less}") from error
+            sentence = f"{self.folder.name} cannot read this {what}: {_reason(error)}"
+            raise InputError(what, sentence) from error
 
     @property
     def has_decoder(self) -> bool:
@@ -361,13 +404,17 @@ class OpenedModel:
         """Return what the model is given of a text, the tokens of its queries, and other keys'."""
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
+            if self._part_for_images is not None:
+                sentence = f"{self.folder.name} reads images, and no texts: {OF_IMAGES}."
             raise InputError("model", sentence)
+        if not text.strip():
+            raise InputError("text", NOTHING)
         is_pair = second is not None and not self.has_decoder
         coded = self.tokenizer(text, *([second] if is_pair else []), return_tensors="pt")
         ids = coded["input_ids"]
         count = ids.shape[-1]
-        if not text.strip() or not count:
-            raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
+        if not count:
+            raise InputError("text", NOTHING)
         self.check_length(count)
         given = {name: tensor.to(self.model.device) for name, tensor in coded.items()}
         words = tuple(map(self.token, ids[0].tolist()))
@@ -454,11 +501,18 @@ def open_model(
 ) -> OpenedModel:
     """Open a model from its folder, without a network and without code of its own.
 
+    Parameters
+    ----------
+    path : Path
+        A folder of transformers, or a run's folder or a file of weights of the language lab.
+
     Raises
     ------
     InputError
         Of ``model``, when the folder cannot be opened or the model does not fit into the memory.
     """
+    if is_lab_model(path):
+        return _opened_of_lab(path, device, dtype)
     folder = read_model_folder(path)
     transformers = _transformers()
     if folder.kind not in transformers.CONFIG_MAPPING:
@@ -475,6 +529,16 @@ def open_model(
         model = _loaded(transformers, folder, getattr(torch, dtype)).to(where).eval()
         tokenizer = _tokenizer(transformers, folder)
     return OpenedModel(folder, model, tokenizer, where)
+
+
+def _opened_of_lab(path: Path, device: Device, dtype: Dtype) -> OpenedModel:
+    _transformers()
+    from visualizer.models.opened_lab_model import read_lab_model  # which loads transformers
+
+    where, _ = attention_device.resolve(device, dtype)
+    with _quiet():
+        folder, model, tokenizer = read_lab_model(path)
+    return OpenedModel(folder, model.to(where, getattr(torch, dtype)).eval(), tokenizer, where)
 
 
 def _transformers() -> Any:
@@ -545,4 +609,20 @@ def _tokenizer(transformers: Any, folder: ModelFolder) -> Any:
         )
     except Exception as error:  # as above
         sentence = f"The tokenizer of {folder.name} cannot be opened."
+        raise InputError("model", sentence) from error
+
+
+def _image_processor_of(folder: ModelFolder) -> Any:
+    check_image_config(folder.path)
+    transformers = _transformers()
+    try:
+        with _quiet():
+            return transformers.AutoImageProcessor.from_pretrained(
+                str(folder.path), local_files_only=True, trust_remote_code=False
+            )
+    except ImportError as error:
+        sentence = f"Images for {folder.name} are prepared by torchvision, which is not used here."
+        raise InputError("model", sentence) from error
+    except Exception as error:  # as above
+        sentence = f"The {IMAGE_CONFIG} of {folder.name} cannot be used: {_reason(error)}"
         raise InputError("model", sentence) from error

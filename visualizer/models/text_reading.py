@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from visualizer.attention.model_reading import ModelReading, NextToken
+from visualizer.errors import InputError
 from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
 from visualizer.models.model_source import ModelSource, heads_in_words
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
@@ -47,6 +48,22 @@ def open_source(path: Path, device: Device) -> ModelSource:
     _opened[source.folder, device] = model
     _handed_over[:] = [model]
     return source
+
+
+def text_to_read(source: ModelSource, text: str, device: Device) -> str:
+    """Return a text if a model can read it, or else one that it knows from what it has learned.
+
+    A model of the lab knows only the tokens of its run. Other models read any text.
+    """
+    model = _opened[source.folder, device]
+    other = model.folder.text_to_begin_with
+    if not other:
+        return text
+    try:
+        model.inputs(text)
+    except InputError:
+        return other
+    return text
 
 
 def let_go_of_models() -> None:
@@ -90,6 +107,7 @@ def read_text(source: ModelSource, text: str, device: Device, previous: Run | No
         model.why_no_next_token,
         shown.captured,
         model,
+        model.folder.lab_run is not None,
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (OTHER_FILES.format(name=source.name),)
