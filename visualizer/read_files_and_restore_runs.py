@@ -5,7 +5,6 @@ Modules that load torch are imported where they are used.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -18,7 +17,7 @@ from visualizer.documents.plain_text_file import text_in
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.models.model_folder import CONFIG
-from visualizer.python_thread_for_qt_thread import on_python_thread
+from visualizer.session.model_opening import open_model_source
 from visualizer.session.view import View
 from visualizer.storage.regular_file import open_regular_file
 
@@ -49,7 +48,7 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
         Of ``open``, with what is wrong with the file and what to do about it.
     """
     if (path / CONFIG).is_file():
-        return on_python_thread(partial(_model, path, document))
+        return _model(path, document)
     suffix = path.suffix.lower()
     if suffix == ".txt":
         return DocumentChange(document.set("text", text_in(path)))
@@ -130,13 +129,8 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
 
 def _model(path: Path, document: Document) -> DocumentChange:
     """Open a model to read the document's text, as long as it is the document's."""
-    from visualizer.attention.torch_library_loading import load_torch_library
-
-    load_torch_library()
-    from visualizer.models.text_reading import open_source
-
     try:
-        source = open_source(path, document.spec.device)
+        source = open_model_source(path, document.spec.device, document.spec.dtype)
     except InputError as refused:
         raise InputError("open", refused.sentence) from refused
     return DocumentChange(document.set("model", source), stages=frozenset({"weights"}))

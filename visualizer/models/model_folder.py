@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention.captured_attention import MOST_LAYERS
+from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError, reason_of
 from visualizer.storage.regular_file import open_regular_file
 
@@ -34,6 +35,8 @@ LARGEST_TOKENIZER = 256 * 2**20
 _PART = 2**20
 """Bytes at the beginning and the end of a file of weights that tell it from others."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "num_layers")
+_HEADS = ("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads", "num_heads")
 _ITEM_SIZES = {
     "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2,
     "U16": 2, "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
@@ -51,6 +54,8 @@ class ModelFolder(Struct, frozen=True):
         The architecture by the name of transformers: ``llama``.
     architectures : tuple of str
         The classes that the config names.
+    layers, heads : int
+        As the config counts them; of an encoder and a decoder, the encoder's. 0 where it does not.
     numbers : int
         The numbers in its weights.
     bytes : int
@@ -58,21 +63,33 @@ class ModelFolder(Struct, frozen=True):
     has_tokenizer : bool
         Whether a text can be split into its tokens.
     fingerprint : str
-        A number that tells its files from others, in hexadecimal.
+        A number that tells its files from others, in hexadecimal; empty where it was not asked for.
     """
 
     path: Path
     name: str
     kind: str
     architectures: tuple[str, ...]
+    layers: int
+    heads: int
     numbers: int
     bytes: int
     has_tokenizer: bool
     fingerprint: str
 
 
-def read_model_folder(path: Path) -> ModelFolder:
+def bytes_in_memory(numbers: int, dtype: Dtype) -> int:
+    """Return how many bytes a model's numbers take once it is open."""
+    return numbers * (8 if dtype is Dtype.FLOAT64 else 4)
+
+
+def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolder:
     """Read what is in a model's folder, without its numbers.
+
+    Parameters
+    ----------
+    has_fingerprint : bool
+        Whether to read as much of the weights as tells them from others.
 
     Raises
     ------
@@ -92,10 +109,12 @@ def read_model_folder(path: Path) -> ModelFolder:
         name_of(path),
         kind if isinstance(kind, str) else "",
         tuple(named),
+        _counted(config, _LAYERS),
+        _counted(config, _HEADS),
         sum(counts),
         sum(file.stat().st_size for file in files),
         any((path / name).is_file() for name in _TOKENIZERS),
-        _fingerprint(config, files),
+        _fingerprint(config, files) if has_fingerprint else "",
     )
 
 
@@ -144,6 +163,13 @@ def _config(path: Path) -> dict[str, Any]:
         if (path / name).is_file() and (path / name).stat().st_size > LARGEST_TOKENIZER:
             raise _refused(f"{name} is larger than {LARGEST_TOKENIZER // 2**20} MiB.")
     return config
+
+
+def _counted(config: dict[str, Any], names: Sequence[str]) -> int:
+    """Return the first of these counts in a config, or else in the settings of its parts."""
+    parts = [part for part in config.values() if isinstance(part, dict)]
+    found = (part.get(name) for part in (config, *parts) for name in names)
+    return next((count for count in found if type(count) is int and count > 0), 0)
 
 
 def _layer_counts(config: dict[str, Any]) -> Iterator[tuple[str, int]]:

@@ -22,7 +22,7 @@ from visualizer.models.attention_recorder import (
     record_attention,
 )
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
-from visualizer.models.model_folder import ModelFolder, read_model_folder
+from visualizer.models.model_folder import ModelFolder, bytes_in_memory, read_model_folder
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
     LayerRun,
@@ -32,7 +32,9 @@ from visualizer.models.run_from_attention_calls import (
     run_of,
 )
 from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
+from visualizer.progress_callback import CancelledError, no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from visualizer.models.layer_step_recognition import KnownLayers
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.run_with_layer_stages import LayerPlaces
+    from visualizer.progress_callback import Progress
 
     Edits = Mapping[LayerAndHead, HeadEdit]
 
@@ -450,9 +453,17 @@ def _reason(error: Exception) -> str:
 
 
 def open_model(
-    path: Path, device: Device = Device.AUTO, dtype: Dtype = Dtype.FLOAT32
+    path: Path,
+    device: Device = Device.AUTO,
+    dtype: Dtype = Dtype.FLOAT32,
+    progress: Progress = no_progress,
 ) -> OpenedModel:
     """Open a model from its folder, without a network and without code of its own.
+
+    Parameters
+    ----------
+    progress : Progress
+        Called with the bytes of weights read and their total.
 
     Raises
     ------
@@ -460,20 +471,23 @@ def open_model(
         Of ``model``, when the folder cannot be opened or the model does not fit into the memory.
     """
     folder = read_model_folder(path)
+    where, _ = attention_device.resolve(device, dtype)
+    needed = bytes_in_memory(folder.numbers, dtype)
+    free = USABLE * attention_device.free_bytes(where)
+    if needed > free:
+        sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
+        raise InputError("model", sentence)
+    read = LoadedWeights(progress, folder.numbers, folder.bytes)
     transformers = _transformers()
     if folder.kind not in transformers.CONFIG_MAPPING:
         named = folder.kind or "no architecture"
         sentence = f"The config.json names “{named[:60]}”, which this transformers does not know."
         raise InputError("model", sentence)
-    where, _ = attention_device.resolve(device, dtype)
-    needed = folder.numbers * (8 if dtype is Dtype.FLOAT64 else 4)
-    free = USABLE * attention_device.free_bytes(where)
-    if needed > free:
-        sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
-        raise InputError("model", sentence)
+    read.check()
     with _quiet():
-        model = _loaded(transformers, folder, getattr(torch, dtype)).to(where).eval()
         tokenizer = _tokenizer(transformers, folder)
+        read.check()
+        model = _loaded(transformers, folder, getattr(torch, dtype), where, read).eval()
     return OpenedModel(folder, model, tokenizer, where)
 
 
@@ -511,18 +525,24 @@ def _class_of(transformers: Any, folder: ModelFolder) -> Any:
     return transformers.AutoModel
 
 
-def _loaded(transformers: Any, folder: ModelFolder, dtype: torch.dtype) -> Any:
+def _loaded(
+    transformers: Any, folder: ModelFolder, dtype: torch.dtype, device: Device, read: LoadedWeights
+) -> Any:
     kind = _class_of(transformers, folder)
     try:
-        model, found = kind.from_pretrained(
-            str(folder.path),
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            attn_implementation=EAGER,
-            dtype=dtype,
-            output_loading_info=True,
-        )
+        with read.reported():
+            model, found = kind.from_pretrained(
+                str(folder.path),
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                attn_implementation=EAGER,
+                dtype=dtype,
+                output_loading_info=True,
+            )
+        read.copy_to(model, device)
+    except CancelledError:
+        raise
     except Exception as error:  # the library raises errors of every kind on damaged folders
         if isinstance(error, MemoryError) or is_out_of_memory(error):
             raise InputError("model", f"The memory ran out opening {folder.name}.") from error

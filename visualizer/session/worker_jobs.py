@@ -194,7 +194,8 @@ def run_of(
     if document.model:
         from visualizer.models.text_reading import read_text
 
-        return read_text(document.model, document.text, document.spec.device, previous)
+        spec = document.spec
+        return read_text(document.model, document.text, spec.device, previous, spec.dtype)
     _let_go_of_models()
     texts = document.tokens()
     if prepare:
