@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+MISSING = (
+    "Opening models needs transformers, which is not installed: "
+    'pip install "attention-visualizer[models]"'
+)
 CONFIG = "config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 WEIGHTS = "model.safetensors"

@@ -22,7 +22,12 @@ from visualizer.models.attention_recorder import (
     record_attention,
 )
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
-from visualizer.models.model_folder import ModelFolder, bytes_in_memory, read_model_folder
+from visualizer.models.model_folder import (
+    MISSING,
+    ModelFolder,
+    bytes_in_memory,
+    read_model_folder,
+)
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
     LayerRun,
@@ -48,10 +53,6 @@ if TYPE_CHECKING:
 
     Edits = Mapping[LayerAndHead, HeadEdit]
 
-MISSING = (
-    "Opening models needs transformers, which is not installed: "
-    'pip install "attention-visualizer[models]"'
-)
 OTHER_SIZES = "its weights have other sizes than its config says"
 MOST_TOKENS = 20_000
 MOST_LAYER_BYTES = 2**29

@@ -10,9 +10,13 @@ import sys
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
+from itertools import product
 from typing import TYPE_CHECKING
 
-from visualizer.attention.spec import Dtype
+from msgspec import Struct
+
+from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.torch_library_loading import load_torch_library
 from visualizer.progress_callback import no_progress
 from visualizer.python_thread_for_qt_thread import on_python_thread
@@ -21,11 +25,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from visualizer.attention.spec import Device
     from visualizer.models.model_source import ModelSource
     from visualizer.progress_callback import Progress
 
 LIBRARY = "transformers"
+
+
+class ModelPlace(Struct, frozen=True):
+    """Where a model would compute.
+
+    Parameters
+    ----------
+    sentence : str
+        The device and the type of its numbers, in words.
+    room : int
+        The bytes that a model may take there.
+    """
+
+    sentence: str
+    room: int
 
 
 def open_model_source(
@@ -46,6 +64,36 @@ def open_model_source(
         As `progress` raises it; nothing of the model is kept.
     """
     return on_python_thread(partial(_open, path, device, dtype, progress))
+
+
+def let_go_of_models() -> None:
+    """Close a model that was opened and then left before it had read anything."""
+    if reading := sys.modules.get("visualizer.models.text_reading"):
+        reading.let_go_of_models()
+
+
+def has_library() -> bool:
+    """Whether what opens models is installed."""
+    return find_spec(LIBRARY) is not None
+
+
+def model_places() -> dict[tuple[Device, Dtype], ModelPlace]:
+    """Return where a model would compute, for each device and type that can be asked for."""
+    return on_python_thread(_places)
+
+
+def _places() -> dict[tuple[Device, Dtype], ModelPlace]:
+    load_torch_library()
+    from visualizer.attention import device as attention_device
+    from visualizer.attention.run import USABLE
+
+    places = {}
+    for device, dtype in product(Device, Dtype):
+        where, notice = attention_device.resolve(device, dtype)
+        sentence = notice or f"Runs in {dtype} on {attention_device.NAMES[where]}."
+        room = round(USABLE * attention_device.free_bytes(where))
+        places[device, dtype] = ModelPlace(sentence, room)
+    return places
 
 
 def _open(path: Path, device: Device, dtype: Dtype, progress: Progress) -> ModelSource:
