@@ -155,9 +155,9 @@ def _config(path: Path) -> dict[str, Any]:
     config = _json(path / CONFIG, f"“{path.name}” has no config.json, so it is no model's folder.")
     if not isinstance(config, dict):
         raise _refused("The config.json holds no settings.")
-    _refuse_code(CONFIG, config)
+    refuse_code(CONFIG, config)
     if (path / TOKENIZER_CONFIG).exists():
-        _refuse_code(TOKENIZER_CONFIG, _json(path / TOKENIZER_CONFIG, ""))
+        refuse_code(TOKENIZER_CONFIG, _json(path / TOKENIZER_CONFIG, ""))
     if "transformers_weights" in config:
         raise _refused("The config.json names other weights than model.safetensors.")
     for name, count in _layer_counts(config):
@@ -188,7 +188,8 @@ def _layer_counts(config: dict[str, Any]) -> Iterator[tuple[str, int]]:
             yield name, value
 
 
-def _refuse_code(name: str, settings: Any) -> None:
+def refuse_code(name: str, settings: Any) -> None:
+    """Refuse settings, of a file of this name, that have code of their own run."""
     if isinstance(settings, dict) and "auto_map" in settings:
         raise _refused(
             f"The {name} names code of its own (auto_map), which is never run. Open a model of an "

@@ -184,7 +184,8 @@ def _row(model: ListedModel, dtype: Dtype, place: ModelPlace | None) -> ModelRow
     needed = bytes_in_memory(model.numbers, dtype)
     note = model.why_not
     if not note and place and needed > place.room:
-        note = f"It needs {format_bytes(needed)} as {dtype}, and {format_bytes(place.room)} can be used."
+        room = format_bytes(place.room)
+        note = f"It needs {format_bytes(needed)} as {dtype}, and {room} can be used."
     return ModelRow(model.path, cells, not model.why_not, note)
 
 
