@@ -23,8 +23,6 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from msgspec import Struct
-
 from visualizer.errors import InputError, reason_of
 from visualizer.models.local_models import COMMIT
 from visualizer.models.model_folder import (
@@ -36,6 +34,7 @@ from visualizer.models.model_folder import (
     WEIGHTS,
     refuse_code,
 )
+from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
 from visualizer.number_format import format_size
 from visualizer.storage import atomic_file
 from visualizer.storage.file_lock import FileLock
@@ -64,53 +63,6 @@ TIMEOUT_S = 10.0
 """How long a silent server is waited for, and so at most a cancelled download goes on."""
 ROOM_LEFT = 2**28
 """Bytes of the disk that a download leaves free."""
-
-
-class RepositoryFile(Struct, frozen=True):
-    """A file of a repository.
-
-    Parameters
-    ----------
-    blob : str
-        Its hash: SHA-256 of a large file, or that of git.
-    """
-
-    name: str
-    size: int
-    blob: str
-
-
-class RepositoryOffer(Struct, frozen=True):
-    """What of a repository would be downloaded.
-
-    Parameters
-    ----------
-    commit : str
-        The version of the repository.
-    folder : Path
-        Where it is kept in the cache.
-    missing : int
-        The bytes that are not there yet.
-    free : int
-        The bytes that are free on that disk.
-    """
-
-    repository: str
-    commit: str
-    files: tuple[RepositoryFile, ...]
-    folder: Path
-    missing: int
-    free: int
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of all files."""
-        return sum(file.size for file in self.files)
-
-    @property
-    def snapshot(self) -> Path:
-        """The model's folder, once it is downloaded."""
-        return self.folder / "snapshots" / self.commit
 
 
 def look_up(

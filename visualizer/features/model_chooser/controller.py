@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, Signal
+from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
 from visualizer.features.model_chooser.dialog import ModelChooserDialog
 from visualizer.features.model_chooser.presenter import (
+    DOWNLOADED,
     ModelActivity,
     ModelChooserState,
+    offer_in_words,
     present_model_chooser,
 )
 from visualizer.models.local_models import ListedModel, hub_cache, list_models
 from visualizer.models.model_folder import name_of
+from visualizer.models.repository_offer import RepositoryOffer
 from visualizer.progress_callback import CancelledError
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import Worker
@@ -54,8 +57,15 @@ class _Opened(Struct, frozen=True):
     dtype: Dtype
 
 
+class _Downloaded(Struct, frozen=True):
+    path: Path
+
+
 class _Cancelled(Struct, frozen=True):
     """What was asked for was cancelled: nothing of it is kept."""
+
+
+_Answer = _Listing | _Opened | _Downloaded | _Cancelled | RepositoryOffer
 
 
 class ModelChooserController(QObject):
@@ -71,6 +81,8 @@ class ModelChooserController(QObject):
         self._workspace, self._window = workspace, window
         self.dialog: ModelChooserDialog | None = None
         self._state = ModelChooserState(hub_cache())
+        self._offer: RepositoryOffer | None = None
+        """What was asked of the hub, until another name is typed."""
         self._is_called_off = threading.Event()
         self._due = 0.0
         self._worker = Worker(self)
@@ -108,10 +120,7 @@ class ModelChooserController(QObject):
     def close(self) -> None:
         """Stop what is being done, and end the thread."""
         self._is_called_off.set()
-        while self._worker.is_working:
-            self._worker.wait(10)
         self._worker.stop()
-        QCoreApplication.sendPostedEvents(self, QEvent.Type.MetaCall.value)
         if self.dialog:
             self.dialog.close()
 
@@ -119,6 +128,7 @@ class ModelChooserController(QObject):
 
     def _make_dialog(self) -> None:
         spec = self._workspace.document.spec
+        self._offer = None
         self._state = ModelChooserState(hub_cache(), device=spec.device, dtype=spec.dtype)
         self.dialog = dialog = ModelChooserDialog(self._window, self._state.cache)
         dialog.destroyed.connect(self._forget)
@@ -128,6 +138,7 @@ class ModelChooserController(QObject):
         dialog.deviceChosen.connect(partial(self._set, "device"))
         dialog.dtypeChosen.connect(partial(self._set, "dtype"))
         dialog.repositoryTyped.connect(self._type_repository)
+        dialog.downloadWanted.connect(self._download)
         dialog.cancelWanted.connect(self.cancel)
 
     def _raise(self) -> None:
@@ -152,6 +163,7 @@ class ModelChooserController(QObject):
             self.dialog.show_panel(present_model_chooser(self._state))
 
     def _type_repository(self, text: str) -> None:
+        self._offer = None
         self._change(repository=text, offer="", offered=0)
 
     def _choose_folder(self) -> None:
@@ -174,6 +186,15 @@ class ModelChooserController(QObject):
         self._begin(
             ModelActivity.OPENING, name_of(path), partial(_opened, path, device, dtype, self._tell)
         )
+
+    def _download(self) -> None:
+        """Ask the hub for a repository, and at the second time download it."""
+        name, offer = self._state.repository.strip(), self._offer
+        if offer is None:
+            request = partial(_looked_up, name, self._state.cache)
+            self._begin(ModelActivity.LOOKING_UP, name, request)
+        else:
+            self._begin(ModelActivity.DOWNLOADING, name, partial(_downloaded, offer, self._tell))
 
     def _begin(self, activity: ModelActivity, subject: str, request: Callable[[], object]) -> None:
         if self.is_working:
@@ -200,7 +221,9 @@ class ModelChooserController(QObject):
 
     # ------------------------------------------------------------------ how it went
 
-    def _take(self, answer: _Listing | _Opened | _Cancelled) -> None:
+    def _take(
+        self, answer: _Listing | _Opened | RepositoryOffer | _Downloaded | _Cancelled
+    ) -> None:
         if isinstance(answer, _Listing):
             self._take_listing(answer)
             return
@@ -213,6 +236,14 @@ class ModelChooserController(QObject):
                 self.dialog.accept()
                 self._window.activateWindow()  # not every platform does so itself
             self.opened.emit(answer.source, answer.device, answer.dtype)
+        elif isinstance(answer, _Downloaded):
+            self._offer = None
+            self._change(
+                models=None, selected=answer.path, repository="", offer=DOWNLOADED, offered=0
+            )
+        elif not isinstance(answer, _Cancelled) and not was_called_off:
+            self._offer = answer
+            self._change(offer=offer_in_words(answer), offered=answer.missing)
         self._list_if_unknown()
 
     def _take_listing(self, found: _Listing) -> None:
@@ -252,4 +283,19 @@ def _opened(path: Path, device: Device, dtype: Dtype, progress: Progress) -> _Op
             model_opening.open_model_source(path, device, dtype, progress), device, dtype
         )
     except CancelledError:  # as a value: the error holds what was loaded
+        return _Cancelled()
+
+
+def _looked_up(name: str, cache: Path) -> RepositoryOffer:
+    from visualizer.models.hub_download import look_up
+
+    return look_up(name, cache)
+
+
+def _downloaded(offer: RepositoryOffer, progress: Progress) -> _Downloaded | _Cancelled:
+    from visualizer.models.hub_download import download
+
+    try:
+        return _Downloaded(download(offer, progress))
+    except CancelledError:
         return _Cancelled()

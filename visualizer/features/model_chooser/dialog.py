@@ -52,15 +52,17 @@ class ModelTable(QTableWidget):
 
     def __init__(self) -> None:
         super().__init__(0, len(COLUMNS))
+        self.rows: tuple[ModelRow, ...] = ()
         self.setAccessibleName("Models on this machine")
-        self.setHorizontalHeaderLabels(COLUMNS)
+        for column, title in enumerate(COLUMNS):
+            item = QTableWidgetItem(title)
+            item.setTextAlignment(_alignment(column))
+            self.setHorizontalHeaderItem(column, item)
         self.verticalHeader().hide()
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         header.setHighlightSections(False)
-        for column in range(len(COLUMNS)):
-            self.horizontalHeaderItem(column).setTextAlignment(_alignment(column))
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -71,6 +73,7 @@ class ModelTable(QTableWidget):
 
     def show_rows(self, rows: tuple[ModelRow, ...], selected: int) -> None:
         """Show models, one a row."""
+        self.rows = rows
         with QSignalBlocker(self):
             self.setRowCount(len(rows))
             for at, row in enumerate(rows):
@@ -161,7 +164,6 @@ class ModelChooserDialog(QDialog):
         self.table.opened.connect(self.openWanted)
         self.table.itemSelectionChanged.connect(self._select)
         self.resize(*(round(side * text_scale()) for side in SIZE))
-        self.table.setFocus()
 
     def _add_place(self, row: QHBoxLayout) -> None:
         self.folder_button = _button("Choose a &folder…", "Open the folder of a model")
@@ -210,7 +212,7 @@ class ModelChooserDialog(QDialog):
             self.table.show_rows(panel.rows, panel.selected)
         with QSignalBlocker(self.table):
             self.table.select(panel.selected)
-        self.table.setVisible(bool(panel.rows))
+        self._show_table(bool(panel.rows))
         for label, text in (
             (self.message, panel.message),
             (self.note, panel.note),
@@ -229,8 +231,15 @@ class ModelChooserDialog(QDialog):
         self._show_progress(panel)
         self.open_button.setEnabled(panel.can_open)
         self.download_button.setEnabled(panel.can_download)
-        for part in (self.folder_button, self.device, self.dtype, self.repository):
+        for part in (self.folder_button, self.device, self.dtype):
             part.setEnabled(panel.can_choose)
+        self.repository.setReadOnly(not panel.can_choose)  # disabled it would lose the focus
+
+    def _show_table(self, has_rows: bool) -> None:
+        is_first = has_rows and self.table.isHidden()
+        self.table.setVisible(has_rows)
+        if is_first and not self.repository.text():  # else a name is being typed
+            self.table.setFocus()
 
     def _show_progress(self, panel: ModelChooserPanel) -> None:
         for part in (self.line, self.cancel_button):
@@ -245,9 +254,8 @@ class ModelChooserDialog(QDialog):
     # ------------------------------------------------------------------ what is chosen
 
     def _select(self) -> None:
-        row = self.table.currentRow()
-        if self._panel and self.table.selectedItems() and row < len(self._panel.rows):
-            self.selected.emit(self._panel.rows[row].path)
+        if self.table.selectedItems():
+            self.selected.emit(self.table.rows[self.table.currentRow()].path)
 
     def _choose_device(self, at: int) -> None:
         self.deviceChosen.emit(Device(self.device.itemData(at)))

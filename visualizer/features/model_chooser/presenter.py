@@ -9,12 +9,14 @@ from msgspec import Struct, field
 
 from visualizer.attention.spec import Device, Dtype
 from visualizer.models.model_folder import MISSING, bytes_in_memory
+from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from visualizer.models.local_models import ListedModel
+    from visualizer.models.repository_offer import RepositoryOffer
     from visualizer.session.model_opening import ModelPlace
 
 COLUMNS = ("Name", "Architecture", "Layers × heads", "Size", "Parameters")
@@ -22,6 +24,7 @@ LISTING = "Looking for models…"
 NO_MODELS = "There are no models in this folder. Choose another one, or download a model below."
 UNKNOWN = "–"
 IMPORTING = "Loading transformers…"
+DOWNLOADED = "Downloaded. Open it above."
 CANCELLING = "Cancelling…"
 
 
@@ -172,7 +175,7 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
         may_act,
         state.repository,
         state.offer,
-        f"Download {format_bytes(state.offered)}" if state.offer else "Download",
+        f"Download {format_bytes(state.offered)}" if state.offered else "Download",
         may_act and bool(state.repository.strip()),
     )
 
@@ -196,6 +199,17 @@ def format_parameters(count: int) -> str:
             share = count / size
             return f"{share:,.1f} {unit}" if share < 10 else f"{share:,.0f} {unit}"
     return str(count) if count else UNKNOWN
+
+
+def offer_in_words(offer: RepositoryOffer) -> str:
+    """Say how much of a repository would be downloaded, and where to."""
+    count = format_count(len(offer.files), "file")
+    free = f"{format_bytes(offer.free)} are free in {offer.folder.parent}."
+    if not offer.missing:
+        return f"All {count} of {offer.repository} are there; downloading lists it above."
+    there = offer.bytes - offer.missing
+    begun = f" ({format_bytes(there)} are there already)" if there else ""
+    return f"{offer.repository}: {count}, {format_bytes(offer.missing)}{begun}. {free}"
 
 
 def _words(state: ModelChooserState) -> str:
