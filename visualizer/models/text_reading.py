@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.attention.spec import Dtype
+from visualizer.memory_allocator_settings import trim_freed_memory
 from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
 from visualizer.models.model_source import ModelSource, heads_in_words
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
@@ -33,6 +34,8 @@ OFF = "Weights are still computed there; what they read is replaced by zeros."
 OTHER_FILES = "The files of {name} are others than when the document was saved."
 
 _opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
+_since_returned: set[str] = set()
+"""The folders of models whose memory has not been returned to the system yet."""
 _handed_over: list[OpenedModel] = []
 """The model that was opened last, until a run of it is computed, which keeps it then."""
 
@@ -58,9 +61,21 @@ def open_source(
     let_go_of_models()
     model = open_model(path, device, dtype, progress)
     source = ModelSource(str(path.absolute()), model.folder.name, model.folder.fingerprint)
-    _opened[source.folder, device, dtype] = model
+    _keep(source, device, dtype, model)
     _handed_over[:] = [model]
     return source
+
+
+def _keep(source: ModelSource, device: Device, dtype: Dtype, model: OpenedModel) -> None:
+    _opened[source.folder, device, dtype] = model
+    _since_returned.add(source.folder)
+
+
+def return_memory_of_closed_models() -> None:
+    """Return to the system what models took that have been closed since this was called last."""
+    if _since_returned and not _opened:
+        _since_returned.clear()
+        trim_freed_memory()
 
 
 def let_go_of_models() -> None:
@@ -95,7 +110,7 @@ def read_text(
     model = _opened.get((source.folder, device, dtype))
     if model is None:
         model = on_python_thread(partial(open_model, source.path, device, dtype))
-        _opened[source.folder, device, dtype] = model
+        _keep(source, device, dtype, model)
     off = dict.fromkeys(source.heads_off, 0.0)
     seen = model.read(text, off)
     let_go_of_models()

@@ -72,6 +72,12 @@ def let_go_of_models() -> None:
         reading.let_go_of_models()
 
 
+def return_memory_of_closed_models() -> None:
+    """Return to the system what models took that have been closed."""
+    if reading := sys.modules.get("visualizer.models.text_reading"):
+        reading.return_memory_of_closed_models()
+
+
 def has_library() -> bool:
     """Whether what opens models is installed."""
     return find_spec(LIBRARY) is not None

@@ -19,7 +19,7 @@ from visualizer.errors import InputError
 from visualizer.numpy_import_on_first_use import import_numpy_now
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.model_opening import let_go_of_models
+from visualizer.session.model_opening import let_go_of_models, return_memory_of_closed_models
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View, ViewShownAtOnce
 
@@ -157,9 +157,10 @@ def compute(document: Document, previous: Run | None) -> Run:
 
 
 def release_pooled_buffers() -> None:
-    """Release the pooled buffers; called on the worker thread when it is idle."""
+    """Release pooled buffers and closed models; called on the worker thread when it is idle."""
     if shared_buffer_pool.cache_info().currsize:
         shared_buffer_pool().release()
+    return_memory_of_closed_models()
 
 
 @cache
