@@ -5,12 +5,11 @@ Modules that load torch are imported where they are used.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from visualizer.documents.document_change import DocumentChange
+from visualizer.documents.document_change import DocumentChange, change_to_model
 from visualizer.documents.document_file import SavedDocument
 from visualizer.documents.exported_numbers import is_npz
 from visualizer.documents.open_document import open_document
@@ -22,6 +21,7 @@ from visualizer.models.model_folder import CONFIG
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
+from visualizer.session.model_opening import open_model_source
 from visualizer.session.view import View
 from visualizer.storage.regular_file import open_regular_file
 
@@ -36,7 +36,6 @@ ROOMY = View(room=512)
 """The default view, with more room for matrices than a window has."""
 TENSOR_FILES = frozenset({".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin"})
 """Suffixes of the files that importers read."""
-OTHER_TEXT = "{name} knows only what it has learned, so it reads the beginning of that."
 _START = 64
 """Bytes that tell whether an NPZ begins with a document."""
 
@@ -53,7 +52,7 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
         Of ``open``, with what is wrong with the file and what to do about it.
     """
     if (path / CONFIG).is_file() or _is_lab_model(path):
-        return on_python_thread(partial(_model, path, document))
+        return _model(path, document)
     suffix = path.suffix.lower()
     if suffix == ".txt":
         return DocumentChange(document.set("text", text_in(path)))
@@ -160,19 +159,12 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
 
 def _model(path: Path, document: Document) -> DocumentChange:
     """Open a model to read the document's text, as long as it is the document's."""
-    from visualizer.attention.torch_library_loading import load_torch_library
-
-    load_torch_library()
-    from visualizer.models.text_reading import open_source, text_to_read
-
+    where = document.spec.device, document.spec.dtype
     try:
-        source = open_source(path, document.spec.device)
+        source, other_text = open_model_source(path, *where, document.text)
     except InputError as refused:
         raise InputError("open", refused.sentence) from refused
-    text = text_to_read(source, document.text, document.spec.device)
-    notice = "" if text == document.text else OTHER_TEXT.format(name=source.name)
-    changed = document.set("model", source).set("text", text)
-    return DocumentChange(changed, notice, stages=frozenset({"weights"}))
+    return change_to_model(document, source, other_text)
 
 
 def _tensors(path: Path, document: Document) -> DocumentChange:

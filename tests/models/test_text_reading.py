@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ from msgspec.structs import replace
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.errors import InputError
+from visualizer.models import text_reading
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import let_go_of_models, open_source, read_text
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import release_pooled_buffers, run_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,3 +190,19 @@ def test_a_document_without_a_model_closes_what_was_opened(tiny_model_folder: Pa
     run_of(Document(text="a b"), None)
     gc.collect()
     assert not any(type(each) is OpenedModel for each in gc.get_objects())
+
+
+def test_the_memory_of_closed_models_is_returned_once(
+    tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trims: list[int] = []
+    monkeypatch.setattr(text_reading, "trim_freed_memory", lambda: trims.append(1))
+    monkeypatch.setattr(text_reading, "_opened", WeakValueDictionary())
+    open_source(tiny_model_folder, Device.CPU)
+    release_pooled_buffers()
+    assert trims == []
+    let_go_of_models()
+    gc.collect()
+    for _ in range(2):
+        release_pooled_buffers()
+        assert trims == [1]

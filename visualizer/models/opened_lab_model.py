@@ -46,6 +46,8 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
         found.name,
         about.settings.model.value,
         (type(model).__name__,),
+        about.settings.layers,
+        about.settings.heads,
         sum(each.numel() for each in model.parameters()),
         file.path.stat().st_size,
         True,

@@ -26,7 +26,9 @@ from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
 from visualizer.models.model_folder import (
     IMAGE_CONFIG,
+    MISSING,
     ModelFolder,
+    bytes_in_memory,
     check_image_config,
     read_model_folder,
 )
@@ -39,7 +41,9 @@ from visualizer.models.run_from_attention_calls import (
     run_of,
 )
 from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
+from visualizer.progress_callback import CancelledError, no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,13 +53,10 @@ if TYPE_CHECKING:
     from visualizer.models.layer_step_recognition import KnownLayers
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.run_with_layer_stages import LayerPlaces
+    from visualizer.progress_callback import Progress
 
     Edits = Mapping[LayerAndHead, HeadEdit]
 
-MISSING = (
-    "Opening models needs transformers, which is not installed: "
-    'pip install "attention-visualizer[models]"'
-)
 NOTHING = "There is nothing to read yet. Type a word or a sentence."
 OTHER_SIZES = "its weights have other sizes than its config says"
 MOST_TOKENS = 20_000
@@ -497,7 +498,10 @@ def _reason(error: Exception) -> str:
 
 
 def open_model(
-    path: Path, device: Device = Device.AUTO, dtype: Dtype = Dtype.FLOAT32
+    path: Path,
+    device: Device = Device.AUTO,
+    dtype: Dtype = Dtype.FLOAT32,
+    progress: Progress = no_progress,
 ) -> OpenedModel:
     """Open a model from its folder, without a network and without code of its own.
 
@@ -505,6 +509,8 @@ def open_model(
     ----------
     path : Path
         A folder of transformers, or a run's folder or a file of weights of the language lab.
+    progress : Progress
+        Called with the bytes of weights read and their total.
 
     Raises
     ------
@@ -514,20 +520,23 @@ def open_model(
     if is_lab_model(path):
         return _opened_of_lab(path, device, dtype)
     folder = read_model_folder(path)
+    where, _ = attention_device.resolve(device, dtype)
+    needed = bytes_in_memory(folder.numbers, dtype)
+    free = USABLE * attention_device.free_bytes(where)
+    if needed > free:
+        sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
+        raise InputError("model", sentence)
+    read = LoadedWeights(progress, folder.numbers, folder.bytes)
     transformers = _transformers()
     if folder.kind not in transformers.CONFIG_MAPPING:
         named = folder.kind or "no architecture"
         sentence = f"The config.json names “{named[:60]}”, which this transformers does not know."
         raise InputError("model", sentence)
-    where, _ = attention_device.resolve(device, dtype)
-    needed = folder.numbers * (8 if dtype is Dtype.FLOAT64 else 4)
-    free = USABLE * attention_device.free_bytes(where)
-    if needed > free:
-        sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
-        raise InputError("model", sentence)
+    read.check()
     with _quiet():
-        model = _loaded(transformers, folder, getattr(torch, dtype)).to(where).eval()
         tokenizer = _tokenizer(transformers, folder)
+        read.check()
+        model = _loaded(transformers, folder, getattr(torch, dtype), where, read).eval()
     return OpenedModel(folder, model, tokenizer, where)
 
 
@@ -575,18 +584,24 @@ def _class_of(transformers: Any, folder: ModelFolder) -> Any:
     return transformers.AutoModel
 
 
-def _loaded(transformers: Any, folder: ModelFolder, dtype: torch.dtype) -> Any:
+def _loaded(
+    transformers: Any, folder: ModelFolder, dtype: torch.dtype, device: Device, read: LoadedWeights
+) -> Any:
     kind = _class_of(transformers, folder)
     try:
-        model, found = kind.from_pretrained(
-            str(folder.path),
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            attn_implementation=EAGER,
-            dtype=dtype,
-            output_loading_info=True,
-        )
+        with read.reported():
+            model, found = kind.from_pretrained(
+                str(folder.path),
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                attn_implementation=EAGER,
+                dtype=dtype,
+                output_loading_info=True,
+            )
+        read.copy_to(model, device)
+    except CancelledError:
+        raise
     except Exception as error:  # the library raises errors of every kind on damaged folders
         if isinstance(error, MemoryError) or is_out_of_memory(error):
             raise InputError("model", f"The memory ran out opening {folder.name}.") from error

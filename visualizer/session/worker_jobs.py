@@ -6,7 +6,6 @@ Modules that load torch are imported where they are used.
 from __future__ import annotations
 
 import gc
-import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -20,6 +19,7 @@ from visualizer.errors import InputError
 from visualizer.numpy_import_on_first_use import import_numpy_now
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.model_opening import let_go_of_models, return_memory_of_closed_models
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View, ViewShownAtOnce
 
@@ -157,9 +157,10 @@ def compute(document: Document, previous: Run | None) -> Run:
 
 
 def release_pooled_buffers() -> None:
-    """Release the pooled buffers; called on the worker thread when it is idle."""
+    """Release pooled buffers and closed models; called on the worker thread when it is idle."""
     if shared_buffer_pool.cache_info().currsize:
         shared_buffer_pool().release()
+    return_memory_of_closed_models()
 
 
 @cache
@@ -194,18 +195,13 @@ def run_of(
     if document.model:
         from visualizer.models.text_reading import read_text
 
-        return read_text(document.model, document.text, document.spec.device, previous)
-    _let_go_of_models()
+        spec = document.spec
+        return read_text(document.model, document.text, spec.device, previous, spec.dtype)
+    let_go_of_models()
     texts = document.tokens()
     if prepare:
         prepare(texts, document.spec)
     return run(texts, document.spec, previous, pool)
-
-
-def _let_go_of_models() -> None:
-    """Close a model that was opened and then left before it had read anything."""
-    if reading := sys.modules.get("visualizer.models.text_reading"):
-        reading.let_go_of_models()
 
 
 @cache

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from visualizer.features.comparison_bar.controller import ComparisonController
     from visualizer.features.lessons.controller import LessonController
     from visualizer.features.mask_editor.controller import MaskEditController
+    from visualizer.features.model_chooser.controller import ModelChooserController
     from visualizer.features.next_token.controller import HeadSwitchController
     from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
@@ -72,6 +73,7 @@ class Controllers(Struct, frozen=True, eq=False):
     window: QMainWindow
     workspace: Workspace
     document_controller: DocumentController
+    model_chooser_controller: ModelChooserController
     recent_files_menu: RecentFilesMenu
     export_controller: ExportController
     setup_pane: SetupPane
@@ -253,7 +255,7 @@ COMMANDS: tuple[Row, ...] = (
     Row("filer.choose_to_open", FILE, "&Open…", lambda c: c.document_controller.choose_to_open(),
         ("Ctrl+O",), icon="open"),
     Row("filer.choose_model_to_open", FILE, "Open a &model…",
-        lambda c: c.document_controller.choose_model_to_open(), ("Ctrl+Alt+K",)),
+        lambda c: c.model_chooser_controller.open(), ("Ctrl+Alt+K",)),
     Row("recents.forget", RECENT, "&Forget these", lambda c: c.recent_files_menu.forget(),
         ("Ctrl+Alt+O",)),
     Row("filer.save", FILE, "&Save", lambda c: c.document_controller.save(), ("Ctrl+S",),

@@ -19,6 +19,7 @@ from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
+from visualizer.features.model_chooser.controller import ModelChooserController
 from visualizer.features.next_token.controller import HeadSwitchController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
@@ -114,6 +115,7 @@ class MainWindow(QMainWindow):
         self.stroke_controller, self.mask_edit_bar = MaskStrokeController(self.board), MaskEditBar()
         self.token_pane = TokenPane()
         self.document_controller = DocumentController(program, workspace, lessons, self, window_on)
+        self.model_chooser_controller = ModelChooserController(workspace, self)
         self.recovery_prompt, self.drop_handler = RecoveryPrompt(self), DropHandler(self)
         self._add_intents()
         self._has_lesson = False
@@ -229,6 +231,7 @@ class MainWindow(QMainWindow):
             window=self,
             workspace=self.workspace,
             document_controller=self.document_controller,
+            model_chooser_controller=self.model_chooser_controller,
             recent_files_menu=self.recent_files_menu,
             export_controller=self.export_controller,
             setup_pane=self.setup_pane,
@@ -507,7 +510,8 @@ class MainWindow(QMainWindow):
         app_settings.save_last(self.document_controller.path)
         self.hide()
         self.playback_controller.stop()
-        for part in (self.export_controller, self.document_controller, self.workspace):
+        controllers = (self.export_controller, self.model_chooser_controller)
+        for part in (*controllers, self.document_controller, self.workspace):
             part.close()
         event.accept()
         self.closed.emit(self)
@@ -565,6 +569,10 @@ def _connect_files(window: MainWindow) -> None:
     document_controller.settled.connect(window.recent_files_menu.remember)
     window.recent_files_menu.chosen.connect(document_controller.open)
     drop_handler.fileDropped.connect(document_controller.open)
+    model_chooser = window.model_chooser_controller
+    document_controller.modelWanted.connect(model_chooser.open_folder)
+    model_chooser.opened.connect(document_controller.take_model)
+    model_chooser.broke.connect(window.show_bug)
     drop_handler.textDropped.connect(window.setup_pane.take_text)
 
 
