@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from visualizer.attention.model_answers import ModelAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -49,6 +51,10 @@ class ModelReading(Struct, frozen=True, eq=False):
         The run's numbers, as a document holds them.
     model : object
         The model, which stays in memory as long as one of its readings is shown.
+    text : str
+        What it read.
+    answers : ModelAnswers
+        What else was asked about it, as far as it is answered.
     """
 
     made_of: Hashable
@@ -59,3 +65,5 @@ class ModelReading(Struct, frozen=True, eq=False):
     no_next_token: str
     captured: CapturedAttention
     model: object
+    text: str = ""
+    answers: ModelAnswers = field(default_factory=ModelAnswers)

@@ -90,6 +90,7 @@ def read_text(source: ModelSource, text: str, device: Device, previous: Run | No
         model.why_no_next_token,
         shown.captured,
         model,
+        text,
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (OTHER_FILES.format(name=source.name),)

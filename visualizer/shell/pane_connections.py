@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.controller import LessonController
     from visualizer.features.lessons.widget import LessonPane
     from visualizer.features.line_view.widget import LinePane
+    from visualizer.features.logit_lens.widget import LensPane
     from visualizer.features.next_token.controller import HeadSwitchController
     from visualizer.features.next_token.widget import NextTokenPane
     from visualizer.features.setup.controller import SetupController
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from visualizer.features.view_bar.colours_widget import ColoursPane
     from visualizer.features.view_bar.view_controller import ViewController
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
+    from visualizer.session.model_question_controller import ModelQuestionController
     from visualizer.session.workspace import Workspace
 
 
@@ -53,6 +55,7 @@ class PaneControllers(Struct, frozen=True, eq=False):
     lesson_controller: LessonController
     export_controller: ExportController
     head_switch_controller: HeadSwitchController
+    model_question_controller: ModelQuestionController
     show_stage: Callable[[str], object]
     walk: Callable[[int, int], object]
     name_keys: Callable[[Mapping[QWidget, str]], object]
@@ -160,3 +163,9 @@ def connect_next_token(pane: NextTokenPane, to: PaneControllers) -> None:
     pane.switched.connect(to.head_switch_controller.toggle)
     pane.allOn.connect(to.head_switch_controller.all_on)
     to.name_keys({pane.switch: "head_switch.toggle", pane.all_on: "head_switch.all_on"})
+
+
+def connect_lens(pane: LensPane, to: PaneControllers) -> None:
+    """Show a layer and a token on the board, and ask what takes long."""
+    pane.placeChosen.connect(to.view_controller.show_token_of_layer)
+    pane.costlyWanted.connect(to.model_question_controller.want)

@@ -16,6 +16,7 @@ from visualizer.shell.pane_connections import (
     connect_colours,
     connect_heads,
     connect_layers,
+    connect_lens,
     connect_lesson,
     connect_lines,
     connect_next_token,
@@ -123,6 +124,12 @@ def _next_token() -> QWidget:
     return NextTokenPane()
 
 
+def _lens() -> QWidget:
+    from visualizer.features.logit_lens.widget import LensPane
+
+    return LensPane()
+
+
 # fmt: off
 PANES: tuple[Pane, ...] = (
     Pane("Lesson", "Lesson", "The page of the lesson that is read",
@@ -133,6 +140,8 @@ PANES: tuple[Pane, ...] = (
          _lines, connect_lines, "F9", RIGHT, 0, width=300),
     Pane("Layers", "Layers", "The heads of all layers at once, as small heatmaps",
          _layers, connect_layers, "Shift+F8", RIGHT, 0, width=300),
+    Pane("Lens", "Lens", "What each layer of a model would say next, at every token",
+         _lens, connect_lens, "Shift+F2", RIGHT, 0, beside="Layers"),
     Pane("Cell", "Cell", "How the number of a cell arises",
          CellPane, connect_cell, "F3", RIGHT, 360),
     Pane("Code", "Code", "The same computation as code",

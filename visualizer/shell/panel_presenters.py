@@ -22,6 +22,7 @@ from visualizer.features.layer_overview.presenter import (
 from visualizer.features.lessons.presenter import LESSON, present_position
 from visualizer.features.line_view import weights_drawn_as_lines
 from visualizer.features.line_view.presenter import LINES, present_lines
+from visualizer.features.logit_lens.presenter import LENS, LensPanel, present_lens
 from visualizer.features.mask_editor.presenter import MASK_EDIT, present_mask_edit
 from visualizer.features.next_token.presenter import (
     NEXT_TOKEN,
@@ -177,6 +178,12 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         NEXT_TOKEN,
         lambda resolved, moment, previous: present_next_token(resolved),
         NextTokenPanel(),
+    ),
+    PanelPresenter(
+        LENS,
+        lambda resolved, moment, previous: present_lens(resolved, previous),
+        LensPanel(),
+        "Lens",
     ),
     PanelPresenter(
         COMPARISON,

@@ -15,6 +15,7 @@ from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.comparison_bar.widget import CompareBar
 from visualizer.features.lessons.controller import LessonController
 from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.logit_lens.presenter import LENS
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
@@ -37,6 +38,7 @@ from visualizer.heatmap.cell_selection_controller import CellSelectionController
 from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.heatmap.widget import BoardView
 from visualizer.session.colour_options import ColourLimits
+from visualizer.session.model_question_controller import ModelQuestionController
 from visualizer.shell import screen_reader_announcer
 from visualizer.shell.commands import (
     COMMANDS,
@@ -206,6 +208,7 @@ class MainWindow(QMainWindow):
             self.workspace, self.cell_selection_controller, self
         )
         self.head_switch_controller = HeadSwitchController(self.workspace, self)
+        self.model_question_controller = ModelQuestionController(self.workspace, (LENS,), self)
         self.view_controller, self.setup = (
             ViewController(self.workspace, self),
             SetupController(self.workspace, self),
@@ -263,6 +266,7 @@ class MainWindow(QMainWindow):
             lesson_controller=self.lesson_controller,
             export_controller=self.export_controller,
             head_switch_controller=self.head_switch_controller,
+            model_question_controller=self.model_question_controller,
             show_stage=self.show_stage,
             walk=self.walk,
             name_keys=self.name_keys,
@@ -507,7 +511,12 @@ class MainWindow(QMainWindow):
         app_settings.save_last(self.document_controller.path)
         self.hide()
         self.playback_controller.stop()
-        for part in (self.export_controller, self.document_controller, self.workspace):
+        for part in (
+            self.export_controller,
+            self.document_controller,
+            self.model_question_controller,
+            self.workspace,
+        ):
             part.close()
         event.accept()
         self.closed.emit(self)

@@ -1,0 +1,117 @@
+"""The panes that ask a model about a text that it has read, in the window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+import visualizer
+from visualizer.features.logit_lens.presenter import LENS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.window_input import Hand
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat"
+
+
+@pytest.fixture
+def folder(tiny_model_folder: Path) -> Path:
+    return tiny_model_folder
+
+
+@pytest.fixture
+def model_window(hand: Hand, folder: Path) -> Hand:
+    """A window in which a model reads a text."""
+    hand.type_sentence(TEXT)
+    hand.settle()
+    hand.window.document_controller.open(folder)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    hand.until(lambda: hand.window.panes["Next token"].isVisible())
+    return hand
+
+
+def open_pane(hand: Hand, id_: str) -> None:
+    hand.window.docks.actions[id_].trigger()
+    hand.until(lambda: id_ in hand.window.docks.seen)
+    answered(hand)
+
+
+def answered(hand: Hand) -> None:
+    hand.settle()
+    hand.until(lambda: not hand.window.model_question_controller.is_working)
+
+
+def lens_of(folder: Path, text: str) -> np.ndarray:
+    lens = visualizer.open_model(folder).logit_lens(text)
+    return np.array([[rank[0][1] for rank in layer] for layer in lens])
+
+
+def test_the_lens_is_read_while_its_pane_is_open_and_follows_the_text(
+    model_window: Hand, folder: Path
+) -> None:
+    hand = model_window
+    run = hand.window.workspace.run
+    assert run
+    assert run.reading
+    assert not run.reading.answers.known
+    open_pane(hand, "Lens")
+    cells = hand.window.workspace.screen.panel(LENS).cells
+    assert cells is not None
+    np.testing.assert_allclose(cells.values, lens_of(folder, TEXT), atol=1e-6)
+    assert hand.window.panes["Lens"].table.cells is cells
+    hand.type_sentence("the dog sat")
+    answered(hand)
+    shown = hand.window.panes["Lens"].table.cells
+    np.testing.assert_allclose(shown.values, lens_of(folder, "the dog sat"), atol=1e-6)
+    assert shown.columns == ("<s>", "the", "dog", "sat")
+
+
+def test_the_last_row_is_what_the_next_token_pane_says_with_heads_off(model_window: Hand) -> None:
+    hand = model_window
+    open_pane(hand, "Lens")
+    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.settle()
+    hand.window.actions_.by_id["head_switch.toggle"].trigger()
+    answered(hand)
+    cells = hand.window.panes["Lens"].table.cells
+    row = hand.window.panes["Next token"].bars.rows[0]
+    assert cells.values[-1, -1] == pytest.approx(row.probability, abs=1e-6)
+
+
+def test_a_click_shows_the_layer_and_pins_the_token(model_window: Hand) -> None:
+    hand = model_window
+    open_pane(hand, "Lens")
+    table = hand.window.panes["Lens"].table
+    table.setFocus()
+    QTest.keyClick(table, Qt.Key.Key_Down)
+    QTest.keyClick(table, Qt.Key.Key_Right)
+    QTest.keyClick(table, Qt.Key.Key_Right)
+    QTest.keyClick(table, Qt.Key.Key_Return)
+    hand.settle()
+    resolved = hand.window.workspace.screen.resolved
+    assert resolved
+    assert resolved.leading == (1,)
+    pinned = hand.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned
+    assert pinned
+    head, query, key = pinned.place
+    row = resolved.run.trace.read("weights", (1, head, query))
+    assert (query, key) == (2, int(row.argmax()))
+    assert table.cells.marked == {(1, 2)}
+    assert "The model says" in hand.window.panes["Lens"].said.text()
+
+
+def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
+    open_pane(hand, "Lens")
+    pane = hand.window.panes["Lens"]
+    assert "Open a model" in pane.message.text()
+    assert pane.message.isVisible()
+    assert not pane.table.isVisible()
