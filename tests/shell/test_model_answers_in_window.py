@@ -115,3 +115,68 @@ def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
     assert "Open a model" in pane.message.text()
     assert pane.message.isVisible()
     assert not pane.table.isVisible()
+
+
+def test_what_heads_add_and_what_is_lost_without_them(model_window: Hand, folder: Path) -> None:
+    hand = model_window
+    open_pane(hand, "Attribution")
+    pane = hand.window.panes["Attribution"]
+    model = visualizer.open_model(folder)
+    parts = model.logit_parts(TEXT)
+    cells = pane.parts.table.cells
+    np.testing.assert_allclose(cells.values[:, :-1], parts.heads, atol=1e-6)
+    np.testing.assert_allclose(cells.values[:, -1], parts.rest, atol=1e-6)
+    assert "Sum" in pane.sum.text()
+    assert not pane.changes.isVisible()
+    assert "Two questions" in pane.said.text()
+    QTest.mouseClick(pane.ablate, Qt.MouseButton.LeftButton)
+    answered(hand)
+    assert pane.changes.isVisible()
+    np.testing.assert_allclose(pane.changes.table.cells.values, -model.ablations(TEXT), atol=1e-5)
+    assert not pane.ablate.isVisible()
+    pane.changes.table.setFocus()
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Return):
+        QTest.keyClick(pane.changes.table, key)
+    assert "Without layer 2, head 2" in pane.said.text()
+    hand.settle()
+    resolved = hand.window.workspace.screen.resolved
+    assert resolved
+    assert (resolved.leading, resolved.heads) == ((1,), (1,))
+
+
+def test_another_token_is_typed(model_window: Hand, folder: Path) -> None:
+    hand = model_window
+    open_pane(hand, "Attribution")
+    pane = hand.window.panes["Attribution"]
+    edit = pane.token.lineEdit()
+    edit.setFocus()
+    edit.selectAll()
+    QTest.keyClicks(edit, "log")
+    QTest.keyClick(edit, Qt.Key.Key_Return)
+    answered(hand)
+    parts = visualizer.open_model(folder).logit_parts(TEXT, "log")
+    np.testing.assert_allclose(pane.parts.table.cells.values[:, :-1], parts.heads, atol=1e-6)
+    edit.selectAll()
+    QTest.keyClicks(edit, "the cat")
+    QTest.keyClick(edit, Qt.Key.Key_Return)
+    answered(hand)
+    assert "is 2 tokens of" in pane.message.text()
+    assert pane.message.isVisible()
+
+
+def test_switching_off_is_stopped_by_its_command(model_window: Hand) -> None:
+    hand = model_window
+    action = hand.window.actions_.by_id["attribution.toggle_ablations"]
+    assert not action.isEnabled()
+    open_pane(hand, "Attribution")
+    assert action.isEnabled()
+    action.trigger()
+    assert action.isChecked()
+    action.trigger()
+    assert not action.isChecked()
+    answered(hand)
+    run = hand.window.workspace.run
+    assert run
+    assert run.reading
+    assert not run.reading.answers.wanted
+    assert hand.window.panes["Attribution"].ablate.isVisible()

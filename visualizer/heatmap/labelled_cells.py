@@ -41,6 +41,9 @@ class LabelledCells(Struct, frozen=True, eq=False):
         The row whose title is marked.
     apart : int
         The column before which there is a gap; 0 for none.
+    apart_high : float
+        The number of the last colour from there on, where the first is its negative; 0 for the
+        same scale.
     describe : callable
         Says what a cell is, by its row and column.
     """
@@ -56,12 +59,16 @@ class LabelledCells(Struct, frozen=True, eq=False):
     marked: frozenset[Place] = frozenset()
     marked_row: int | None = None
     apart: int = 0
+    apart_high: float = 0.0
     describe: Callable[[int, int], str] = _no_words
 
     def positions(self) -> np.ndarray:
         """Return each number's position on the colour scale, from 0 to 1; NaN stays so."""
         span = self.high - self.low
-        return np.clip((self.values - self.low) / (span if span > 0 else 1.0), 0, 1)
+        found = (self.values - self.low) / (span if span > 0 else 1.0)
+        if self.apart_high:
+            found[:, self.apart :] = (self.values[:, self.apart :] / self.apart_high + 1) / 2
+        return np.clip(found, 0, 1)
 
     def as_tsv(self) -> str:
         """Format the table as tab-separated values, for a spreadsheet."""

@@ -250,8 +250,19 @@ class LabelledCellsView(QAbstractScrollArea):
             if cells.words:
                 short = lines.elidedText(title, Qt.TextElideMode.ElideRight, box.width() - 4)
                 painter.drawText(box.adjusted(2, 0, -2, 0), LEFT, short)
-            elif column % every == 0 or (cells.apart and column >= cells.apart):
+            elif cells.apart and column >= cells.apart:
+                box.setLeft(box.right() - lines.horizontalAdvance(title) - 1)
+                painter.drawText(box, RIGHT | Qt.TextFlag.TextDontClip, title)
+            elif column % every == 0 and not self._is_beneath_last_title(column):
                 painter.drawText(box, CENTRE | Qt.TextFlag.TextDontClip, title)
+
+    def _is_beneath_last_title(self, column: int) -> bool:
+        """Whether the title of the column that is apart needs the room over another one."""
+        cells = self.cells
+        if cells is None or not cells.apart:
+            return False
+        last = self._left_of(len(cells.columns)) - metrics(10).horizontalAdvance(cells.columns[-1])
+        return self._left_of(column) + self._width > last
 
     def _titled_rows(self, cells: LabelledCells) -> list[int]:
         """Return the rows whose titles fit: the marked one, the last, others apart from them."""

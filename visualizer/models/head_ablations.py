@@ -1,4 +1,4 @@
-"""What is lost of a next token without each head: one run of the model for each."""
+"""What is lost of a next token without each head: one reading of the text for each."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from visualizer.models.opened_model import Edits, OpenedModel
     from visualizer.progress_callback import Progress
+
+MOST_IN_BATCH = 512
+"""At most so many tokens are read at a time, by all texts of a batch together."""
 
 
 def _no_report(answer: AblationAnswer) -> None:
@@ -60,14 +63,14 @@ def ablation_changes(
     if len(heads) != count * len(layers):
         raise InputError("text", "The layers differ in their heads: use ablate.")
     changes = np.full((len(layers), count), np.nan) if known is None else known.changes.copy()
-    word = model.token(number)
-    for done, (layer, head) in enumerate(heads):
-        progress(done, len(heads))
-        place = layers.index(layer), head
-        if np.isnan(changes[place]):
-            after = model.next_token_log_probabilities(text, {**already, (layer, head): 0.0})
-            changes[place] = float(after[number] - before[number])
-        if head == count - 1:
-            report(AblationAnswer(word, layers, changes.copy()))
+    word, several = model.token(number), max(1, MOST_IN_BATCH // len(model.inputs(text)[1]))
+    for row, layer in enumerate(layers):
+        left = [(layer, head) for head in range(count) if np.isnan(changes[row, head])]
+        for start in range(0, len(left), several):
+            progress(row * count + start, len(heads))
+            part = left[start : start + several]
+            after = model.log_probabilities_without_each(text, part, already)[:, number]
+            changes[row, [head for _, head in part]] = (after - before[number]).numpy()
+        report(AblationAnswer(word, layers, changes.copy()))
     changes.flags.writeable = False
     return AblationAnswer(word, layers, changes)

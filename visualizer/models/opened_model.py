@@ -233,6 +233,47 @@ class OpenedModel:
             with self.lock, self.recorded(by_module, keeps=False):
                 return _of_last(self.run({**given, **self._last_only()}))
 
+    def log_probabilities_without_each(
+        self, text: str, heads: Sequence[LayerAndHead], edits: Edits | None = None
+    ) -> torch.Tensor:
+        """Return the log-probabilities of the next token with each of some heads off by itself.
+
+        The model reads the text as often, in one batch.
+
+        Parameters
+        ----------
+        edits : mapping, optional
+            What is changed beforehand, as in `next_token_log_probabilities`.
+
+        Returns
+        -------
+        Tensor
+            [head, token], float64.
+
+        Raises
+        ------
+        InputError
+            As `next_token_log_probabilities`.
+        """
+        if self.why_no_next_token:
+            raise InputError("model", self.why_no_next_token)
+        given, *_ = self.inputs(text, None)
+        self.check_memory(given, len(heads))
+        on = torch.ones(len(heads), 1, 1, device=self.model.device, dtype=self.model.dtype)
+        each: dict[LayerAndHead, HeadEdit] = dict(edits or {})
+        for at, head in enumerate(heads):
+            if head not in each:  # else it is off already
+                factors = on.clone()
+                factors[at] = 0
+                each[head] = factors
+        batch = {name: tensor.expand(len(heads), -1) for name, tensor in given.items()}
+        with torch.inference_mode():
+            by_module = self._by_module(given, each)
+            with self.lock, self.recorded(by_module, keeps=False):
+                logits = self.run({**batch, **self._last_only()}).logits
+        logs: torch.Tensor = logits[:, -1].double().cpu().log_softmax(-1)
+        return logs
+
     def calls_by_layer(
         self, given: Mapping[str, Any], edits: Edits | None = None
     ) -> dict[int, AttentionCall]:

@@ -13,6 +13,7 @@ from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.next_token.presenter import NEXT_TOKEN
 from visualizer.features.playback.presenter import PLAYBACK
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.comparison_bar.controller import ComparisonController
     from visualizer.features.lessons.controller import LessonController
+    from visualizer.features.logit_attribution.controller import AttributionController
     from visualizer.features.mask_editor.controller import MaskEditController
     from visualizer.features.next_token.controller import HeadSwitchController
     from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
@@ -86,6 +88,7 @@ class Controllers(Struct, frozen=True, eq=False):
     view_controller: ViewController
     lesson_controller: LessonController
     head_switch_controller: HeadSwitchController
+    attribution_controller: AttributionController
     focus_cycle: PaneFocusCycle
     presenter: PresenterMode
     start_page: StartPageController
@@ -177,6 +180,11 @@ def _has_previous_page(now: WindowState) -> bool:
 def _is_page_changed(now: WindowState) -> bool:
     lesson = now.screen.panel(LESSON)
     return bool(lesson and lesson.is_changed)
+
+
+def _can_ablate(now: WindowState) -> bool:
+    panel = now.screen.panel(ATTRIBUTION)
+    return panel.ablation is not None and not panel.is_complete
 
 
 def _can_swap(now: WindowState) -> bool:
@@ -322,6 +330,10 @@ COMMANDS: tuple[Row, ...] = (
     Row("head_switch.all_on", MODULE, "All heads of the model &on",
         lambda c: c.head_switch_controller.all_on(), ("Ctrl+Alt+J",),
         is_enabled=lambda now: bool(now.screen.panel(NEXT_TOKEN).heads_off)),
+    Row("attribution.toggle_ablations", MODULE, "Switch off &each head in turn, or stop",
+        lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
+        is_enabled=_can_ablate, is_checked=lambda now: now.screen.panel(ATTRIBUTION).is_ablating,
+        tip="Run the model once without each head: the Attribution pane shows what is lost"),
     Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(),
         ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision: all that a module can have"),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.controller import LessonController
     from visualizer.features.lessons.widget import LessonPane
     from visualizer.features.line_view.widget import LinePane
+    from visualizer.features.logit_attribution.controller import AttributionController
+    from visualizer.features.logit_attribution.widget import AttributionPane
     from visualizer.features.logit_lens.widget import LensPane
     from visualizer.features.next_token.controller import HeadSwitchController
     from visualizer.features.next_token.widget import NextTokenPane
@@ -56,6 +58,7 @@ class PaneControllers(Struct, frozen=True, eq=False):
     export_controller: ExportController
     head_switch_controller: HeadSwitchController
     model_question_controller: ModelQuestionController
+    attribution_controller: AttributionController
     show_stage: Callable[[str], object]
     walk: Callable[[int, int], object]
     name_keys: Callable[[Mapping[QWidget, str]], object]
@@ -169,3 +172,12 @@ def connect_lens(pane: LensPane, to: PaneControllers) -> None:
     """Show a layer and a token on the board, and ask what takes long."""
     pane.placeChosen.connect(to.view_controller.show_token_of_layer)
     pane.costlyWanted.connect(to.model_question_controller.want)
+
+
+def connect_attribution(pane: AttributionPane, to: PaneControllers) -> None:
+    """Ask about another token, switch off each head, and show one on the board."""
+    pane.tokenChosen.connect(to.attribution_controller.choose_token)
+    pane.headChosen.connect(to.view_controller.show_head_of_model)
+    pane.ablationWanted.connect(to.model_question_controller.want)
+    pane.ablationCancelled.connect(to.model_question_controller.give_up)
+    to.name_keys(dict.fromkeys((pane.ablate, pane.cancel), "attribution.toggle_ablations"))

@@ -11,6 +11,7 @@ from visualizer.features.cell.widget import CellPane
 from visualizer.features.code.widget import CodePane
 from visualizer.features.setup.widget import SetupPane
 from visualizer.shell.pane_connections import (
+    connect_attribution,
     connect_cell,
     connect_code,
     connect_colours,
@@ -130,6 +131,12 @@ def _lens() -> QWidget:
     return LensPane()
 
 
+def _attribution() -> QWidget:
+    from visualizer.features.logit_attribution.widget import AttributionPane
+
+    return AttributionPane()
+
+
 # fmt: off
 PANES: tuple[Pane, ...] = (
     Pane("Lesson", "Lesson", "The page of the lesson that is read",
@@ -142,6 +149,8 @@ PANES: tuple[Pane, ...] = (
          _layers, connect_layers, "Shift+F8", RIGHT, 0, width=300),
     Pane("Lens", "Lens", "What each layer of a model would say next, at every token",
          _lens, connect_lens, "Shift+F2", RIGHT, 0, beside="Layers"),
+    Pane("Attribution", "Attribution", "What each head adds to a logit, and what is lost without",
+         _attribution, connect_attribution, "Shift+F3", RIGHT, 0, beside="Layers"),
     Pane("Cell", "Cell", "How the number of a cell arises",
          CellPane, connect_cell, "F3", RIGHT, 360),
     Pane("Code", "Code", "The same computation as code",

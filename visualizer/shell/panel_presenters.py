@@ -22,6 +22,11 @@ from visualizer.features.layer_overview.presenter import (
 from visualizer.features.lessons.presenter import LESSON, present_position
 from visualizer.features.line_view import weights_drawn_as_lines
 from visualizer.features.line_view.presenter import LINES, present_lines
+from visualizer.features.logit_attribution.presenter import (
+    ATTRIBUTION,
+    AttributionPanel,
+    present_attribution,
+)
 from visualizer.features.logit_lens.presenter import LENS, LensPanel, present_lens
 from visualizer.features.mask_editor.presenter import MASK_EDIT, present_mask_edit
 from visualizer.features.next_token.presenter import (
@@ -184,6 +189,12 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         lambda resolved, moment, previous: present_lens(resolved, previous),
         LensPanel(),
         "Lens",
+    ),
+    PanelPresenter(
+        ATTRIBUTION,
+        lambda resolved, moment, previous: present_attribution(resolved, previous),
+        AttributionPanel(),
+        "Attribution",
     ),
     PanelPresenter(
         COMPARISON,

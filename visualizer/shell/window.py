@@ -15,6 +15,8 @@ from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.comparison_bar.widget import CompareBar
 from visualizer.features.lessons.controller import LessonController
 from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.logit_attribution.controller import AttributionController
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION
 from visualizer.features.logit_lens.presenter import LENS
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskEditController
@@ -208,7 +210,12 @@ class MainWindow(QMainWindow):
             self.workspace, self.cell_selection_controller, self
         )
         self.head_switch_controller = HeadSwitchController(self.workspace, self)
-        self.model_question_controller = ModelQuestionController(self.workspace, (LENS,), self)
+        self.model_question_controller = ModelQuestionController(
+            self.workspace, (LENS, ATTRIBUTION), self
+        )
+        self.attribution_controller = AttributionController(
+            self.workspace, self.model_question_controller, self
+        )
         self.view_controller, self.setup = (
             ViewController(self.workspace, self),
             SetupController(self.workspace, self),
@@ -246,6 +253,7 @@ class MainWindow(QMainWindow):
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
             head_switch_controller=self.head_switch_controller,
+            attribution_controller=self.attribution_controller,
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
             start_page=self.start_page,
@@ -267,6 +275,7 @@ class MainWindow(QMainWindow):
             export_controller=self.export_controller,
             head_switch_controller=self.head_switch_controller,
             model_question_controller=self.model_question_controller,
+            attribution_controller=self.attribution_controller,
             show_stage=self.show_stage,
             walk=self.walk,
             name_keys=self.name_keys,

@@ -238,6 +238,15 @@ class ViewController(QObject):
         if run.trace.spec.heads > 1:
             self._workspace.look(heads=frozenset({head}))
 
+    def show_head_of_model(self, number: int, head: int) -> None:
+        """Show one head of a layer, by the layer's number in the model; −1 for its heads as now."""
+        run = self._workspace.run
+        layers = run.reading.layers if run and run.reading else ()
+        if number in layers and head >= 0:
+            self.show_head_of_layer(layers.index(number), head)
+        elif run and number in layers and "layer" in run.trace.axes:
+            self._workspace.show_leading(run.trace.leading_index(layer=layers.index(number)))
+
     def show_token_of_layer(self, number: int, query: int) -> None:
         """Show a layer by its number in the model, and pin what one head reads most at a token."""
         workspace = self._workspace
