@@ -443,8 +443,9 @@ class ModelAttention:
         Parameters
         ----------
         order : str
-            ``"layer"``; those first that read most of the ``"induction"``, ``"previous"``,
-            ``"first"`` or ``"own"`` token, or are ``"sharpest"`` or ``"farthest"``; or ``"alike"``.
+            ``"layer"``; those first that read most of the ``"induction"``, ``"duplicate"``,
+            ``"previous"``, ``"first"`` or ``"own"`` token, or are ``"sharpest"`` or
+            ``"farthest"``; or ``"alike"``.
 
         Raises
         ------
@@ -462,9 +463,9 @@ class ModelAttention:
         """Return a table of all heads: a row each, with its measures.
 
         ``layer``, ``head`` and the mean weights on the ``previous`` token, the ``first``, its
-        ``own`` and, for ``induction``, those that followed earlier occurrences of the query's
-        token; the mean ``largest`` weight; the ``entropy`` in bits and the mean ``distance`` in
-        tokens. NaN where there is nothing to take a mean of.
+        ``own``, earlier occurrences of the query's token (``duplicate``) and, for ``induction``,
+        those that followed them; the mean ``largest`` weight; the ``entropy`` in bits and the mean
+        ``distance`` in tokens. NaN where there is nothing to take a mean of.
         """
         return head_rows(self._of_one_part())
 

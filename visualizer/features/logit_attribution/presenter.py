@@ -29,8 +29,8 @@ NO_MODEL = "Open a model (File > Open a model…) to see what each head adds to 
 NOT_READ = "The numbers are those that were saved. Change the text, and the model reads it again."
 WORKING = "The parts of the logit are being read."
 TWO_QUESTIONS = (
-    "Two questions: left, what each head itself adds to the logit; right, what is lost without it. "
-    "They differ, as later layers build on a head, or make up for it."
+    "What each head itself adds to the logit, and what is lost without it, are two questions: the "
+    "answers differ, as later layers build on a head, or make up for it."
 )
 REST = "rest"
 LIKELIEST = "the likeliest"
