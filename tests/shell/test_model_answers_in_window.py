@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 import visualizer
+from visualizer.features.head_scatter.presenter import SCATTER
 from visualizer.features.logit_lens.presenter import LENS
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 
@@ -180,3 +181,27 @@ def test_switching_off_is_stopped_by_its_command(model_window: Hand) -> None:
     assert run.reading
     assert not run.reading.answers.wanted
     assert hand.window.panes["Attribution"].ablate.isVisible()
+
+
+def test_heads_stand_between_two_measures_and_a_click_shows_one(model_window: Hand) -> None:
+    hand = model_window
+    open_pane(hand, "Attribution")
+    open_pane(hand, "Scatter")
+    pane = hand.window.panes["Scatter"]
+    assert pane.up.findData("added") > 0
+    pane.measuresChosen.emit("previous", "added")
+    hand.settle()
+    panel = hand.window.workspace.screen.panel(SCATTER)
+    assert len(panel.places) == 8
+    assert pane.up.currentText() == "Added to the logit"
+    place = panel.places[3]
+    QTest.mouseMove(pane.plot, pane.plot.point_of(place).toPoint())
+    hand.until(lambda: pane.said.text() == panel.describe(place))
+    hand.click(pane.plot, pane.plot.point_of(place).toPoint())
+    hand.settle()
+    assert hand.window.workspace.screen.panel(SCATTER).shown == {place}
+    pane.plot.setFocus()
+    QTest.keyClick(pane.plot, Qt.Key.Key_Right)
+    QTest.keyClick(pane.plot, Qt.Key.Key_Return)
+    hand.settle()
+    assert hand.window.workspace.screen.panel(SCATTER).shown == {panel.places[4]}

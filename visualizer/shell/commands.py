@@ -551,7 +551,7 @@ WITHIN = (
     ("Choose a token or not, let go of all", "Space, Esc in the tokens"),
     ("Go to the next token that is found, find no more", "Enter, Esc in the search"),
     ("See a head alone, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
-    ("Show a layer or a head, copy the table", "Enter, Ctrl+C in the Lens and Attribution panes"),
+    ("Show a layer or a head, copy the table", "Enter, Ctrl+C in Lens, Attribution, Scatter"),
     ("Type a number, copy, paste", "Enter, Ctrl+C, Ctrl+V in the Numbers pane"),
 )
 """What keys do where they are pressed, with no action for it."""

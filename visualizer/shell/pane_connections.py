@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from visualizer.export.export_controller import ExportController
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.code.widget import CodePane
+    from visualizer.features.head_scatter.widget import HeadScatterPane
     from visualizer.features.head_table.widget import HeadTablePane
     from visualizer.features.layer_overview.widget import LayerOverviewPane
     from visualizer.features.lessons.controller import LessonController
@@ -181,3 +182,9 @@ def connect_attribution(pane: AttributionPane, to: PaneControllers) -> None:
     pane.ablationWanted.connect(to.model_question_controller.want)
     pane.ablationCancelled.connect(to.model_question_controller.give_up)
     to.name_keys(dict.fromkeys((pane.ablate, pane.cancel), "attribution.toggle_ablations"))
+
+
+def connect_scatter(pane: HeadScatterPane, to: PaneControllers) -> None:
+    """Choose the measures, and show a head on the board."""
+    pane.measuresChosen.connect(to.view_controller.set_scatter)
+    pane.headChosen.connect(to.view_controller.show_head_of_layer)

@@ -22,6 +22,7 @@ from visualizer.shell.pane_connections import (
     connect_lines,
     connect_next_token,
     connect_numbers,
+    connect_scatter,
     connect_setup,
     connect_shapes,
 )
@@ -137,6 +138,12 @@ def _attribution() -> QWidget:
     return AttributionPane()
 
 
+def _scatter() -> QWidget:
+    from visualizer.features.head_scatter.widget import HeadScatterPane
+
+    return HeadScatterPane()
+
+
 # fmt: off
 PANES: tuple[Pane, ...] = (
     Pane("Lesson", "Lesson", "The page of the lesson that is read",
@@ -151,6 +158,8 @@ PANES: tuple[Pane, ...] = (
          _lens, connect_lens, "Shift+F2", RIGHT, 0, beside="Layers"),
     Pane("Attribution", "Attribution", "What each head adds to a logit, and what is lost without",
          _attribution, connect_attribution, "Shift+F3", RIGHT, 0, beside="Layers"),
+    Pane("Scatter", "Scatter", "All heads as points between two measures",
+         _scatter, connect_scatter, "Shift+F7", RIGHT, 0, beside="Layers"),
     Pane("Cell", "Cell", "How the number of a cell arises",
          CellPane, connect_cell, "F3", RIGHT, 360),
     Pane("Code", "Code", "The same computation as code",

@@ -11,6 +11,12 @@ from visualizer.features.cell.presenter import CELL, present_cell
 from visualizer.features.code.presenter import CODE, present_code
 from visualizer.features.comparison_bar import presenter as comparison_bar_presenter
 from visualizer.features.comparison_bar.presenter import COMPARISON, present_comparison
+from visualizer.features.head_scatter import presenter as head_scatter_presenter
+from visualizer.features.head_scatter.presenter import (
+    SCATTER,
+    HeadScatterPanel,
+    present_scatter,
+)
 from visualizer.features.head_table import presenter as head_table_presenter
 from visualizer.features.head_table.presenter import HEADS, present_heads
 from visualizer.features.layer_overview import presenter as layer_overview_presenter
@@ -195,6 +201,14 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         lambda resolved, moment, previous: present_attribution(resolved, previous),
         AttributionPanel(),
         "Attribution",
+    ),
+    PanelPresenter(
+        SCATTER,
+        lambda resolved, moment, previous: present_scatter(resolved, previous),
+        HeadScatterPanel(),
+        "Scatter",
+        prefetch_key=lambda resolved: resolved.leading,
+        prefetch=partial(_warm, head_scatter_presenter.warm),
     ),
     PanelPresenter(
         COMPARISON,

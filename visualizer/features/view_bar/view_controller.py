@@ -15,6 +15,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.colour_maps import MapKind
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.head_order import HeadOrder
+from visualizer.session.model_pane_options import HeadScatterOptions
 from visualizer.session.stage_toggle_and_cell_pinning import pin_cell
 from visualizer.session.view import CodeDialect, View
 from visualizer.session.zoom_ranges import Zoom, row_role, zoomed
@@ -262,6 +263,10 @@ class ViewController(QObject):
             head = resolved.heads[0]
             key = int(trace.read("weights", (*leading, head, query)).argmax())
             workspace.want(pin_cell(workspace.wanted, Cell("weights", (head, query, key))))
+
+    def set_scatter(self, across: str, up: str) -> None:
+        """Choose the measures between which the Scatter pane places the heads, by their names."""
+        self._workspace.look(scatter=HeadScatterOptions(across, up))
 
     def set_head_order(self, order: str) -> None:
         """Choose the order of the heads in the overview of all layers, by a `HeadOrder`."""
