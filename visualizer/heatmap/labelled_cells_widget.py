@@ -73,6 +73,8 @@ class LabelledCellsView(QAbstractScrollArea):
         self._at: Place = (0, 0)
         """The cell that keys go from."""
         self._hovered: Place | None = None
+        self._side = self._top = self._width = self._height = self._gap = 0.0
+        """Measured once for each table and size: every cell is placed by them."""
 
     def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
         """Show a table, or nothing."""
@@ -96,19 +98,16 @@ class LabelledCellsView(QAbstractScrollArea):
 
     # ------------------------------------------------------------------ places
 
-    @property
-    def _side(self) -> float:
+    def _measure_side(self) -> float:
         """The width of the titles of the rows."""
         titles = self.cells.rows if self.cells else ()
         widest = max(map(metrics(10).horizontalAdvance, titles), default=0.0)
         return min(widest, MOST_OF_TITLES * text_scale()) + 6
 
-    @property
-    def _top(self) -> float:
+    def _measure_top(self) -> float:
         return float(metrics(10).height() + 3)
 
-    @property
-    def _width(self) -> float:
+    def _measure_width(self) -> float:
         """The width of a cell, in logical pixels."""
         cells = self.cells
         assert cells is not None
@@ -116,8 +115,7 @@ class LabelledCellsView(QAbstractScrollArea):
         room = self.viewport().width() - self._side - self._gap
         return float(np.clip(room // max(1, len(cells.columns)), least, most))
 
-    @property
-    def _height(self) -> float:
+    def _measure_height(self) -> float:
         cells = self.cells
         assert cells is not None
         least, most = (each * text_scale() for each in HEIGHTS)
@@ -126,8 +124,7 @@ class LabelledCellsView(QAbstractScrollArea):
         room = self.viewport().height() - self._top
         return float(np.clip(room // max(1, len(cells.rows)), round(least), round(most)))
 
-    @property
-    def _gap(self) -> float:
+    def _measure_gap(self) -> float:
         return GAP * text_scale() if self.cells and self.cells.apart else 0.0
 
     def rect_of(self, row: int, column: int) -> QRect:
@@ -157,6 +154,13 @@ class LabelledCellsView(QAbstractScrollArea):
     def _arrange(self) -> None:
         """Give the scroll bars their ranges."""
         view, cells = self.viewport().size(), self.cells
+        self._side, self._top, self._gap = (
+            self._measure_side(),
+            self._measure_top(),
+            self._measure_gap(),
+        )
+        if cells is not None:
+            self._width, self._height = self._measure_width(), self._measure_height()
         right = self._left_of(len(cells.columns)) if cells else 0
         bottom = self._top + len(cells.rows) * self._height if cells else 0
         for bar, needed, room in (
