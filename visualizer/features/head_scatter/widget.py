@@ -138,7 +138,7 @@ class HeadScatterPlot(QWidget):
         line, radius = metrics(10).height(), (DOT + 2) * text_scale()
         up = self._panel.up
         ends = map(format_short, up.ends if up else (0.0, 1.0))
-        left = max(map(metrics(10).horizontalAdvance, ends)) + 6
+        left = max(map(metrics(10).horizontalAdvance, ends)) + 6 + radius
         whole = QRectF(self.rect())
         return whole.adjusted(left, line + radius, -radius - 2, -3 * line - radius)
 
