@@ -251,7 +251,8 @@ class ViewController(QObject):
     def show_token_of_layer(self, number: int, query: int) -> None:
         """Show a layer by its number in the model, and pin what one head reads most at a token."""
         workspace = self._workspace
-        reading, resolved = workspace.run and workspace.run.reading, workspace.wanted_resolved
+        reading = workspace.run.reading if workspace.run else None
+        resolved = workspace.wanted_resolved
         if reading is None or resolved is None or number not in reading.layers:
             return
         trace, layer = resolved.run.trace, reading.layers.index(number)
