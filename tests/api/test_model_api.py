@@ -132,6 +132,13 @@ def test_heads_are_measured(seen: ModelAttention) -> None:
         assert row["first"] == pytest.approx(one[:, 0].mean(), abs=1e-6)
         followed = (one[5, 2], one[7, 2] + one[7, 6], one[8, 3], one[9, 4])
         assert row["induction"] == pytest.approx(np.mean(followed), abs=1e-6)
+        tokens = seen.tokens
+        earlier = [
+            one[query, [key for key in range(query) if tokens[key] == tokens[query]]].sum()
+            for query in range(len(tokens))
+            if tokens[query] in tokens[:query]
+        ]
+        assert row["duplicate"] == pytest.approx(np.mean(earlier), abs=1e-6)
 
 
 def test_a_layer_is_drawn_and_saved(seen: ModelAttention, tmp_path: Path) -> None:

@@ -316,6 +316,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
         *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
         *("gaze.whole", "gaze.further", "head_switch.toggle", "head_switch.all_on"),
+        "attribution.toggle_ablations",
         *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
     hand.press(Qt.Key.Key_Plus)
@@ -335,7 +336,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all", "filer.revert"),
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         *("painter.paint_pinned", "gaze.whole", "gaze.further"),
-        *("head_switch.toggle", "head_switch.all_on"),
+        *("head_switch.toggle", "head_switch.all_on", "attribution.toggle_ablations"),
         *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
 

@@ -40,6 +40,7 @@ from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.line_options import MOST_OF_A_QUERY, LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
+from visualizer.session.model_pane_options import AttributionOptions, HeadScatterOptions
 from visualizer.session.setting_definitions import BOUNDS, SettingKind
 from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead
 from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
@@ -296,5 +297,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "lines": LINES,
     "painting": PAINTINGS,
     "head_order": st.sampled_from(HeadOrder),
+    "attribution": st.builds(AttributionOptions, st.text(max_size=8)),
+    "scatter": st.builds(HeadScatterOptions, st.text(max_size=8), st.text(max_size=8)),
 }
 VIEWS = st.fixed_dictionaries(FIELDS).map(lambda fields: View(**fields))

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from visualizer.api.figure_and_explained_number import Explained, Figure
     from visualizer.api.keyword_argument_types import Look
+    from visualizer.attention.model_answers import LogitParts
     from visualizer.models.generation_with_cache import GeneratedText
-    from visualizer.models.logit_attribution import LogitParts
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
 
@@ -276,21 +276,9 @@ class Model:
         InputError
             When the model does not continue texts, or its layers differ in their heads.
         """
-        import numpy as np
+        from visualizer.models.head_ablations import ablation_changes
 
-        given = string("text", text)
-        before = self.opened.next_token_log_probabilities(given)
-        likeliest = int(before.argmax())
-        heads = self.opened.layers_and_heads(given)
-        count = 1 + max(head for _, head in heads)
-        if len(heads) % count or {layer for layer, _ in heads} != {*range(len(heads) // count)}:
-            raise InputError("text", "The layers differ in their heads: use ablate.")
-        changes = np.empty((len(heads) // count, count))
-        for place in heads:
-            after = self.opened.next_token_log_probabilities(given, {place: 0.0})
-            changes[place] = float(after[likeliest] - before[likeliest])
-        changes.flags.writeable = False
-        return changes
+        return ablation_changes(self.opened, string("text", text)).changes
 
 
 def _heads(heads: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -471,8 +459,9 @@ class ModelAttention:
         Parameters
         ----------
         order : str
-            ``"layer"``; those first that read most of the ``"induction"``, ``"previous"``,
-            ``"first"`` or ``"own"`` token, or are ``"sharpest"`` or ``"farthest"``; or ``"alike"``.
+            ``"layer"``; those first that read most of the ``"induction"``, ``"duplicate"``,
+            ``"previous"``, ``"first"`` or ``"own"`` token, or are ``"sharpest"`` or
+            ``"farthest"``; or ``"alike"``.
 
         Raises
         ------
@@ -490,9 +479,9 @@ class ModelAttention:
         """Return a table of all heads: a row each, with its measures.
 
         ``layer``, ``head`` and the mean weights on the ``previous`` token, the ``first``, its
-        ``own`` and, for ``induction``, those that followed earlier occurrences of the query's
-        token; the mean ``largest`` weight; the ``entropy`` in bits and the mean ``distance`` in
-        tokens. NaN where there is nothing to take a mean of.
+        ``own``, earlier occurrences of the query's token (``duplicate``) and, for ``induction``,
+        those that followed them; the mean ``largest`` weight; the ``entropy`` in bits and the mean
+        ``distance`` in tokens. NaN where there is nothing to take a mean of.
         """
         return head_rows(self._of_one_part())
 

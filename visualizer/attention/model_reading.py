@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from visualizer.attention.model_answers import ModelAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -51,6 +53,10 @@ class ModelReading(Struct, frozen=True, eq=False):
         The model, which stays in memory as long as one of its readings is shown.
     is_of_lab : bool
         Whether it was trained in the language lab, so that transformers alone does not open it.
+    text : str
+        What it read.
+    answers : ModelAnswers
+        What else was asked about it, as far as it is answered.
     """
 
     made_of: Hashable
@@ -62,3 +68,5 @@ class ModelReading(Struct, frozen=True, eq=False):
     captured: CapturedAttention
     model: object
     is_of_lab: bool = False
+    text: str = ""
+    answers: ModelAnswers = field(default_factory=ModelAnswers)

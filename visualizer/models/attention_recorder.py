@@ -37,7 +37,8 @@ _SOFTMAX = frozenset({
     torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax,
 })  # fmt: skip
 HeadEdit: TypeAlias = "float | torch.Tensor"
-"""What becomes of a head's context vectors: a factor, or others in their place [query, d_head]."""
+"""What becomes of a head's context vectors: a factor, factors of the texts of a batch [text, 1, 1],
+or others in their place [query, d_head]."""
 HeadEdits = Mapping[str, Mapping[int, HeadEdit]]
 """Edits of heads by the path of their attention's module and their number."""
 _TELLING = ("att", "Att")
@@ -253,7 +254,7 @@ def _attend(
     if name in recording.edits:
         output = output.clone()  # batch query head d_head
         for head, edit in recording.edits[name].items():
-            is_other = isinstance(edit, torch.Tensor)
+            is_other = isinstance(edit, torch.Tensor) and edit.ndim == 2
             output[:, :, head] = edit if is_other else output[:, :, head] * edit
     scaling = arguments.get("scaling")
     recording.keep(

@@ -6,6 +6,7 @@ import importlib
 import logging
 from contextlib import contextmanager, nullcontext
 from inspect import signature
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -120,6 +121,8 @@ class OpenedModel:
         """What is known of its layers, from texts that it has read."""
         self._plain: tuple[str | None, torch.Tensor | None] = (None, None)
         """The last text read by all heads, and the log-probabilities of its next token."""
+        self.lock = RLock()
+        """Held while it runs: what hooks keep is of one run, whichever thread it is on."""
 
     def attend(self, text: str, second: str | None = None) -> tuple[LayerRun, ...]:
         """Run the model on a text and return the runs of its attention.
@@ -208,7 +211,7 @@ class OpenedModel:
             room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
             is_small = needed <= min(MOST_LAYER_BYTES, room)
             layers = record_layers(self.model) if is_small else nullcontext(NOTHING_PASSED)
-            with layers as passed, self.recorded(by_module) as calls:
+            with self.lock, layers as passed, self.recorded(by_module) as calls:
                 result = self.run({**given, **only})
         self._layers = self._layers or _layers_of(calls)
         groups = groups_of(calls)
@@ -269,11 +272,59 @@ class OpenedModel:
         self.check_memory(given, 1)
         with torch.inference_mode():
             by_module = self._by_module(given, edits) if edits else {}
-            with self.recorded(by_module, keeps=False):
+            with self.lock, self.recorded(by_module, keeps=False):
                 return _of_last(self.run({**given, **self._last_only()}))
 
-    def calls_by_layer(self, given: Mapping[str, Any]) -> dict[int, AttentionCall]:
+    def log_probabilities_without_each(
+        self, text: str, heads: Sequence[LayerAndHead], edits: Edits | None = None
+    ) -> torch.Tensor:
+        """Return the log-probabilities of the next token with each of some heads off by itself.
+
+        The model reads the text as often, in one batch.
+
+        Parameters
+        ----------
+        edits : mapping, optional
+            What is changed beforehand, as in `next_token_log_probabilities`.
+
+        Returns
+        -------
+        Tensor
+            [head, token], float64.
+
+        Raises
+        ------
+        InputError
+            As `next_token_log_probabilities`.
+        """
+        if self.why_no_next_token:
+            raise InputError("model", self.why_no_next_token)
+        given, *_ = self.inputs(text, None)
+        self.check_memory(given, len(heads))
+        on = torch.ones(len(heads), 1, 1, device=self.model.device, dtype=self.model.dtype)
+        each: dict[LayerAndHead, HeadEdit] = dict(edits or {})
+        for at, head in enumerate(heads):
+            if head not in each:  # else it is off already
+                factors = on.clone()
+                factors[at] = 0
+                each[head] = factors
+        batch = {name: tensor.expand(len(heads), -1) for name, tensor in given.items()}
+        with torch.inference_mode():
+            by_module = self._by_module(given, each)
+            with self.lock, self.recorded(by_module, keeps=False):
+                logits = self.run({**batch, **self._last_only()}).logits
+        logs: torch.Tensor = logits[:, -1].double().cpu().log_softmax(-1)
+        return logs
+
+    def calls_by_layer(
+        self, given: Mapping[str, Any], edits: Edits | None = None
+    ) -> dict[int, AttentionCall]:
         """Run the model once and return what the attention of each layer computed.
+
+        Parameters
+        ----------
+        edits : mapping, optional
+            As in `next_token_log_probabilities`.
 
         Raises
         ------
@@ -282,8 +333,10 @@ class OpenedModel:
             or layers that run several times.
         """
         self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
-        with torch.inference_mode(), self.recorded() as calls:
-            self.run(given)
+        with torch.inference_mode():
+            by_module = self._by_module(given, edits) if edits else {}
+            with self.lock, self.recorded(by_module) as calls:
+                self.run(given)
         self._layers = self._layers or _layers_of(calls)
         if not self.are_heads_switchable:
             sentence = f"Heads of {self.folder.name} cannot be read one by one."
@@ -316,7 +369,7 @@ class OpenedModel:
         return found
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
-        with self.recorded() as calls:
+        with self.lock, self.recorded() as calls:
             self.run(given)
         return _layers_of(calls)
 
@@ -386,6 +439,10 @@ class OpenedModel:
     def has_decoder(self) -> bool:
         """Whether one text is read by an encoder, and another one by a decoder."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
+
+    def size(self, name: str) -> int:
+        """Return a size that its config names; 0 where it has none."""
+        return _positive(self._config(name))
 
     def _config(self, name: str) -> object:
         """Return a setting of the part that reads text; None where it has none."""

@@ -143,6 +143,7 @@ def read_text(
         shown.captured,
         model,
         model.folder.lab_run is not None,
+        text,
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (OTHER_FILES.format(name=source.name),)

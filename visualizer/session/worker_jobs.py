@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from visualizer.attention.buffer_pool import BufferPool
+    from visualizer.attention.model_answers import ModelAnswer, ModelQuestion
+    from visualizer.attention.model_reading import ModelReading
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec, Texts
+    from visualizer.progress_callback import Progress
     from visualizer.session.document import Document
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Presenter
@@ -202,6 +205,20 @@ def run_of(
     if prepare:
         prepare(texts, document.spec)
     return run(texts, document.spec, previous, pool)
+
+
+def answer_question(
+    reading: ModelReading,
+    question: ModelQuestion,
+    progress: Progress,
+    report: Callable[[ModelAnswer], object],
+) -> ModelAnswer:
+    """Have the model of a reading answer a question about it; called on a thread of its own."""
+    from visualizer.attention.run import leave_core_to_window
+    from visualizer.models.answer_model_question import answer_model_question
+
+    leave_core_to_window()
+    return answer_model_question(reading, question, progress, report)
 
 
 @cache

@@ -13,6 +13,7 @@ from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.next_token.presenter import NEXT_TOKEN
 from visualizer.features.playback.presenter import PLAYBACK
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.comparison_bar.controller import ComparisonController
     from visualizer.features.lessons.controller import LessonController
+    from visualizer.features.logit_attribution.controller import AttributionController
     from visualizer.features.mask_editor.controller import MaskEditController
     from visualizer.features.model_chooser.controller import ModelChooserController
     from visualizer.features.next_token.controller import HeadSwitchController
@@ -88,6 +90,7 @@ class Controllers(Struct, frozen=True, eq=False):
     view_controller: ViewController
     lesson_controller: LessonController
     head_switch_controller: HeadSwitchController
+    attribution_controller: AttributionController
     focus_cycle: PaneFocusCycle
     presenter: PresenterMode
     start_page: StartPageController
@@ -179,6 +182,11 @@ def _has_previous_page(now: WindowState) -> bool:
 def _is_page_changed(now: WindowState) -> bool:
     lesson = now.screen.panel(LESSON)
     return bool(lesson and lesson.is_changed)
+
+
+def _can_ablate(now: WindowState) -> bool:
+    panel = now.screen.panel(ATTRIBUTION)
+    return panel.ablation is not None and not panel.is_complete
 
 
 def _can_swap(now: WindowState) -> bool:
@@ -324,6 +332,10 @@ COMMANDS: tuple[Row, ...] = (
     Row("head_switch.all_on", MODULE, "All heads of the model &on",
         lambda c: c.head_switch_controller.all_on(), ("Ctrl+Alt+J",),
         is_enabled=lambda now: bool(now.screen.panel(NEXT_TOKEN).heads_off)),
+    Row("attribution.toggle_ablations", MODULE, "Switch off &each head in turn, or stop",
+        lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
+        is_enabled=_can_ablate, is_checked=lambda now: now.screen.panel(ATTRIBUTION).is_ablating,
+        tip="Run the model once without each head: the Attribution pane shows what is lost"),
     Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(),
         ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision: all that a module can have"),
@@ -541,6 +553,7 @@ WITHIN = (
     ("Choose a token or not, let go of all", "Space, Esc in the tokens"),
     ("Go to the next token that is found, find no more", "Enter, Esc in the search"),
     ("See a head alone, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
+    ("Show a layer or a head, copy the table", "Enter, Ctrl+C in Lens, Attribution, Scatter"),
     ("Type a number, copy, paste", "Enter, Ctrl+C, Ctrl+V in the Numbers pane"),
 )
 """What keys do where they are pressed, with no action for it."""

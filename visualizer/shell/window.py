@@ -15,6 +15,9 @@ from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.comparison_bar.widget import CompareBar
 from visualizer.features.lessons.controller import LessonController
 from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.logit_attribution.controller import AttributionController
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION
+from visualizer.features.logit_lens.presenter import LENS
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
@@ -38,6 +41,7 @@ from visualizer.heatmap.cell_selection_controller import CellSelectionController
 from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.heatmap.widget import BoardView
 from visualizer.session.colour_options import ColourLimits
+from visualizer.session.model_question_controller import ModelQuestionController
 from visualizer.shell import screen_reader_announcer
 from visualizer.shell.commands import (
     COMMANDS,
@@ -208,6 +212,12 @@ class MainWindow(QMainWindow):
             self.workspace, self.cell_selection_controller, self
         )
         self.head_switch_controller = HeadSwitchController(self.workspace, self)
+        self.model_question_controller = ModelQuestionController(
+            self.workspace, (LENS, ATTRIBUTION), self
+        )
+        self.attribution_controller = AttributionController(
+            self.workspace, self.model_question_controller, self
+        )
         self.view_controller, self.setup = (
             ViewController(self.workspace, self),
             SetupController(self.workspace, self),
@@ -246,6 +256,7 @@ class MainWindow(QMainWindow):
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
             head_switch_controller=self.head_switch_controller,
+            attribution_controller=self.attribution_controller,
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
             start_page=self.start_page,
@@ -266,6 +277,8 @@ class MainWindow(QMainWindow):
             lesson_controller=self.lesson_controller,
             export_controller=self.export_controller,
             head_switch_controller=self.head_switch_controller,
+            model_question_controller=self.model_question_controller,
+            attribution_controller=self.attribution_controller,
             show_stage=self.show_stage,
             walk=self.walk,
             name_keys=self.name_keys,
@@ -510,8 +523,13 @@ class MainWindow(QMainWindow):
         app_settings.save_last(self.document_controller.path)
         self.hide()
         self.playback_controller.stop()
-        controllers = (self.export_controller, self.model_chooser_controller)
-        for part in (*controllers, self.document_controller, self.workspace):
+        for part in (
+            self.export_controller,
+            self.model_chooser_controller,
+            self.document_controller,
+            self.model_question_controller,
+            self.workspace,
+        ):
             part.close()
         event.accept()
         self.closed.emit(self)
