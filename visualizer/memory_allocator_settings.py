@@ -21,6 +21,16 @@ def return_freed_memory() -> None:
             ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)
 
 
+def trim_freed_memory() -> None:
+    """Have the C library return small freed blocks to the system, which it else keeps.
+
+    It takes milliseconds, in which other threads run Python.
+    """
+    if sys.platform == "linux":
+        with suppress(AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 def ask_for_large_pages() -> None:
     """Have torch allocate large tensors in huge pages where the system has them.
 

@@ -32,5 +32,5 @@ def on_python_thread(work: Callable[[], Value]) -> Value:
     Thread(target=run, daemon=True).start()
     is_done.wait()
     if errors:
-        raise errors[0]
+        raise errors.pop()  # its traceback holds this frame, which must not hold it
     return results[0]

@@ -5,20 +5,23 @@ Modules that load torch are imported where they are used.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from visualizer.documents.document_change import DocumentChange
+from visualizer.documents.document_change import DocumentChange, change_to_model
 from visualizer.documents.document_file import SavedDocument
 from visualizer.documents.exported_numbers import is_npz
 from visualizer.documents.open_document import open_document
 from visualizer.documents.plain_text_file import text_in
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.models.lab_model_files import can_open_models, is_lab_model
 from visualizer.models.model_folder import CONFIG
 from visualizer.python_thread_for_qt_thread import on_python_thread
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.model_opening import open_model_source
 from visualizer.session.view import View
 from visualizer.storage.regular_file import open_regular_file
 
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.run import Run
-    from visualizer.session.document import Document
     from visualizer.session.worker_jobs import ComputeFunction
 
 
@@ -41,20 +43,29 @@ _START = 64
 def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     """Read any supported file: a document, or a change to the given document.
 
-    A model's folder is one, too: it reads the document's text.
+    A model's folder is one, too, also one that was trained in the language lab: it reads the
+    document's text.
 
     Raises
     ------
     InputError
         Of ``open``, with what is wrong with the file and what to do about it.
     """
-    if (path / CONFIG).is_file():
-        return on_python_thread(partial(_model, path, document))
+    if (path / CONFIG).is_file() or _is_lab_model(path):
+        return _model(path, document)
     suffix = path.suffix.lower()
     if suffix == ".txt":
         return DocumentChange(document.set("text", text_in(path)))
     is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported(path))
     return _tensors(path, document) if is_of_others else open_document(path)
+
+
+def _is_lab_model(path: Path) -> bool:
+    """Whether it is to be opened as a model of the language lab.
+
+    Without the library for that, a file of weights has its attention modules.
+    """
+    return is_lab_model(path) and (path.is_dir() or can_open_models())
 
 
 def _is_exported(path: Path) -> bool:
@@ -76,6 +87,24 @@ def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str
 
 
 def read_trained_example() -> SavedDocument:
+    """Open the trained example: as a model where models can be opened, or else its layer."""
+    if can_open_models():
+        return on_python_thread(_trained_example_as_model)
+    return read_layer_of_trained_example()
+
+
+def _trained_example_as_model() -> SavedDocument:
+    """Open the trained example as a model, with a head that its copying needs alone."""
+    from visualizer.language.trained_example import CELL, FOLDER, NEEDED, TEXT
+
+    document = _model(FOLDER, Document(text=TEXT)).document
+    layer, head = NEEDED
+    pinned = Cell("weights", (head, *CELL))
+    view = View(pinned=pinned, layer=layer, heads=frozenset({head}), stages=frozenset({"weights"}))
+    return SavedDocument(document, view)
+
+
+def read_layer_of_trained_example() -> SavedDocument:
     """Open the layer of the trained example, with the head that has learned something alone."""
     from visualizer.attention.torch_library_loading import load_torch_library
 
@@ -130,16 +159,12 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
 
 def _model(path: Path, document: Document) -> DocumentChange:
     """Open a model to read the document's text, as long as it is the document's."""
-    from visualizer.attention.torch_library_loading import load_torch_library
-
-    load_torch_library()
-    from visualizer.models.text_reading import open_source
-
+    where = document.spec.device, document.spec.dtype
     try:
-        source = open_source(path, document.spec.device)
+        source, other_text = open_model_source(path, *where, document.text)
     except InputError as refused:
         raise InputError("open", refused.sentence) from refused
-    return DocumentChange(document.set("model", source), stages=frozenset({"weights"}))
+    return change_to_model(document, source, other_text)
 
 
 def _tensors(path: Path, document: Document) -> DocumentChange:

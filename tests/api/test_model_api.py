@@ -33,8 +33,9 @@ def seen(model: Model) -> ModelAttention:
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> ModelAttention:
-    """Layers with a window and without one."""
-    folder = save_tiny_model(tmp_path_factory.mktemp("models") / "mixed", "gemma2")
+    """Layers whose scores are not scaled alike."""
+    settings = {"scale_attn_by_inverse_layer_idx": True}
+    folder = save_tiny_model(tmp_path_factory.mktemp("models") / "mixed", "gpt2", **settings)
     return visualizer.open_model(folder).attend(TEXT)
 
 
@@ -83,13 +84,23 @@ def test_layers_of_several_parts_are_read_as_one(mixed: ModelAttention) -> None:
     assert mixed.attention(1)["weights"].shape == (4, 10, 10)
     weights = mixed["weights"]
     assert weights.shape == (2, 4, 10, 10)
-    assert not weights[0, :, 9, :6].any()  # outside of the window of 4
-    assert weights[1, :, 9, :6].all()
     for layer in (0, 1):
         found = mixed.explain("weights", layer=layer, head=0, query=9, key=8)
         assert found.value == pytest.approx(float(weights[layer, 0, 9, 8]))
-    (said,) = mixed.notices
-    assert "do not follow exactly from the scores" in said
+
+
+def test_each_layer_has_its_own_mask_and_capped_scores(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "capped", "gemma2")
+    found = visualizer.open_model(folder).attend(TEXT)
+    assert [each.group.layers for each in found.runs] == [(0, 1)]
+    assert found.notices == ()
+    weights, scaled = found["weights"], found["scaled"].astype(np.float64)
+    assert not weights[0, :, 9, :6].any()  # outside of the window of 4
+    assert weights[1, :, 9, :6].all()
+    vectors = found.runs[0].captured.vectors
+    assert vectors
+    limit = vectors.softcap
+    np.testing.assert_allclose(found["capped"], limit * np.tanh(scaled / limit), atol=1e-6)
 
 
 def test_an_encoder_and_a_decoder_are_taken_apart(pair: ModelAttention) -> None:
@@ -98,6 +109,11 @@ def test_an_encoder_and_a_decoder_are_taken_apart(pair: ModelAttention) -> None:
     assert across["weights"].shape == (2, 4, 4, 7)
     assert across.key_tokens == ("<s>", "the", "cat", "sat", "on", "a", "log")
     assert across.tokens[1:] == ("a", "dog", "ran")
+    assert across.stages == (
+        "queries", "keys", "values", "scores", "scaled", "weights", "context"
+    )  # fmt: skip
+    scores = np.einsum("lhqd,lhkd->lhqk", across["queries"], across["keys"])
+    np.testing.assert_allclose(across["scores"], scores, atol=1e-6)
     found = across.explain("weights", layer=0, head=0, query=1, key=2)
     assert found.value == pytest.approx(float(across["weights"][0, 0, 1, 2]))
     assert pair.part("encoder.layers")["weights"].shape == (2, 4, 7, 7)
@@ -116,6 +132,13 @@ def test_heads_are_measured(seen: ModelAttention) -> None:
         assert row["first"] == pytest.approx(one[:, 0].mean(), abs=1e-6)
         followed = (one[5, 2], one[7, 2] + one[7, 6], one[8, 3], one[9, 4])
         assert row["induction"] == pytest.approx(np.mean(followed), abs=1e-6)
+        tokens = seen.tokens
+        earlier = [
+            one[query, [key for key in range(query) if tokens[key] == tokens[query]]].sum()
+            for query in range(len(tokens))
+            if tokens[query] in tokens[:query]
+        ]
+        assert row["duplicate"] == pytest.approx(np.mean(earlier), abs=1e-6)
 
 
 def test_a_layer_is_drawn_and_saved(seen: ModelAttention, tmp_path: Path) -> None:

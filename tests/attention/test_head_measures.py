@@ -59,6 +59,8 @@ def expected_of(weights: np.ndarray, real: int, text: Sequence[str] = ()) -> dic
             seen["previous"].append(row[query - 1])
         if text and (keys := [key for key in range(1, query) if text[key - 1] == text[query]]):
             seen["induction"].append(sum(row[key] for key in keys))
+        if text and (keys := [key for key in range(query) if text[key] == text[query]]):
+            seen["duplicate"].append(sum(row[key] for key in keys))
         seen["largest"].append(max(row) if not np.isnan(row).any() else np.nan)
     found = {name: float(np.mean(all_)) if all_ else np.nan for name, all_ in seen.items()}
     return found | {"queries": len(seen["first"])}
@@ -212,7 +214,7 @@ def test_a_query_that_reads_nothing_does_not_count() -> None:
 def test_weights_that_are_no_numbers_have_measures_that_are_none() -> None:
     weights = torch.tensor([[[1.0, 0.0], [torch.nan, torch.nan]], [[1.0, 0.0], [0.5, 0.5]]])
     found = measure(weights, ())
-    for name in NAMES[:-2]:
+    for name in NAMES[:-3]:
         assert np.isnan(getattr(found, name)[0]), name
         assert np.isfinite(getattr(found, name)[1]), name
     np.testing.assert_array_equal(found.queries, [2, 2])

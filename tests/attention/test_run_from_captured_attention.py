@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import pickle
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from tests.support.explained_values import result_of, room
-from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
-from visualizer.attention.run_from_captured_attention import UNEXPLAINED, captured_run
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
+from visualizer.attention.run_from_captured_attention import (
+    UNEXPLAINED,
+    WITH_SINKS,
+    captured_run,
+)
 from visualizer.attention.spec import BooleanMatrix, Dtype, Mask
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import Operation, is_hatched
 from visualizer.explanations.explain import explain
 from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.features.playback.step_captions import step_caption
+from visualizer.heatmap.board_presenter import present_board
+from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.number_format import format_share
 from visualizer.session.cell_address import Cell
+from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import Grain, Timeline
@@ -36,8 +45,18 @@ ALLOWED = {
 BETWEEN = ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context")
 
 
+def layer_mask(mask: Mask) -> LayerMask:
+    own = BooleanMatrix.of(ALLOWED[mask]) if mask is Mask.OWN else None
+    return LayerMask(mask, own, 2 if mask is Mask.WINDOW else 0)
+
+
 def captured(
-    mask: Mask = Mask.CAUSAL, scaling: float = 0.3, layers: int = LAYERS
+    *masks: Mask,
+    scaling: float = 0.3,
+    layers: int = LAYERS,
+    softcap: float = 0.0,
+    bias: np.ndarray | None = None,
+    sinks: np.ndarray | None = None,
 ) -> tuple[CapturedAttention, dict[str, np.ndarray]]:
     """Attention that was captured with its vectors, and all stages in float64."""
     chance = np.random.default_rng(5)
@@ -49,13 +68,22 @@ def captured(
     }
     queries, keys, values = (array.astype(np.float64) for array in known.values())
     scores = queries @ keys.swapaxes(-1, -2)
-    masked = np.where(ALLOWED[mask], scores * scaling, -np.inf)
+    first, *others = (layer_mask(mask) for mask in masks or (Mask.CAUSAL,))
+    allowed = np.stack([ALLOWED[one.mask] for one in (first, *others)])[:, None]
+    expected: dict[str, Any] = {**known, "scores": scores, "scaled": scores * scaling}
+    now = expected["scaled"]
+    if softcap:
+        now = expected["capped"] = np.tanh(now / softcap) * softcap
+    if bias is not None:
+        expected["bias"] = np.broadcast_to(bias, now.shape).astype(np.float64)
+        now = expected["biased"] = now + expected["bias"]
+    masked = np.where(allowed, now, -np.inf)
     shares = np.exp(masked - masked.max(-1, keepdims=True))
-    weights = shares / shares.sum(-1, keepdims=True)
-    expected = {
-        **known, "scores": scores, "scaled": scores * scaling, "masked": masked,
-        "weights": weights, "context": weights @ values,
-    }  # fmt: skip
+    total = shares.sum(-1, keepdims=True)
+    if sinks is not None:
+        total += np.exp(sinks[..., None, None].astype(np.float64) - masked.max(-1, keepdims=True))
+    weights = shares / total
+    expected |= {"masked": masked, "weights": weights, "context": weights @ values}
     vectors = CapturedVectors(
         D_HEAD,
         D_VALUE,
@@ -63,9 +91,13 @@ def captured(
         known["keys"].tobytes(),
         known["values"].tobytes(),
         scaling=scaling,
-        mask=mask,
-        own_mask=BooleanMatrix.of(ALLOWED[mask]) if mask is Mask.OWN else None,
-        window=2 if mask is Mask.WINDOW else 0,
+        mask=Mask.NONE if others else first.mask,
+        own_mask=None if others else first.own_mask,
+        window=0 if others else first.window,
+        layer_masks=(first, *others) if others else (),
+        softcap=softcap,
+        bias=None if bias is None else bias.tobytes(),
+        sinks=None if sinks is None else sinks.tobytes(),
     )
     made = CapturedAttention.of("a model", weights.astype(np.float32), tuple("abca"))
     return replace(made, vectors=vectors), expected
@@ -87,6 +119,95 @@ def test_every_stage_is_that_of_float64(mask: Mask, layers: int) -> None:
     for name in run.trace.names:
         whole = expected[name] if layers > 1 else expected[name][0]
         np.testing.assert_allclose(run.trace.read(name), whole, atol=1e-5)
+
+
+@pytest.mark.parametrize("masks", [(Mask.NONE, Mask.WINDOW), (Mask.CAUSAL, Mask.OWN)])
+def test_each_layer_is_hatched_and_explained_by_its_own_mask(masks: tuple[Mask, Mask]) -> None:
+    attention, expected = captured(*masks)
+    trace = captured_run(attention).trace
+    for layer, mask in enumerate(masks):
+        np.testing.assert_allclose(trace.read("weights", (layer,)), expected["weights"][layer],
+                                   atol=1e-6)  # fmt: skip
+        assert is_hatched(trace.spec_at((layer,)), "masked") == (mask is not Mask.NONE)
+        np.testing.assert_array_equal(trace.allowed("masked", (layer,)), ALLOWED[mask])
+        for cell in np.ndindex(HEADS, TOKENS, TOKENS):
+            found = explain(trace, "masked", (layer, *cell))
+            assert (found.chosen == 0) == ALLOWED[mask][cell[1:]]
+            assert result_of(found) == pytest.approx(expected["masked"][(layer, *cell)], abs=1e-5)
+    copied = pickle.loads(pickle.dumps(trace))
+    assert copied.layer_masks == trace.layer_masks
+    alike = [measured.entropy.item() for measured in (
+        trace.measured_uniform("weights", (layer,)) for layer in range(LAYERS)
+    )]  # fmt: skip
+    counts = [ALLOWED[mask].sum(-1) for mask in masks]
+    assert alike == pytest.approx([np.log2(each).mean() for each in counts])
+
+
+CHANCE = np.random.default_rng(6)
+BIAS = CHANCE.normal(size=(LAYERS, HEADS, TOKENS, TOKENS)).astype(np.float32)
+SINKS = CHANCE.normal(size=(LAYERS, HEADS)).astype(np.float32)
+STEPS: dict[str, dict[str, Any]] = {
+    "cap": {"softcap": 1.5},
+    "bias of all layers": {"bias": BIAS[0]},
+    "bias by layer": {"bias": BIAS},
+    "sinks": {"sinks": SINKS},
+    "all": {"softcap": 1.5, "bias": BIAS, "sinks": SINKS},
+    "all of one layer": {"softcap": 1.5, "bias": BIAS[:1], "sinks": SINKS[:1], "layers": 1},
+}
+
+
+@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL])
+@pytest.mark.parametrize("steps", STEPS)
+def test_what_models_do_to_scores_are_stages(steps: str, mask: Mask) -> None:
+    attention, expected = captured(mask, **STEPS[steps])
+    run = captured_run(attention)
+    left_out = {"masked"} if mask is Mask.NONE else set()
+    assert set(run.trace.names) == {*expected} - left_out
+    assert given_stages(run) == {"queries", "keys", "values", "bias"} & {*expected}
+    assert run.notices[:1] == ((WITH_SINKS,) if "sinks" in STEPS[steps] else ())
+    for name in run.trace.names:
+        whole = expected[name] if attention.layers > 1 else expected[name][0]
+        np.testing.assert_allclose(run.trace.read(name), whole, atol=1e-5)
+        for cell in np.ndindex(whole.shape):
+            found = explain(run.trace, name, cell)
+            near = max(1e-5, room(found, Dtype.FLOAT32))
+            assert result_of(found) == pytest.approx(whole[cell], abs=near), (name, cell)
+    copied = pickle.loads(pickle.dumps(run.trace))
+    assert copied.stages == run.trace.stages
+    for name in run.trace.names:
+        np.testing.assert_array_equal(copied.read(name), run.trace.read(name))
+
+
+@pytest.mark.parametrize("grain", Grain)
+def test_what_models_do_to_scores_is_said(grain: Grain) -> None:
+    run = captured_run(captured(**STEPS["all"])[0])
+    line = Timeline.of(run.trace, grain)
+    places = [line.place(position) for position in range(len(line))]
+    said = {place.stage: step_caption(run, (1,), line.step(place), head=2)
+            for place in places if place}  # fmt: skip
+    assert "kept within ±1.5" in said["capped"]
+    assert "add" in said["biased"]
+    assert "sink" in said["weights"]
+
+
+def test_what_models_do_to_scores_is_in_the_caption() -> None:
+    assert caption(captured_run(captured(**STEPS["all"])[0])) == (
+        "a model · 2 layers × 3 heads × 4 × 4 · scores within ±1.5 · biases added to scores · rows "
+        "with a sink"
+    )
+    assert caption(captured_run(captured()[0])) == "a model · 2 layers × 3 heads × 4 × 4"
+
+
+def test_what_was_given_and_not_understood_is_named() -> None:
+    attention, _ = captured()
+    assert attention.vectors
+    vectors = replace(attention.vectors, is_plain=False, not_understood=("indices", "flags"))
+    run = captured_run(replace(attention, vectors=vectors))
+    assert run.trace.names == ("queries", "keys", "values", "weights", "context")
+    assert run.notices == (
+        "The weights are as they were computed: the attention was also given “indices”, “flags”, "
+        "and what that does to the scores is not known, so they are left out.",
+    )
 
 
 def test_a_usual_scaling_is_named_by_its_size() -> None:
@@ -153,9 +274,122 @@ def test_every_cell_has_its_sentence(stage: str) -> None:
         assert panel.value
 
 
+@pytest.mark.parametrize(
+    ("stage", "sentence", "formula"),
+    [
+        ("capped", "kept within ±1.5, is ", "tanh(score ÷ 1.5) × 1.5"),
+        ("bias", "The bias of <b>c</b> (query 3) and <b>a</b> (key 1) is ", "read from the file"),
+        ("biased", "and its bias, ", "score + bias"),
+        ("weights", " The sink in head 2 takes ", "exp(score) ÷ (Σ of the row + exp(sink))"),
+    ],
+)
+def test_cells_of_what_models_do_to_scores_are_told(
+    stage: str, sentence: str, formula: str
+) -> None:
+    attention, expected = captured(Mask.CAUSAL, **STEPS["all"])
+    document, run = Document().set("captured", attention), captured_run(attention)
+    resolved = resolve(document, View(layer=1), run, document)
+    panel = head_cell_panel(resolved, Cell(stage, (1, 2, 0)), is_pinned=False)
+    assert sentence in panel.sentence
+    assert panel.formula == formula
+    if stage == "weights":
+        assert [line.name for line in panel.terms] == ["a", "b", "c", "a", "sink"]
+        taken = 1 - expected["weights"][1, 1, 2].sum()
+        assert f"takes {format_share(taken)} of the row" in panel.sentence
+
+
 def test_the_same_numbers_are_not_computed_again() -> None:
     attention, _ = captured()
     first = captured_run(attention)
     again = captured_run(attention, ("w", "x", "y", "z"), previous=first)
     assert again.trace is first.trace
     assert again.texts == (("w", "x", "y", "z"),)
+
+
+READ_TOKENS = tuple("vwxyz")
+NOT_ALL = np.random.default_rng(7).random((TOKENS, len(READ_TOKENS))) < 0.7
+NOT_ALL[:, 0] = True
+
+
+def captured_of_other_keys(*, is_masked: bool) -> tuple[CapturedAttention, dict[str, np.ndarray]]:
+    """Attention of a decoder to the tokens of an encoder, and all stages in float64."""
+    chance = np.random.default_rng(8)
+    keys = len(READ_TOKENS)
+    sizes = {"queries": (TOKENS, D_HEAD), "keys": (keys, D_HEAD), "values": (keys, D_VALUE)}
+    known = {
+        name: chance.normal(size=(LAYERS, HEADS, *size)).astype(np.float32)
+        for name, size in sizes.items()
+    }
+    expected: dict[str, Any] = {name: each.astype(np.float64) for name, each in known.items()}
+    expected["scores"] = expected["queries"] @ expected["keys"].swapaxes(-1, -2)
+    expected["scaled"] = expected["scores"] * 0.3
+    now = expected["scaled"]
+    if is_masked:
+        now = expected["masked"] = np.where(NOT_ALL, now, -np.inf)
+    shares = np.exp(now)
+    expected["weights"] = shares / shares.sum(-1, keepdims=True)
+    expected["context"] = expected["weights"] @ expected["values"]
+    made = CapturedAttention.of(
+        "a model", expected["weights"].astype(np.float32), tuple("abca"), READ_TOKENS
+    )
+    vectors = CapturedVectors(
+        D_HEAD,
+        D_VALUE,
+        known["queries"].tobytes(),
+        known["keys"].tobytes(),
+        known["values"].tobytes(),
+        scaling=0.3,
+        mask=Mask.OWN if is_masked else Mask.NONE,
+        own_mask=BooleanMatrix.of(NOT_ALL) if is_masked else None,
+    )
+    return replace(made, vectors=vectors), expected
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_stages_of_other_keys_are_those_of_float64(is_masked: bool) -> None:
+    attention, expected = captured_of_other_keys(is_masked=is_masked)
+    run = captured_run(attention)
+    assert set(run.trace.names) == {*expected}
+    assert run.trace.sides == (TOKENS, len(READ_TOKENS))
+    assert given_stages(run) == {"queries", "keys", "values"}
+    document = Document().set("captured", attention)
+    resolved = resolve(document, View(layer=1), run, document)
+    for name in run.trace.names:
+        np.testing.assert_allclose(run.trace.read(name), expected[name], atol=1e-5)
+        for cell in np.ndindex(expected[name].shape):
+            found = explain(run.trace, name, cell)
+            near = max(1e-5, room(found, Dtype.FLOAT32))
+            assert result_of(found) == pytest.approx(expected[name][cell], abs=near), (name, cell)
+            if cell[0] == 1:
+                panel = head_cell_panel(resolved, Cell(name, cell[1:]), is_pinned=False)
+                assert panel.sentence.endswith((".", "</b>"))
+    allowed = run.trace.allowed("weights", (0,))
+    np.testing.assert_array_equal(allowed, NOT_ALL if is_masked else np.ones_like(NOT_ALL))
+
+
+@pytest.mark.parametrize("grain", Grain)
+def test_steps_of_other_keys_name_their_tokens(grain: Grain) -> None:
+    run = captured_run(captured_of_other_keys(is_masked=True)[0])
+    line = Timeline.of(run.trace, grain)
+    said = {}
+    for position in range(len(line)):
+        place = line.place(position)
+        assert place
+        said[place.stage, place.row] = step_caption(run, (1,), line.step(place), head=2)
+    assert all(sentence.endswith(".") for sentence in said.values())
+    if grain is not Grain.STAGE:
+        assert "<b>y</b>" in said["keys", 3]
+        assert "<b>b</b>" in said["queries", 1]
+        assert any(f"<b>{token}</b> (key" in said["scores", 1] for token in READ_TOKENS)
+
+
+def test_rows_of_other_keys_have_their_labels() -> None:
+    attention, _ = captured_of_other_keys(is_masked=True)
+    document, run = Document().set("captured", attention), captured_run(attention)
+    stages = frozenset(run.trace.names)
+    resolved = resolve(document, View(stages=stages), run, document)
+    labels = {each.stage: each.rows.labels for each in present_board(resolved, Board()).heatmaps}
+    assert labels["keys"] == labels["values"] == READ_TOKENS
+    assert labels["queries"] == labels["weights"] == labels["context"] == tuple("abca")
+    forbidden = {each.stage: each.forbidden for each in present_board(resolved, Board()).heatmaps}
+    np.testing.assert_array_equal(forbidden["masked"], ~NOT_ALL)

@@ -40,9 +40,8 @@ SIZES = {
 
 def measure(repeats: int) -> int:
     """Measure and print; give the number of targets missed."""
-    application()
     rounds = max(3, repeats // 3)
-    with warnings.catch_warnings(), TemporaryDirectory() as place:
+    with application(), warnings.catch_warnings(), TemporaryDirectory() as place:
         warnings.simplefilter("ignore")
         named = os.environ.get("ATTENTION_VISUALIZER_MODEL")
         folder = Path(named) if named else save_tiny_model(Path(place) / "m", "llama", **SIZES)

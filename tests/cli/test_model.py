@@ -12,6 +12,8 @@ import pytest
 import visualizer
 from tests.support.tiny_models import save_tiny_model
 from visualizer.app import main
+from visualizer.language.trained_example import FOLDER
+from visualizer.language.trained_example import TEXT as REPEATED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +98,7 @@ def test_a_part_is_chosen_where_there_are_several(
     ("options", "status", "sentence"),
     [
         ((), 2, "argument FOLDER: is missing. Name the folder of a model."),
-        (("nothing",), 2, "argument --text: is missing. Give the text that the model reads."),
+        (("nothing",), 2, "argument --text: is missing. Give a text to read, or an --image."),
         (("nothing", "--text", "a"), 1, "There is no folder “nothing”."),
         (("F", "--text", " "), 2, "argument --text: got ' ', takes a text that is not blank"),
         (("F", "--text", "a", "--layer", "2"), 2,
@@ -142,3 +144,17 @@ def test_all_heads_are_drawn(
     wrong = ("--overview", tmp_path / "gone" / "heads.png")
     _, err = model(capsys, folder, "--text", TEXT, *wrong, status=1)
     assert err.startswith("“heads.png” could not be written")
+
+
+def test_a_run_of_the_language_lab_is_a_model(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out, _ = model(capsys, FOLDER, "--text", REPEATED)
+    rows = {(row["layer"], row["head"]): row for row in table_of(out)}
+    assert len(rows) == 4
+    assert float(rows["2", "1"]["induction"]) > 0.95
+    _, err = model(capsys, FOLDER, "--text", "Your journey", status=2)
+    assert err == "argument --text: “Y”, “␣” are not in the text that was learned."
+    (tmp_path / "run.json").write_text("{", encoding="utf-8")
+    _, err = model(capsys, tmp_path, "--text", REPEATED, status=1)
+    assert "is no JSON." in err

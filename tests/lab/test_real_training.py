@@ -16,7 +16,7 @@ from PySide6.QtTest import QTest
 
 from tests.architecture.project_graph import ROOT
 from tests.support.lab_input import Student
-from tests.support.window_input import LEFT
+from tests.support.window_input import CONTROL, LEFT, SHIFT
 from visualizer import app
 from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.lab.runs.run_store import losses_of
@@ -74,6 +74,23 @@ def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
     np.testing.assert_allclose(
         computed.reshape(reading.weights[1].shape), reading.weights[1], atol=1e-6
     )
+
+
+def test_the_model_is_opened_as_it_is_at_the_step_that_is_looked_at(real: Student) -> None:
+    real.click("toggle")
+    real.until_said("Done")
+    real.until(lambda: real.window.probe_controller.result is not None)
+    wanted: list[tuple[Path, str]] = []
+    real.window.modelWanted.connect(lambda path, text: wanted.append((path, text)))
+    run = real.window.lab.run
+    assert run
+    real.press(Qt.Key.Key_L, CONTROL | SHIFT)
+    real.window.lab.scrub(run.snapshots[1])
+    real.press(Qt.Key.Key_L, CONTROL | SHIFT)
+    text = real.window.lab.view.probe
+    earlier = RunFolder(run.folder).snapshot(run.snapshots[1]).path
+    assert wanted == [(run.folder, text), (earlier, text)]
+    assert earlier.is_file()
 
 
 def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:

@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from visualizer.errors import InputError
-from visualizer.lab.attention_view.first_probe_text import first_probe_of
 from visualizer.lab.screen_presenter import clock, present_lab
 from visualizer.lab.training.run_state import (
     BUSY,
@@ -20,6 +19,7 @@ from visualizer.lab.training.run_state import (
     with_opened_run,
     with_progress,
 )
+from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.run_folder import plain_settings
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_settings import TrainingSettings

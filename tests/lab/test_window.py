@@ -19,7 +19,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QWidget
 
 from tests.support.command_calls import called
 from tests.support.lab_input import NONE, Student
-from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, words
+from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, name_file, words
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
 from visualizer.lab.generation.presenter import LOADING
 from visualizer.lab.runs import run_store
@@ -670,9 +670,7 @@ def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> N
         student.press(key, CONTROL | SHIFT)
         dialog = student.window.findChild(QFileDialog)
         assert dialog
-        dialog.setDirectory(str(tmp_path))
-        dialog.selectFile(name)
-        dialog.accept()
+        name_file(dialog, tmp_path / name)
         student.until(lambda: student.window.findChild(QFileDialog) is None)
         student.until((tmp_path / name).exists)
         student.activate()

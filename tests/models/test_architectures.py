@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import pickle
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
+from tests.support.examples import others_slow
 from tests.support.explained_values import result_of, room
 from tests.support.tiny_models import (
     BY_THEMSELVES,
@@ -22,15 +25,26 @@ from visualizer.attention.captured_attention import position_labels
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
+from visualizer.features.playback.step_captions import step_caption
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
 from visualizer.models.layer_recorder import record_layers
 from visualizer.models.run_from_attention_calls import LayerRun, groups_of, run_of
 from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.session.timeline import Grain, Timeline
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
 
 QUICK = ("llama", "gemma2", "gpt_oss", "bert", "t5", "bloom")
 ALL = (*DECODERS, *ENCODERS, *PAIRS, *VISION, *BY_THEMSELVES)
-NOT_EXPLAINED = frozenset({"gemma2", "gpt_oss", "t5", "mt5", "umt5", *BY_THEMSELVES})
-"""Softcaps, sinks and biases stand between their scores and weights, or nothing is known."""
+NOT_EXPLAINED = frozenset(BY_THEMSELVES)
+"""Nothing is known of how their weights came to be."""
+BETWEEN = {
+    "gemma2": frozenset({"scaled", "capped", "masked"}),
+    "gpt_oss": frozenset({"scaled", "masked"}),
+    **dict.fromkeys(("t5", "mt5", "umt5"), frozenset({"bias", "biased"})),
+}
+"""What stands between the scores and the weights of some."""
 
 
 NOT_FOLLOWED = frozenset({
@@ -44,9 +58,11 @@ experts, latent keys, gates, layers that run again, layers of several parts."""
 
 def is_followed(found: LayerRun) -> bool:
     """Whether queries, keys and values follow from the stream, and the stream is known."""
-    rows = {row.name: row.operation for row in found.run.trace.stages}
+    rows = {row.name: row.by_layer or (row,) for row in found.run.trace.stages}
     wanted = ("residual", "queries", "keys", "values", "output", "result")
-    return all(rows.get(name, Operation.CAPTURED) is not Operation.CAPTURED for name in wanted)
+    return {*wanted} <= {*rows} and not any(
+        row.operation is Operation.CAPTURED for name in wanted for row in rows[name]
+    )
 
 
 def architectures() -> list[Any]:
@@ -91,7 +107,35 @@ def test_weights_are_the_models_own_and_its_results_stay(kind: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", architectures())
 def test_cells_of_every_stage_are_explained(kind: str) -> None:
-    model = tiny_model(kind)
+    assert check_architecture(kind, tiny_model(kind))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", others_slow(["cohere2", "smollm3", "exaone4", "modernbert"]))
+def test_layers_with_and_without_positions_are_followed_side_by_side(kind: str) -> None:
+    (run,) = check_architecture(kind, tiny_model(kind, num_hidden_layers=4), cells=20)
+    trace = run.trace
+    differing = {row.name: row.by_layer for row in trace.stages if row.by_layer}
+    assert {*differing} == ({"normed"} if kind == "modernbert" else {"queries", "keys"})
+    still = 0 if kind == "modernbert" else 3  # the layer without a norm, or without positions
+    for name, rows in differing.items():
+        source = rows[still].reads[0]
+        at = (still,)
+        np.testing.assert_array_equal(trace.read(name, at), trace.read(source, at))
+        assert rows[1] == replace(trace.stage(name), by_layer=(), step=rows[1].step)
+    assert pickle.loads(pickle.dumps(trace)).stages == trace.stages
+    line = Timeline.of(trace, Grain.ROW)
+    for position in range(len(line)):
+        place = line.place(position)
+        assert place
+        caption = step_caption(run, (still,), line.step(place), head=0)
+        is_still = place.stage in differing
+        assert ("taken over" in caption or "turn nothing" in caption) == is_still
+
+
+def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
+    """Check what is known of each stage of a model, and the terms of some of its cells."""
+    runs = []
     with torch.no_grad(), record_layers(model) as passed, record_attention(model) as calls:
         model(**inputs_of(model))
     chance = np.random.default_rng(0)
@@ -106,13 +150,15 @@ def test_cells_of_every_stage_are_explained(kind: str) -> None:
             is_first = group is groups[0]
             assert not is_first or is_followed(found) == (kind not in NOT_FOLLOWED), group.name
         run = found.run
-        is_self = "encoder_attn" not in group.name and "EncDec" not in group.name
+        runs.append(run)
+        assert {*run.trace.names} >= BETWEEN.get(kind, frozenset()) or group.is_cross
         is_given = run.trace.stage("weights").operation is Operation.CAPTURED
-        assert is_given == (kind in NOT_EXPLAINED or not is_self), group.name
+        assert is_given == (kind in NOT_EXPLAINED), group.name
         for stage in run.trace.stages:
             shape = run.trace.tensor(stage.name).shape
-            for _ in range(5):
+            for _ in range(cells):
                 cell = tuple(int(chance.integers(size)) for size in shape)
                 told = explain(run.trace, stage.name, cell)
                 near = max(1e-5, room(told, Dtype.FLOAT32))
                 assert result_of(told) == pytest.approx(told.value, abs=near), (stage.name, cell)
+    return runs

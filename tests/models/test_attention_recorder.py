@@ -117,11 +117,11 @@ def test_what_cannot_be_told_to_be_attention_is_refused(kind: str) -> None:
         model(input_ids=torch.arange(3, 59)[None])
 
 
-def test_attention_to_as_many_other_tokens_has_its_weights_alone() -> None:
+def test_attention_to_as_many_other_tokens_is_a_part_of_its_own() -> None:
     model = tiny_model("bart")
     ids = torch.arange(3, 9)[None]
     with torch.no_grad(), visualizer.capture(model) as seen:
         model(input_ids=ids, decoder_input_ids=ids)
-    assert seen.part("encoder_attn").stages == ("weights",)
+    assert seen.part("encoder_attn").parts == ("model.decoder.layers.*.encoder_attn",)
     assert seen.part("encoder").parts == ("model.encoder.layers.*.self_attn",)
     assert "scores" in seen.part("decoder.layers.*.self_attn").stages

@@ -203,6 +203,43 @@ def test_cut_edges_are_those_of_a_mask_made_by_hand(
         np.testing.assert_allclose(sums, 1, atol=1e-6)
 
 
+WITH_OTHER_STEPS = {"gemma2": "capped", "gpt_oss": ""}
+"""Models whose layers differ in their masks, with a cap and with sinks."""
+
+
+@pytest.mark.parametrize("kind", [*WITH_OTHER_STEPS])
+def test_edges_are_cut_beside_masks_by_layer_caps_and_sinks(tmp_path: Path, kind: str) -> None:
+    folder = save_tiny_model(tmp_path / kind, kind)
+    source = open_source(folder, Device.CPU)
+    plain = read_text(source, TEXT, Device.CPU).trace
+    run = read_text(replace(source, cuts=cuts_of(CUTS)), TEXT, Device.CPU)
+    trace = run.trace
+    assert len({*trace.layer_masks}) == 2
+    assert trace.stage("weights").operation is plain.stage("weights").operation
+    weights, masked = trace.read("weights"), trace.read("masked")
+    for layer in range(2):
+        alone = plain.allowed("weights", (layer,))
+        for each in range(4):
+            cells = [(query, key) for one, query, key in CUTS[layer] if one == each]
+            allowed = alone.copy()
+            for cell in cells:
+                allowed[cell] = False
+            np.testing.assert_array_equal(trace.allowed("weights", (layer,), each), allowed)
+            np.testing.assert_array_equal(weights[layer, each] > 0, allowed)
+            np.testing.assert_array_equal(np.isfinite(masked[layer, each]), allowed)
+    assert ("sinks" in "".join(trace.model_weights)) == (kind == "gpt_oss")
+    if step := WITH_OTHER_STEPS[kind]:
+        assert step in trace
+    for each, query, _ in CUTS[0]:
+        for key in range(TOKENS):
+            found = explain(trace, "weights", (0, each, query, key))
+            value = trace.read("weights", (0, each, query, key))
+            np.testing.assert_allclose(result_of(found), value, atol=1e-6)
+    assert run.reading
+    again = captured_run(run.reading.captured).trace
+    np.testing.assert_array_equal(again.read("masked"), masked)
+
+
 def test_the_cells_of_a_cut_row_are_explained(source: ModelSource) -> None:
     trace = read_text(replace(source, cuts=cuts_of(CUTS)), TEXT, Device.CPU).trace
     for stage in ("masked", "weights"):

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.models import opened_model
+from visualizer.models import model_folder
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ def test_an_encoder_and_a_decoder_are_read_apart(tmp_path: Path) -> None:
     assert decoder.run.texts[0][1:] == ("a", "dog", "ran")
     assert across.run.texts == decoder.run.texts
     assert across.run.key_tokens == tokens
-    assert across.run.trace.names == ("weights",)
+    assert across.run.trace.names == (
+        *("queries", "keys", "values", "scores", "scaled", "weights", "context"),
+    )
     np.testing.assert_allclose(across.run.trace.read("weights").sum(-1), 1, atol=1e-6)
 
 
@@ -185,8 +187,8 @@ def test_without_transformers_it_is_said_what_to_install(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    assert refusal("model", open_model, folder) == opened_model.MISSING
-    assert "attention-visualizer[models]" in opened_model.MISSING
+    assert refusal("model", open_model, folder) == model_folder.MISSING
+    assert "attention-visualizer[models]" in model_folder.MISSING
 
 
 def test_a_class_that_is_no_model_of_the_architecture_is_not_called(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pytest
@@ -14,12 +15,13 @@ from msgspec.structs import replace
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.errors import InputError
+from visualizer.models import text_reading
 from visualizer.models.model_source import heads_off
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import let_go_of_models, open_source, read_text
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
-from visualizer.session.worker_jobs import run_of
+from visualizer.session.worker_jobs import release_pooled_buffers, run_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,15 +115,28 @@ def test_a_model_that_no_run_asks_for_is_closed(tiny_model_folder: Path) -> None
 
 
 def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> None:
-    mixed = save_tiny_model(tmp_path / "mixed", "gemma2", num_hidden_layers=3)
+    settings = {"num_hidden_layers": 3, "scale_attn_by_inverse_layer_idx": True}
+    mixed = save_tiny_model(tmp_path / "mixed", "gpt2", **settings)
     run = read_text(open_source(mixed, Device.CPU), TEXT, Device.CPU)
     assert run.reading
-    assert run.reading.layers == (0, 2)
+    assert run.reading.layers == (0,)
     (said,) = run.notices[:1]
     assert said == (
-        "Shown: model.layers.*.self_attn, layers 1, 3. The command line and notebooks read 1 other "
-        "layer, too."
+        "Shown: transformer.h.*.attn, layer 1. The command line and notebooks read 2 other "
+        "layers, too."
     )
+
+
+def test_layers_with_different_masks_are_one_run(tmp_path: Path) -> None:
+    mixed = save_tiny_model(tmp_path / "mixed", "gemma2", num_hidden_layers=3, sliding_window=2)
+    run = read_text(open_source(mixed, Device.CPU), TEXT, Device.CPU)
+    assert run.reading
+    assert run.reading.layers == (0, 1, 2)
+    weights = run.trace.read("weights")  # layer head query key
+    for layer in range(3):
+        allowed = run.trace.allowed("weights", (layer,))
+        np.testing.assert_array_equal(allowed, (weights[layer] > 0).all(0))
+        assert allowed.sum(-1).max() == (2 if layer % 2 == 0 else len(allowed))
 
 
 def test_other_files_in_the_folder_are_noticed(source: ModelSource) -> None:
@@ -176,3 +191,19 @@ def test_a_document_without_a_model_closes_what_was_opened(tiny_model_folder: Pa
     run_of(Document(text="a b"), None)
     gc.collect()
     assert not any(type(each) is OpenedModel for each in gc.get_objects())
+
+
+def test_the_memory_of_closed_models_is_returned_once(
+    tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trims: list[int] = []
+    monkeypatch.setattr(text_reading, "trim_freed_memory", lambda: trims.append(1))
+    monkeypatch.setattr(text_reading, "_opened", WeakValueDictionary())
+    open_source(tiny_model_folder, Device.CPU)
+    release_pooled_buffers()
+    assert trims == []
+    let_go_of_models()
+    gc.collect()
+    for _ in range(2):
+        release_pooled_buffers()
+        assert trims == [1]

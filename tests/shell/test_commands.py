@@ -323,6 +323,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
         *("gaze.whole", "gaze.further"),
         *HEAD_EDITS,
+        "attribution.toggle_ablations",
         *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
     hand.press(Qt.Key.Key_Plus)
@@ -343,6 +344,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         *("painter.paint_pinned", "gaze.whole", "gaze.further"),
         *HEAD_EDITS,
+        "attribution.toggle_ablations",
         *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
 

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, QSettings, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent
-from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 
 from tests.support.damaged_files import packed, unpacked
 from tests.support.golden_documents import OWN, PLAIN, run_of
-from tests.support.window_input import CONTROL, SHIFT, Hand
+from tests.support.window_input import CONTROL, SHIFT, Hand, name_file
 from visualizer.documents.document_file import (
     SUFFIX,
     SavedDocument,
@@ -56,12 +55,7 @@ def type_name(hand: Hand, path: Path) -> None:
     """Give a file's name to the box that asks for one, and press Enter."""
     hand.until(lambda: bool(asked(hand)))
     (dialog,) = asked(hand)
-    line = dialog.findChild(QLineEdit)
-    assert line
-    dialog.setDirectory(str(path.parent))
-    dialog.selectFile(path.name)  # so that no other one is
-    line.setText(path.name)
-    QTest.keyClick(line, Qt.Key.Key_Return)
+    name_file(dialog, path)
 
 
 def at_rest(hand: Hand) -> None:

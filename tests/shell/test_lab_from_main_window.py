@@ -15,6 +15,7 @@ from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, Hand
 from visualizer.lab.layer_document import saved_of
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.trained_example import FOLDER, TEXT
 from visualizer.language.wire_format import Message
 
 if TYPE_CHECKING:
@@ -211,3 +212,19 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     box = hand.window.findChild(QMessageBox)
     assert box
     assert "repeat-1, layer 2, step 1,500" in box.text()
+
+
+@pytest.mark.filterwarnings("ignore")  # what transformers says of such small models
+def test_a_model_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBot) -> None:
+    pytest.importorskip("transformers.modeling_utils")  # its first import takes long
+    first(windows, qtbot)
+    windows.open_lab()
+    lab = opened(windows, qtbot)
+    lab.modelWanted.emit(FOLDER, TEXT)
+    assert len(windows.all) == 2
+    hand = Hand(qtbot, windows.all[-1])
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    assert hand.chips == tuple(TEXT)
+    assert hand.window.panes["Layers"].isVisible()
+    hand.window.document_controller.give_up()

@@ -58,6 +58,10 @@ def pick(box: QComboBox, value: str) -> None:
 
 def open_by_menu(hand: Hand, folder: Path) -> None:
     hand.window.actions_.by_id["filer.choose_model_to_open"].trigger()
+    chooser = hand.window.model_chooser_controller.dialog
+    assert chooser is not None
+    hand.until(chooser.folder_button.isEnabled)
+    QTest.mouseClick(chooser.folder_button, Qt.MouseButton.LeftButton)
     (dialog,) = hand.window.findChildren(QFileDialog)
     assert dialog.windowTitle() == "Open the folder of a model"
     dialog.setDirectory(str(folder.parent))
@@ -97,10 +101,11 @@ def test_what_is_wrong_with_a_model_is_said_and_the_picture_stays(
     before = hand.window.workspace.run
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
     hand.window.document_controller.open(tmp_path)
-    hand.until(lambda: bool(hand.boxes()))
-    (box,) = hand.boxes()
-    assert "“config.json” is damaged: it is not JSON." in box.text() + box.informativeText()
-    box.close()
+    dialog = hand.window.model_chooser_controller.dialog
+    assert dialog is not None
+    hand.until(dialog.problem.isVisible)
+    assert dialog.problem.text() == "“config.json” is damaged: it is not JSON."
+    dialog.close()
     assert hand.window.workspace.run is before
 
 

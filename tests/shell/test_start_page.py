@@ -13,8 +13,9 @@ from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, PATIENCE_MS, Hand
 from visualizer.documents import recent_files
 from visualizer.documents.document_file import SUFFIX, SavedDocument, document_bytes
+from visualizer.features.next_token.presenter import NEXT_TOKEN
 from visualizer.features.start_page.presenter import TEXTS, Example
-from visualizer.language.trained_example import CELL, HEAD
+from visualizer.language.trained_example import CELL, HEAD, NEEDED
 from visualizer.session.document import Document, starting_document
 from visualizer.session.view import LessonPosition, View
 from visualizer.widgets import app_settings
@@ -124,17 +125,43 @@ def test_the_book_opens_beside_what_would_be_lost(hand: Hand, windows: WindowMan
     assert hand.window.workspace.document != starting_document()
 
 
-def test_the_trained_example_explains_what_its_head_reads(hand: Hand) -> None:
+@pytest.mark.filterwarnings("ignore")  # what transformers says of such small models
+def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand: Hand) -> None:
+    pytest.importorskip("transformers.modeling_utils")  # its first import takes long
     choose(hand, Example.TRAINED)
     assert hand.window.start_page.page is None
     hand.until(lambda: hand.chips[:7] == tuple("journey"))
     hand.settle()
-    assert hand.window.workspace.view.heads == frozenset({HEAD})
-    assert hand.panel("weights", HEAD).values[CELL] > 0.95
+    layer, head = NEEDED
+    assert hand.window.workspace.view.heads == frozenset({head})
+    assert hand.panel("weights", head).values[CELL] > 0.95
     said = " ".join(label.text() for label in hand.window.cell_pane.findChildren(QLabel))
-    assert "reads 99.9 % from" in said.replace("\N{NO-BREAK SPACE}", " ")
+    assert "reads more than 99.9 % from" in said.replace("\N{NO-BREAK SPACE}", " ")
     assert not hand.window.isWindowModified()  # it can be opened again at any time
     assert recent_files.recent(app_settings.own_folder()) == ()
+    hand.until(hand.window.panes["Next token"].isVisible)
+    assert hand.window.panes["Layers"].isVisible()
+    before = hand.window.workspace.screen.panel(NEXT_TOKEN).rows[0]
+    assert (before.token, before.probability > 0.99) == ("j", True)
+    switch = hand.window.panes["Next token"].switch
+    assert switch.text() == f"Switch layer {layer + 1}, head {head + 1} off"
+    QTest.mouseClick(switch, LEFT)
+    hand.settle()
+    after = hand.window.workspace.screen.panel(NEXT_TOKEN).rows[0]
+    assert after.token == "j"
+    assert after.probability < 0.6 < after.probability_of_all_heads
+
+
+def test_without_transformers_the_trained_example_is_a_layer(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visualizer.read_files_and_restore_runs.can_open_models", lambda: False)
+    choose(hand, Example.TRAINED)
+    hand.until(lambda: hand.chips[:7] == tuple("journey"))
+    hand.settle()
+    assert hand.window.workspace.view.heads == frozenset({HEAD})
+    assert hand.panel("weights", HEAD).values[CELL] > 0.95
+    assert not hand.window.isWindowModified()
 
 
 def test_the_lesson_opens(hand: Hand) -> None:

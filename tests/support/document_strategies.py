@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.struct_strategies import structs
-from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import (
     BIAS,
@@ -46,6 +46,7 @@ from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.line_options import MOST_OF_A_QUERY, LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
+from visualizer.session.model_pane_options import AttributionOptions, HeadScatterOptions
 from visualizer.session.setting_definitions import BOUNDS, SettingKind
 from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead
 from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
@@ -92,28 +93,56 @@ def captured(draw: st.DrawFn) -> CapturedAttention:
     content = draw(st.binary(min_size=count, max_size=count))
     sizes = (layers, heads, queries, keys)
     made = CapturedAttention(draw(ANY_TEXT), *sizes, dtype, content, named[0], named[1])
-    has_vectors = queries == keys and draw(st.booleans())
-    return replace(made, vectors=draw(captured_vectors(made))) if has_vectors else made
+    return replace(made, vectors=draw(captured_vectors(made))) if draw(st.booleans()) else made
 
 
 @st.composite
 def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
     """Draw vectors of any bit patterns that fit captured attention, under any mask."""
     d_head, d_value = draw(st.integers(1, 2)), draw(st.integers(1, 2))
-    tokens = of.layers * of.heads * of.queries * np.dtype(of.dtype.value).itemsize
-    sizes = (tokens * d_head, tokens * d_head, tokens * d_value)
+    heads = of.layers * of.heads * np.dtype(of.dtype.value).itemsize
+    queries, keys = heads * of.queries, heads * of.keys
+    sizes = (queries * d_head, keys * d_head, keys * d_value)
     parts = [draw(st.binary(min_size=size, max_size=size)) for size in sizes]
-    mask = draw(st.sampled_from(Mask))
-    allowed = np.array(draw(st.lists(st.booleans(), min_size=9, max_size=9))).reshape(3, 3)
-    own = BooleanMatrix.of(allowed[: of.queries, : of.keys]) if mask is Mask.OWN else None
-    window = draw(st.integers(1, 4)) if mask is Mask.WINDOW else 0
-    scaling = draw(st.floats(0.01, 100))
-    met = (parts[0], parts[1], parts[2])
+    mask = draw(layer_masks(of))
+    masks = st.lists(layer_masks(of), min_size=of.layers, max_size=of.layers).map(tuple)
     limits = (of.layers, of.heads, of.queries, of.keys)
     edges = st.tuples(*(st.integers(0, size - 1) for size in limits))
-    cut = tuple(sorted(draw(st.frozensets(edges, max_size=3))))
-    is_plain = draw(st.booleans())
-    return CapturedVectors(d_head, d_value, *met, scaling, mask, own, window, is_plain, cut)
+    return CapturedVectors(
+        d_head,
+        d_value,
+        parts[0],
+        parts[1],
+        parts[2],
+        draw(st.floats(0.01, 100)),
+        mask.mask,
+        mask.own_mask,
+        mask.window,
+        draw(st.booleans()),
+        draw(st.just(()) | masks),
+        draw(st.just(0.0) | st.floats(0.01, 100)),
+        draw(st.none() | bias_of(of)),
+        draw(st.none() | st.binary(min_size=heads, max_size=heads)),
+        draw(st.lists(ANY_TEXT, max_size=2).map(tuple)),
+        tuple(sorted(draw(st.frozensets(edges, max_size=3)))),
+    )
+
+
+def bias_of(of: CapturedAttention) -> st.SearchStrategy[bytes]:
+    """Draw what is added to scores: alike in all layers, or their own."""
+    size = len(of.numbers) // of.layers
+    return st.sampled_from([size, len(of.numbers)]).flatmap(
+        lambda count: st.binary(min_size=count, max_size=count)
+    )
+
+
+@st.composite
+def layer_masks(draw: st.DrawFn, of: CapturedAttention) -> LayerMask:
+    """Draw the mask of a layer of captured attention."""
+    mask = draw(st.sampled_from(Mask if of.is_square else (Mask.NONE, Mask.OWN)))
+    allowed = np.array(draw(st.lists(st.booleans(), min_size=9, max_size=9))).reshape(3, 3)
+    own = BooleanMatrix.of(allowed[: of.queries, : of.keys]) if mask is Mask.OWN else None
+    return LayerMask(mask, own, draw(st.integers(1, 4)) if mask is Mask.WINDOW else 0)
 
 
 OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS}" for name in OWN_LAYERS)]
@@ -319,5 +348,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "lines": LINES,
     "painting": PAINTINGS,
     "head_order": st.sampled_from(HeadOrder),
+    "attribution": st.builds(AttributionOptions, st.text(max_size=8)),
+    "scatter": st.builds(HeadScatterOptions, st.text(max_size=8), st.text(max_size=8)),
 }
 VIEWS = st.fixed_dictionaries(FIELDS).map(lambda fields: View(**fields))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
 from visualizer.documents.document_file import SUFFIX, document_bytes
@@ -79,6 +79,24 @@ WITH_VECTORS = Document(
         vectors=VECTORS,
     )
 )
+WITH_STEPS = Document(
+    captured=replace(
+        CapturedAttention.of("a model", np.full((2, 1, 2, 2), 0.25, dtype=np.float32)),
+        vectors=replace(
+            VECTORS,
+            mask=Mask.NONE,
+            own_mask=None,
+            layer_masks=(
+                LayerMask(Mask.OWN, BooleanMatrix.of(np.tri(2, dtype=bool))),
+                LayerMask(Mask.WINDOW, window=1),
+            ),
+            softcap=50.0,
+            bias=np.arange(4, dtype=np.float32).tobytes(),
+            sinks=np.arange(2, dtype=np.float32).tobytes(),
+            not_understood=("indices",),
+        ),
+    )
+)
 SOURCE = ModelSource(
     "/models/a model", "a model", "0123456789abcdef" * 4, heads_off([(0, 1), (2, 0)])
 )
@@ -131,6 +149,7 @@ def golden() -> dict[str, tuple[Document, View, Run | None]]:
         "model": (READ, View(head_order=HeadOrder.ALIKE), None),
         "edited": (EDITED, View(), None),
         "trail": (READ, TRAIL, None),
+        "steps": (WITH_STEPS, View(pinned=Cell("capped", (0, 1, 1))), None),
         "vectors": (WITH_VECTORS, View(pinned=Cell("scores", (1, 0, 1))), None),
     }
 

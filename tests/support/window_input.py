@@ -10,7 +10,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
+    QFileDialog,
     QLabel,
+    QLineEdit,
     QMenu,
     QMessageBox,
     QSlider,
@@ -25,6 +27,7 @@ from visualizer.attention.spec import problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
@@ -289,6 +292,19 @@ def words(label: QLabel) -> str:
     if label.textFormat() is Qt.TextFormat.RichText:
         return QTextDocumentFragment.fromHtml(label.text()).toPlainText()
     return label.text()
+
+
+def name_file(dialog: QFileDialog, path: Path) -> None:
+    """Type a file's name into a box that asks for one, and press Enter.
+
+    `QFileDialog.selectFile` alone does not change a name that is being typed.
+    """
+    line = dialog.findChild(QLineEdit)
+    assert line
+    dialog.setDirectory(str(path.parent))
+    dialog.selectFile(path.name)  # so that no other one is
+    line.setText(path.name)
+    QTest.keyClick(line, Qt.Key.Key_Return)
 
 
 def link_in(label: QLabel) -> QPoint:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from visualizer.api.figure_and_explained_number import Explained, Figure
     from visualizer.api.keyword_argument_types import Look
+    from visualizer.attention.model_answers import LogitParts
     from visualizer.models.generation_with_cache import GeneratedText
-    from visualizer.models.logit_attribution import LogitParts
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
@@ -58,7 +58,8 @@ def open_model(path: str | Path, *, device: str = Device.AUTO, dtype: str = Dtyp
     Parameters
     ----------
     path : str or path
-        A folder with ``config.json``, weights as ``.safetensors`` and a tokenizer.
+        A folder with ``config.json``, weights as ``.safetensors`` and a tokenizer; or the folder of
+        a run of the language lab, one of its snapshots, or weights that the lab has saved.
     device : str
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
     dtype : str
@@ -86,20 +87,35 @@ class Model:
         folder = self.opened.folder
         return f"<Model: {folder.name} · {folder.kind} · {folder.numbers:,} numbers>"
 
-    def attend(self, text: str, second: str | None = None) -> ModelAttention:
-        """Run the model on a text and return the attention of all its layers.
+    def attend(
+        self,
+        text: str | None = None,
+        second: str | None = None,
+        *,
+        image: str | Path | None = None,
+    ) -> ModelAttention:
+        """Run the model on a text, or on an image, and return the attention of all its layers.
 
         Parameters
         ----------
         second : str, optional
             The second text of a pair; of a model with an encoder and a decoder, what the decoder
             reads after its first token.
+        image : str or path, optional
+            The file of an image, instead of a text. Its tokens are patches, named by their places
+            from the top left: ``row 3, column 5``.
 
         Raises
         ------
         InputError
             When there is nothing to read, or it is too long for the model or the memory.
         """
+        if image is not None:
+            if text is not None or second is not None:
+                raise InputError("image", "A model reads an image or a text: give one of them.")
+            return ModelAttention(self.opened.attend_image(file_path("image", image)))
+        if text is None:
+            raise InputError("text", "There is nothing to read: give a text or an image.")
         given = None if second is None else string("second", second)
         return ModelAttention(self.opened.attend(string("text", text), given))
 
@@ -308,21 +324,9 @@ class Model:
         InputError
             When the model does not continue texts, or its layers differ in their heads.
         """
-        import numpy as np
+        from visualizer.models.head_ablations import ablation_changes
 
-        given = string("text", text)
-        before = self.opened.next_token_log_probabilities(given)
-        likeliest = int(before.argmax())
-        heads = self.opened.layers_and_heads(given)
-        count = 1 + max(head for _, head in heads)
-        if len(heads) % count or {layer for layer, _ in heads} != {*range(len(heads) // count)}:
-            raise InputError("text", "The layers differ in their heads: use ablate.")
-        changes = np.empty((len(heads) // count, count))
-        for place in heads:
-            after = self.opened.next_token_log_probabilities(given, {place: 0.0})
-            changes[place] = float(after[likeliest] - before[likeliest])
-        changes.flags.writeable = False
-        return changes
+        return ablation_changes(self.opened, string("text", text)).changes
 
 
 def _heads(heads: Iterable[tuple[int, int]]) -> list[LayerAndHead]:
@@ -513,8 +517,9 @@ class ModelAttention:
         Parameters
         ----------
         order : str
-            ``"layer"``; those first that read most of the ``"induction"``, ``"previous"``,
-            ``"first"`` or ``"own"`` token, or are ``"sharpest"`` or ``"farthest"``; or ``"alike"``.
+            ``"layer"``; those first that read most of the ``"induction"``, ``"duplicate"``,
+            ``"previous"``, ``"first"`` or ``"own"`` token, or are ``"sharpest"`` or
+            ``"farthest"``; or ``"alike"``.
 
         Raises
         ------
@@ -532,9 +537,9 @@ class ModelAttention:
         """Return a table of all heads: a row each, with its measures.
 
         ``layer``, ``head`` and the mean weights on the ``previous`` token, the ``first``, its
-        ``own`` and, for ``induction``, those that followed earlier occurrences of the query's
-        token; the mean ``largest`` weight; the ``entropy`` in bits and the mean ``distance`` in
-        tokens. NaN where there is nothing to take a mean of.
+        ``own``, earlier occurrences of the query's token (``duplicate``) and, for ``induction``,
+        those that followed them; the mean ``largest`` weight; the ``entropy`` in bits and the mean
+        ``distance`` in tokens. NaN where there is nothing to take a mean of.
         """
         return head_rows(self._of_one_part())
 

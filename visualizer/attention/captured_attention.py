@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.model_layer_stages import ORDER, StepOfStage, always, layer_rows
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
@@ -22,13 +24,32 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import CELLS, Operation, Stage, stages
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
+
+    from visualizer.attention.model_layer_steps import LayerStep
 
 MOST_LAYERS = 1_000
 MOST_TOKENS = 100_000
 """Limit of queries and of keys."""
 LONGEST_NAME = 28
 HALF = 13
+TO_WEIGHTS = ("scores", "scaled", "capped", "biased", "masked", "weights")
+"""The stages from scores to weights, each of which reads the one before that is there."""
+_OF_OTHER_KEYS = {
+    "queries": ("head", "query", "d_head"),
+    "keys": ("head", "key", "d_head"),
+    "values": ("head", "key", "d_head"),
+}
+_READS = {"biased": ("scores", "bias")}
+"""What a model's own stages read besides the one before."""
+
+
+class LayerMask(Struct, frozen=True):
+    """Which keys the queries of one layer may have read, as in `AttentionSpec`."""
+
+    mask: Mask = Mask.NONE
+    own_mask: BooleanMatrix | None = None
+    window: int = 0
 
 
 class CapturedVectors(Struct, frozen=True):
@@ -39,12 +60,23 @@ class CapturedVectors(Struct, frozen=True):
     d_head, d_value : int
         Columns of a query and a key, and of a value.
     queries, keys, values : bytes
-        [layer, head, token, d_head] or d_value, as the numbers of the attention: every head with
-        the keys and values that it read.
+        [layer, head, query, d_head], [layer, head, key, d_head] and [layer, head, key, d_value],
+        as the numbers of the attention: every head with the keys and values that it read.
     scaling : float
         What the scores were multiplied with.
     mask, own_mask, window
         Which keys a query may have read, as in `AttentionSpec`.
+    layer_masks : tuple of LayerMask
+        Those of each layer, where they differ; else empty.
+    softcap : float
+        What scaled scores are kept within, as softcap·tanh(score/softcap); 0 where they are not.
+    bias : bytes or None
+        What is added to scores, [layer, head, query, key], or [head, query, key] where it is the
+        same in all layers.
+    sinks : bytes or None
+        Logits without a key, which take part in each row's softmax, [layer, head].
+    not_understood : tuple of str
+        What else the attention was given, by which it may have computed something unknown.
     is_plain : bool
         Whether nothing but the scaling and the mask stood between scores and softmax.
     cut : tuple of (layer, head, query, key)
@@ -61,12 +93,33 @@ class CapturedVectors(Struct, frozen=True):
     own_mask: BooleanMatrix | None = None
     window: int = 0
     is_plain: bool = True
+    layer_masks: tuple[LayerMask, ...] = ()
+    softcap: float = 0.0
+    bias: bytes | None = None
+    sinks: bytes | None = None
+    not_understood: tuple[str, ...] = ()
     cut: tuple[tuple[int, int, int, int], ...] = ()
 
+    @property
+    def common_mask(self) -> LayerMask:
+        """The mask of all layers, where they have the same."""
+        return LayerMask(self.mask, self.own_mask, self.window)
+
     def array(self, name: str, captured: CapturedAttention) -> np.ndarray:
-        """Return queries, keys or values, read-only [layer, head, token, d_head or d_value]."""
-        width = self.d_value if name == "values" else self.d_head
-        sizes = (captured.layers, captured.heads, captured.queries, width)
+        """Return queries, keys, values, bias or sinks, read-only, with the sizes named above.
+
+        A bias of all layers is [1, head, query, key].
+        """
+        layers, heads, queries, keys = (
+            captured.layers, captured.heads, captured.queries, captured.keys
+        )  # fmt: skip
+        sizes = {
+            "queries": (layers, heads, queries, self.d_head),
+            "keys": (layers, heads, keys, self.d_head),
+            "values": (layers, heads, keys, self.d_value),
+            "bias": (-1, heads, queries, keys),
+            "sinks": (layers, heads),
+        }[name]
         return np.frombuffer(getattr(self, name), dtype=captured.dtype.value).reshape(sizes)
 
 
@@ -84,7 +137,7 @@ class CapturedAttention(Struct, frozen=True):
     query_tokens, key_tokens : tuple of str
         One per query and one per key; empty where the file has none.
     vectors : CapturedVectors or None
-        What the weights come from, where it is known and queries and keys are of the same tokens.
+        What the weights come from, where it is known.
     """
 
     name: str
@@ -122,13 +175,21 @@ class CapturedAttention(Struct, frozen=True):
     def held(self) -> tuple[bytes, ...]:
         """Return its numbers, the parts that can be large."""
         vectors = self.vectors
-        more = (vectors.queries, vectors.keys, vectors.values) if vectors else ()
-        return (self.numbers, *more)
+        if vectors is None:
+            return (self.numbers,)
+        parts = (vectors.queries, vectors.keys, vectors.values, vectors.bias, vectors.sinks)
+        return (self.numbers, *(part for part in parts if part is not None))
 
     @property
     def is_square(self) -> bool:
         """Whether there are as many queries as keys."""
         return self.queries == self.keys
+
+    @property
+    def has_other_keys(self) -> bool:
+        """Whether keys are of other tokens than queries, as where a decoder reads an encoder."""
+        own = self.key_tokens and self.key_tokens != self.query_tokens
+        return not self.is_square or bool(own)
 
     @property
     def called(self) -> str:
@@ -162,33 +223,71 @@ class CapturedAttention(Struct, frozen=True):
 
 
 def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpec:
-    """Add the mask and the scaling to a spec; a usual scaling as the root of the head's size."""
-    spec = replace(spec, mask=vectors.mask, own_mask=vectors.own_mask)
-    spec = replace(spec, window=vectors.window) if vectors.window else spec
+    """Add the mask and the scaling to a spec; a usual scaling as the root of the head's size.
+
+    Where masks differ by layer, it is the first that forbids something.
+    """
+    forbidding = (one for one in vectors.layer_masks if one.mask is not Mask.NONE)
+    spec = with_mask(spec, next(forbidding, vectors.common_mask))
     if abs(vectors.scaling * math.sqrt(vectors.d_head) - 1) < 1e-6:
         return spec
     return replace(spec, scale=Scale.NONE, temperature=1 / vectors.scaling)
 
 
+def with_mask(spec: AttentionSpec, of_layer: LayerMask) -> AttentionSpec:
+    """Return a spec with the mask of a layer."""
+    spec = replace(spec, mask=of_layer.mask, own_mask=of_layer.own_mask)
+    return replace(spec, window=of_layer.window) if of_layer.window else spec
+
+
 def captured_stages(
-    spec: AttentionSpec, names: Iterable[str], given: Collection[str]
+    spec: AttentionSpec,
+    names: Iterable[str],
+    given: Collection[str],
+    steps: Mapping[str, LayerStep] | None = None,
+    *,
+    has_other_keys: bool = False,
 ) -> tuple[Stage, ...]:
     """List the stages of captured attention.
 
     Parameters
     ----------
     names : iterable of str
-        All of them, in order of computation.
+        All of them.
     given : collection of str
         Those that were computed elsewhere; the others follow from them as the spec's stages do.
+    steps : mapping, optional
+        How a model computes some stages, for which a spec has no settings.
+    has_other_keys : bool
+        Whether keys and values are of other tokens than queries.
+
+    Returns
+    -------
+    tuple of Stage
+        In order of computation. Of those from scores to weights, each reads the one before.
     """
     rows = {row.name: row for row in stages(spec)}
-    return tuple(_given(name, rows.get(name)) if name in given else rows[name] for name in names)
+    rows |= {
+        row.name: row
+        for row in layer_rows({
+            name: StepOfStage(step, _READS.get(name, ())) for name, step in (steps or {}).items()
+        })
+    }  # fmt: skip
+    present = sorted(names, key=ORDER.index)
+    rows = {name: _given(name, rows.get(name)) if name in given else rows[name] for name in present}
+    computed = [name for name in TO_WEIGHTS if name in present]
+    for before, name in pairwise(computed):
+        if name not in given:
+            rows[name] = replace(rows[name], reads=(before, *rows[name].reads[1:]))
+    dims = _OF_OTHER_KEYS if has_other_keys else {}
+    return tuple(
+        replace(rows[name], when=always, dims=dims.get(name, rows[name].dims)) for name in present
+    )
 
 
 def _given(name: str, row: Stage | None) -> Stage:
     says = f"{name} that were computed elsewhere and read from a file"
-    dims, symbol = row.dims if row else CELLS, row.symbol if row and "key" not in row.dims else ""
+    dims, symbol = row.dims if row else CELLS, row.symbol if row and row.dims[-1] != "key" else ""
     return Stage(
         name,
         name.capitalize(),
@@ -199,14 +298,10 @@ def _given(name: str, row: Stage | None) -> Stage:
         (),
         (),
         says,
-        _always,
+        always,
     )
 
 
 def position_labels(count: int) -> tuple[str, ...]:
     """Return labels for positions without tokens: their numbers from 1."""
     return tuple(str(place) for place in range(1, count + 1))
-
-
-def _always(spec: AttentionSpec) -> bool:
-    return True

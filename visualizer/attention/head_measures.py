@@ -5,7 +5,7 @@ Uses only methods of the given tensors, so it needs no torch and runs on their d
 Sources: Clark et al. 2019, "What Does BERT Look At?", §3 (previous token, first token, itself,
 entropy); Vig and Belinkov 2019, "Analyzing the Structure of Attention in a Transformer Language
 Model" (mean distance); Olsson et al. 2022, "In-context Learning and Induction Heads" (induction:
-prefix matching).
+prefix matching); Wang et al. 2022, "Interpretability in the Wild" (duplicate token heads).
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     induction : numpy.ndarray
         Weight on the tokens before the query that followed earlier occurrences of its token. It is
         a mean over the queries for which there is such a token.
+    duplicate : numpy.ndarray
+        Weight on earlier occurrences of the query's token; a mean over the queries that have some.
     queries : numpy.ndarray
         Number of queries in the means.
     """
@@ -58,11 +60,12 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     previous: np.ndarray
     largest: np.ndarray
     induction: np.ndarray
+    duplicate: np.ndarray
     queries: np.ndarray
 
 
 # Columns of the working tensor.
-ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, INDUCTION, READS = range(8)
+ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, INDUCTION, DUPLICATE, READS = range(9)
 
 
 def measure(weights: Tensor, lengths: tuple[int, ...], texts: Texts = ()) -> HeadMeasures:
@@ -75,7 +78,7 @@ def measure(weights: Tensor, lengths: tuple[int, ...], texts: Texts = ()) -> Hea
     lengths : tuple of int
         Tokens of each text without padding; empty where nothing is padded.
     texts : tuple of tuple of str
-        The tokens of each text, for induction; empty where they are not known.
+        The tokens of each text, for induction and duplicates; empty where they are not known.
     """
     *leading, heads, queries, keys = weights.shape
     is_square = queries == keys
@@ -90,9 +93,10 @@ def measure(weights: Tensor, lengths: tuple[int, ...], texts: Texts = ()) -> Hea
             part = means[place][start : start + several]
             found = _of_queries(own, is_square=is_square)
             part[:] = _means(found)
-            part[:, INDUCTION] = math.nan
+            part[:, [INDUCTION, DUPLICATE]] = math.nan
             if numbers is not None:
-                part[:, INDUCTION] = _induction(own, numbers, found[..., READS])
+                part[:, INDUCTION] = _after_equal(own, numbers, found[..., READS], 1)
+                part[:, DUPLICATE] = _after_equal(own, numbers, found[..., READS], 0)
     array = means.cpu().numpy().astype(np.float64)
     array.flags.writeable = False
     return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
@@ -117,7 +121,7 @@ def measure_uniform(allowed: np.ndarray, queries: int, text: tuple[str, ...] = (
     queries : int
         Number of queries without padding.
     text : tuple of str
-        The tokens, for induction; empty where they are not known.
+        The tokens, for induction and duplicates; empty where they are not known.
 
     Returns
     -------
@@ -136,8 +140,12 @@ def measure_uniform(allowed: np.ndarray, queries: int, text: tuple[str, ...] = (
         found[PREVIOUS] = np.where(reads > 0, allowed[reads, reads - 1] / counts, math.nan)
         numbers = _numbered(text)
         if numbers is not None:
-            found[INDUCTION] = [_induced(allowed[one], numbers, one) for one in reads.tolist()]
-            found[INDUCTION] /= counts
+            for column, after in ((INDUCTION, 1), (DUPLICATE, 0)):
+                found[column] = [
+                    _allowed_after_equal(allowed[one], numbers, one, after)
+                    for one in reads.tolist()
+                ]
+                found[column] /= counts
     means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
     return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
 
@@ -153,10 +161,10 @@ def _numbered(text: tuple[str, ...]) -> np.ndarray | None:
     return numbers if len(distinct) < len(text) else None
 
 
-def _induced(allowed: np.ndarray, numbers: np.ndarray, query: int) -> float:
-    """Count the allowed keys that followed a query's token; NaN where none did."""
-    followed = np.flatnonzero(numbers[: max(0, query - 1)] == numbers[query]) + 1
-    return float(allowed[followed].sum()) if followed.size else math.nan
+def _allowed_after_equal(allowed: np.ndarray, numbers: np.ndarray, query: int, after: int) -> float:
+    """Count the allowed keys so far after a query's token where it stood before; NaN of none."""
+    keys = np.flatnonzero(numbers[: max(0, query - after)] == numbers[query]) + after
+    return float(allowed[keys].sum()) if keys.size else math.nan
 
 
 def _mean(values: np.ndarray) -> float:
@@ -164,7 +172,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
-    """Measure each query of some heads, except for induction; the input has no padding."""
+    """Measure each query of some heads, except by equal tokens; the input has no padding."""
     found = weights.new_zeros((*weights.shape[:2], READS + 1))  # head query measure
     places = weights.new_ones(max(weights.shape[1:])).cumsum(0)
     for start in range(0, weights.shape[1], ROWS):
@@ -183,26 +191,28 @@ def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
     return found
 
 
-def _induction(weights: Tensor, numbers: np.ndarray, reads: Tensor) -> Tensor:
-    """Return the mean weight of each head on what followed the token of a query.
+def _after_equal(weights: Tensor, numbers: np.ndarray, reads: Tensor, after: int) -> Tensor:
+    """Return the mean weight of each head on keys so far after earlier occurrences of a token.
 
     Parameters
     ----------
     reads : Tensor
         1 for queries with nonzero weights, else 0, [head, query]. The mean is over those of them
-        whose token was followed by something; NaN where there is none.
+        for which there is such a key; NaN where there is none.
+    after : int
+        0 for the occurrences of the query's token themselves, 1 for what followed them.
     """
     count = weights.shape[1]
     whole = weights.new_zeros(()).long()
     tokens, places = whole.new_tensor(numbers.tolist()), whole.new_ones(len(numbers)).cumsum(0)
     found, has_any = weights.new_zeros(weights.shape[:2]), weights.new_zeros(count).bool()
     for start in range(0, count, ROWS):
-        block = weights[:, start : start + ROWS, 1 : len(numbers)]  # what follows is padding
+        block = weights[:, start : start + ROWS, after : len(numbers)]  # what follows is padding
         queries = slice(start, start + block.shape[1])
-        followed = tokens[queries, None] == tokens[:-1]  # of the key after each
-        followed &= places[queries, None] > places[1:]
-        found[:, queries] = block.where(followed, 0).sum(-1)
-        has_any[queries] = followed.any(-1)
+        read = tokens[queries, None] == tokens[: len(numbers) - after]
+        read &= places[queries, None] > places[after:]
+        found[:, queries] = block.where(read, 0).sum(-1)
+        has_any[queries] = read.any(-1)
     counts = has_any & reads.bool()
     return found.where(counts, 0).sum(-1) / counts.sum(-1)
 

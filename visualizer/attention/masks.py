@@ -62,10 +62,18 @@ def allowed(spec: AttentionSpec, tokens: int, stage: str = "weights") -> np.ndar
 
 
 @lru_cache(maxsize=4)
-def allowed_by(masking: Masking, tokens: int) -> np.ndarray:
-    """Return what `allowed` returns, cached by the fields that it depends on."""
-    cells = np.ones((tokens, tokens), dtype=bool)
-    if masking.own is not None:
+def allowed_by(masking: Masking, tokens: int, keys: int | None = None) -> np.ndarray:
+    """Return what `allowed` returns, cached by the fields that it depends on.
+
+    Parameters
+    ----------
+    keys : int, optional
+        The number of keys where they are no queries, too; they have no mask but their own matrix.
+    """
+    cells = np.ones((tokens, tokens if keys is None else keys), dtype=bool)
+    if masking.own is not None and keys is not None:
+        cells = masking.own.array()
+    elif masking.own is not None:
         cells = own_cells("own_mask", masking.own, tokens, ("mask", Mask.CAUSAL))
     elif masking.mask is not Mask.NONE:
         cells = np.tri(tokens, dtype=bool)
@@ -78,9 +86,11 @@ def allowed_by(masking: Masking, tokens: int) -> np.ndarray:
     return cells
 
 
-def allowed_in_text(masking: Masking, tokens: int, text: int) -> np.ndarray:
+def allowed_in_text(
+    masking: Masking, tokens: int, text: int, keys: int | None = None
+) -> np.ndarray:
     """Return which cells one text of a batch allows, boolean, read-only [query, key]."""
-    cells = allowed_by(masking, tokens)
+    cells = allowed_by(masking, tokens, keys)
     return cells[text, 0] if cells.ndim > 2 else cells
 
 

@@ -19,8 +19,11 @@ from visualizer.attention.model_layer_steps import (
     ResidualAddition,
     ResidualStream,
     RotaryPosition,
+    ScoreBias,
+    ScoreCap,
+    SinkSoftmax,
 )
-from visualizer.attention.stages import TABLE, Operation, Stage
+from visualizer.attention.stages import CELLS, TABLE, Operation, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,14 +44,17 @@ class StepOfStage(Struct, frozen=True):
         None where what the model does there is not known.
     reads : tuple of str
         The stages it reads, of the same layer.
+    by_layer : tuple of StepOfStage
+        How each layer computes it, where they do not do so alike.
     """
 
     step: LayerStep | None = None
     reads: tuple[str, ...] = ()
+    by_layer: tuple[StepOfStage, ...] = ()
 
 
 _ROWS: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "residual": (TOKENS, "x", "the residual stream as it enters the layer"),
+    "residual": (TOKENS, "stream", "the residual stream as it enters the layer"),
     "normed": (TOKENS, "", "each vector made of one size, before attention"),
     "projected_queries": (HEADS, "", "queries before their positions"),
     "projected_keys": (HEADS, "", "keys before their positions"),
@@ -59,6 +65,10 @@ _ROWS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "queries": (HEADS, "", "queries as they meet keys"),
     "keys": (HEADS, "", "keys as they are met"),
     "values": (HEADS, "", "values as they are read"),
+    "capped": (CELLS, "", "scores kept within limits"),
+    "bias": (CELLS, "", "what is added to each score"),
+    "biased": (CELLS, "+ bias", "scores with what is added to them"),
+    "weights": (CELLS, "softmax with sink", "each row and its sink made to sum to 1"),
     "concat": (("query", "d_out"), "‖ heads", "the heads' context vectors side by side"),
     "output": (QUERIES, "·W_O", "the heads mixed by the output projection"),
     "normed_output": (QUERIES, "", "the output made of one size"),
@@ -85,13 +95,17 @@ _OPERATIONS = {
     HiddenActivation: Operation.HIDDEN_ACTIVATION,
     JoinedHeads: Operation.CONCAT_HEADS,
     ResidualAddition: Operation.RESIDUAL_ADDITION,
+    ScoreCap: Operation.CAP_SCORES,
+    ScoreBias: Operation.ADD_SCORE_BIAS,
+    SinkSoftmax: Operation.SOFTMAX_WITH_SINK,
 }
+_AFTER_SCALED = ("capped", "bias", "biased")
 
 
 def _order() -> tuple[str, ...]:
     """List the names of all stages, a module's and a layer's, in order of computation."""
     own = list(dict.fromkeys(row.name for row in TABLE))
-    names = [*_ROWS]
+    names = [name for name in _ROWS if name not in _AFTER_SCALED]
     order: list[str] = []
     for name in own:
         if name in names:
@@ -99,6 +113,7 @@ def _order() -> tuple[str, ...]:
             order += names[:at]
             del names[: at + 1]
         order.append(name)
+        order += _AFTER_SCALED if name == "scaled" else ()
     return (*order, *names)
 
 
@@ -131,6 +146,7 @@ def _row(name: str, how: StepOfStage) -> Stage:
         says,
         always,
         step=how.step,
+        by_layer=tuple(_row(name, each) for each in how.by_layer),
     )
 
 
@@ -141,7 +157,9 @@ def _symbol(how: StepOfStage) -> str:
     if isinstance(step, LinearLayer):
         return f"·{step.name}"
     if isinstance(step, RotaryPosition):
-        return "turned by place"
+        return "turned by place" if step.pairs else "not turned"
+    if isinstance(step, ScoreCap):
+        return f"within ±{step.limit:g}"
     if isinstance(step, HiddenActivation):
         return f"{step.function}(gate) × up" if len(how.reads) > 1 else f"{step.function}(up)"
     if isinstance(step, ResidualAddition):

@@ -113,7 +113,7 @@ class RotaryPosition(Struct, frozen=True):
         The name of the trace's numbers [layer, token, pair] of which ``.cos`` and ``.sin`` are
         there.
     pairs : int
-        How many pairs are turned; columns after them stay.
+        How many pairs are turned; columns after them stay. None in a layer without positions.
     is_interleaved : bool
         Whether neighbours are a pair, and not the columns ``pairs`` apart.
     stride : int
@@ -164,6 +164,34 @@ class JoinedHeads(Struct, frozen=True):
     edits: frozenset[tuple[int, int, float | None]]
 
 
+class ScoreCap(Struct, frozen=True):
+    """Scores kept within limits: limit·tanh(score/limit).
+
+    Parameters
+    ----------
+    limit : float
+        No score is larger, or smaller than its negative.
+    """
+
+    limit: float
+
+
+class ScoreBias(Struct, frozen=True):
+    """A number added to each score, of which the places of query and key often decide."""
+
+
+class SinkSoftmax(Struct, frozen=True):
+    """A softmax of each row and of one logit more, that of the head's sink, which has no key.
+
+    Parameters
+    ----------
+    logits : str
+        The name of the trace's numbers [layer, head].
+    """
+
+    logits: str
+
+
 class ResidualAddition(Struct, frozen=True):
     """The sum of vectors: what a part of the layer made is added to the stream."""
 
@@ -176,4 +204,7 @@ LayerStep = (
     | HiddenActivation
     | JoinedHeads
     | ResidualAddition
+    | ScoreCap
+    | ScoreBias
+    | SinkSoftmax
 )

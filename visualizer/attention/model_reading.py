@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from visualizer.attention.model_answers import ModelAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     import numpy as np
+    from torch import Tensor
 
     from visualizer.attention.captured_attention import CapturedAttention
 
@@ -60,6 +63,15 @@ class ModelReading(Struct, frozen=True, eq=False):
         edited, and where it is not known.
     largest_changes : tuple of NextToken
         Those whose probability the edits have changed most, the largest change first.
+    is_of_lab : bool
+        Whether it was trained in the language lab, so that transformers alone does not open it.
+    text : str
+        What it read.
+    answers : ModelAnswers
+        What else was asked about it, as far as it is answered.
+    context_edits : mapping
+        What became of the context vectors of heads, as the model takes it, likewise: a factor, or
+        others in their place.
     """
 
     made_of: Hashable
@@ -73,6 +85,10 @@ class ModelReading(Struct, frozen=True, eq=False):
     model: object
     changes: np.ndarray | None = None
     largest_changes: tuple[NextToken, ...] = ()
+    is_of_lab: bool = False
+    text: str = ""
+    answers: ModelAnswers = field(default_factory=ModelAnswers)
+    context_edits: Mapping[tuple[int, int], float | Tensor] = {}
 
     @property
     def is_edited(self) -> bool:

@@ -63,11 +63,15 @@ class Operation(StrEnum):
     ROTARY_POSITION = auto()
     HIDDEN_ACTIVATION = auto()
     RESIDUAL_ADDITION = auto()
+    CAP_SCORES = auto()
+    ADD_SCORE_BIAS = auto()
+    SOFTMAX_WITH_SINK = auto()
 
 
 OF_MODELS = frozenset({
     Operation.CAPTURED, Operation.RESIDUAL_STREAM, Operation.NORM_LAYER, Operation.LINEAR_LAYER,
     Operation.ROTARY_POSITION, Operation.HIDDEN_ACTIVATION, Operation.RESIDUAL_ADDITION,
+    Operation.CAP_SCORES, Operation.ADD_SCORE_BIAS, Operation.SOFTMAX_WITH_SINK,
 })  # fmt: skip
 """Operations that no module of the user's has: what was computed elsewhere."""
 
@@ -91,6 +95,9 @@ class Stage(Struct, frozen=True):
         Whether the rows below read this stage in place of the first that it reads itself.
     step : LayerStep or None
         How a layer of a model computes it.
+    by_layer : tuple of Stage
+        Its row in each layer, where a model's layers do not compute it alike; else empty. This row
+        is that of most of them.
     """
 
     name: str
@@ -105,6 +112,7 @@ class Stage(Struct, frozen=True):
     when: Callable[[AttentionSpec], bool]
     supersedes: bool = False
     step: LayerStep | None = None
+    by_layer: tuple[Stage, ...] = ()
 
     @property
     def is_weights(self) -> bool:
@@ -268,6 +276,9 @@ NOUNS = {
     "values": ("value", "values"),
     "scores": ("score", "scores"),
     "scaled": ("scaled score", "scaled scores"),
+    "capped": ("capped score", "capped scores"),
+    "bias": ("bias", "biases"),
+    "biased": ("biased score", "biased scores"),
     "masked": ("masked score", "masked scores"),
     "unmasked": ("weight before the mask", "weights before the mask"),
     "zeroed": ("weight after the mask", "weights after the mask"),

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from visualizer.attention.captured_attention import captured_stages
+from visualizer.attention.captured_attention import LayerMask, with_mask
 from visualizer.attention.head_aggregates import HeadAggregate, aggregate_heads
 from visualizer.attention.head_measures import (
     HeadMeasures,
@@ -22,7 +22,6 @@ from visualizer.attention.head_measures import (
     measure_uniform,
 )
 from visualizer.attention.masks import FORBIDDING, Masking, allowed_in_text
-from visualizer.attention.model_layer_stages import AROUND
 from visualizer.attention.stages import OF_MODELS, Operation, Stage, is_hatched, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
 from visualizer.attention.weight_transforms import (
@@ -63,6 +62,8 @@ class Trace:
     model_weights : mapping, optional
         What the stages of a model's layer are computed with, by their names in the model. They are
         the model's own, and no parameters of the run.
+    layer_masks : tuple of LayerMask
+        The mask of each layer, where they differ; else the spec's is that of all.
     cut : sequence of (layer, head, query, key)
         Cells that are forbidden in single heads, besides those of the spec's mask.
     """
@@ -76,6 +77,7 @@ class Trace:
         recomputed: frozenset[str],
         axes: tuple[str, ...] = (),
         model_weights: Mapping[str, Tensor] | None = None,
+        layer_masks: tuple[LayerMask, ...] = (),
         cut: Sequence[tuple[int, int, int, int]] = (),
     ) -> None:
         self.spec = spec
@@ -84,6 +86,7 @@ class Trace:
         self.recomputed = recomputed
         self.axes = axes
         self.model_weights = model_weights or {}
+        self.layer_masks = layer_masks
         self.cut = tuple(cut)
         self.names = tuple(stage.name for stage in stages)
         """The stages' names, in order."""
@@ -94,12 +97,12 @@ class Trace:
         """Copy and pickle the numbers, without what was cached of them; they return to the CPU."""
         held = {name: self.read(name) for name in self.names}
         parameters = {name: self.read(name) for name in self.parameters}
-        captured = {row.name for row in self.stages if row.operation is Operation.CAPTURED}
-        given = None if self.has_module else frozenset(captured)
-        of_layer = tuple(row for row in self.stages if row.name in AROUND or row.step)
+        rows = None if self.has_module else self.stages
         weights = {name: self.read(name) for name in self.model_weights}
-        whole = (self.spec, given, parameters, held, self.axes, of_layer, weights, self.cut)
-        return trace_of_arrays, whole
+        return trace_of_arrays, (
+            self.spec, rows, parameters, held, self.axes, weights, self.layer_masks,
+            self.cut,
+        )  # fmt: skip
 
     def __contains__(self, stage: str) -> bool:
         return stage in self._held
@@ -113,8 +116,9 @@ class Trace:
     def sides(self) -> tuple[int, int]:
         """Numbers of queries and keys."""
         first = self.stages[0]
-        keys = self.tensor(first.name).shape[-1] if first.dims[-1] == "key" else self.tokens
-        return self.tokens, keys
+        if first.dims[-1] == "key":
+            return self.tokens, self.tensor(first.name).shape[-1]
+        return self.tokens, self.tensor("keys").shape[-2] if "keys" in self else self.tokens
 
     @cached_property
     def leading(self) -> tuple[int, ...]:
@@ -144,6 +148,14 @@ class Trace:
         """Yield every index of the leading axes, the innermost fastest; at least the empty one."""
         return product(*map(range, self.leading))
 
+    @cached_property
+    def _specs(self) -> tuple[AttentionSpec, ...]:
+        return tuple(with_mask(self.spec, one) for one in self.layer_masks)
+
+    def spec_at(self, leading: LeadingIndex) -> AttentionSpec:
+        """Return the spec with the mask of a layer, where layers differ in it."""
+        return self._specs[self.at("layer", leading)] if self._specs else self.spec
+
     def allowed(self, stage: str, leading: LeadingIndex, head: int | None = None) -> np.ndarray:
         """Return which cells the masks allow at a stage, boolean, read-only [query, key].
 
@@ -152,8 +164,9 @@ class Trace:
         head : int, optional
             With it, cells that are cut in that head are not allowed.
         """
-        masking = Masking.of(self.spec, stage)
-        cells = allowed_in_text(masking, self.tokens, self.at("text", leading))
+        masking, (queries, keys) = Masking.of(self.spec_at(leading), stage), self.sides
+        others = None if keys == queries else keys
+        cells = allowed_in_text(masking, queries, self.at("text", leading), others)
         cut = self.cut_cells(stage, leading, head)
         if cut is None:
             return cells
@@ -164,7 +177,7 @@ class Trace:
     def is_hatched(self, stage: str, leading: LeadingIndex, head: int | None = None) -> bool:
         """Whether a stage has cells that are forbidden, or cut in a head."""
         is_cut = self.cut_cells(stage, leading, head) is not None
-        return is_cut or is_hatched(self.spec, stage)
+        return is_cut or is_hatched(self.spec_at(leading), stage)
 
     def cut_cells(self, stage: str, leading: LeadingIndex, head: int | None) -> np.ndarray | None:
         """Return which cells of a head are cut at a stage, boolean, read-only [query, key].
@@ -210,6 +223,11 @@ class Trace:
     def stage(self, name: str) -> Stage:
         """Look up a stage's row of the table."""
         return self._rows[name]
+
+    def stage_at(self, name: str, leading: LeadingIndex) -> Stage:
+        """Look up a stage's row in a layer, where layers do not compute it alike."""
+        row = self._rows[name]
+        return row.by_layer[self.at("layer", leading)] if row.by_layer else row
 
     def tensor(self, name: str) -> Tensor:
         """Return the torch tensor of a stage or parameter."""
@@ -327,17 +345,17 @@ class Trace:
         """
         text, held = self.at("text", leading), self._held[stage]
         words = texts[text] if texts else ()
-        if not self.has_module:
+        if not self.has_module and not self.layer_masks:
             known: HeadMeasures = held.keep(
                 ("uniform", words),
                 lambda weights: measure_uniform(keys_read(weights), self.tokens, words),
             )
             return known
-        masking = Masking.of(self.spec, stage)
+        masking = Masking.of(self.spec_at(leading), stage)
 
         def made(_: Tensor) -> HeadMeasures:
             real = masking.lengths[text] if masking.lengths else self.tokens
-            return measure_uniform(allowed_in_text(masking, self.tokens, text), real, words)
+            return measure_uniform(self.allowed(stage, leading), real, words)
 
         measures: HeadMeasures = held.keep(("uniform", masking, text, words), made)
         return measures
@@ -353,31 +371,34 @@ class Trace:
 
 def trace_of_arrays(
     spec: AttentionSpec,
-    given: frozenset[str] | None,
+    rows: tuple[Stage, ...] | None,
     parameters: Mapping[str, np.ndarray],
     held: Mapping[str, np.ndarray],
     axes: tuple[str, ...],
-    of_layer: tuple[Stage, ...],
     model_weights: Mapping[str, np.ndarray],
-    cut: Sequence[tuple[int, int, int, int]] = (),
+    layer_masks: tuple[LayerMask, ...],
+    cut: Sequence[tuple[int, int, int, int]],
 ) -> Trace:
     """Make the trace of a copy.
 
     Parameters
     ----------
-    given : frozenset of str or None
-        The stages that were computed elsewhere; None where all were computed from the spec.
-    of_layer : tuple of Stage
-        Those of a model's layer, which no spec has.
+    rows : tuple of Stage or None
+        Its stages; None where all were computed from the spec.
     """
     import torch  # late: this module is loaded without it
 
-    rows = stages(spec)
-    if given is not None:
-        known = {row.name: row for row in of_layer}
-        others = captured_stages(spec, [name for name in held if name not in known], given)
-        rows = tuple((known | {row.name: row for row in others})[name] for name in held)
     tensors = {name: CachedTensor(torch.tensor(array)) for name, array in held.items()}
     own = {name: torch.tensor(array) for name, array in parameters.items()}
     weights = {name: torch.tensor(array) for name, array in model_weights.items()}
-    return Trace(spec, rows, own, tensors, frozenset(tensors), axes, weights, cut)
+    return Trace(
+        spec,
+        rows or stages(spec),
+        own,
+        tensors,
+        frozenset(tensors),
+        axes,
+        weights,
+        layer_masks,
+        cut,
+    )

@@ -11,7 +11,7 @@ from visualizer.cli import option_types
 from visualizer.console_messages_and_progress import printable, say, write_out
 from visualizer.errors import InputError
 from visualizer.interruption_of_windowless_work import InterruptedRunError, end_at_once, stoppable
-from visualizer.lab.attention_view.first_probe_text import opening_probe
+from visualizer.lab.attention_view.opening_probe_text import opening_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import Sampling, check
 from visualizer.language.tokenizers import Tokenizer

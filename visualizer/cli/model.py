@@ -49,13 +49,16 @@ EXAMPLES = """examples:
   attention-visualizer model models/SmolLM2-135M --text "one two one two" --heads heads.csv
   attention-visualizer model models/SmolLM2-135M --text "one two one two" --overview heads.png
   attention-visualizer model models/SmolLM2-135M --text "a b a b" --layer 18 --export layer.pdf
+  attention-visualizer model runs/poems --text "The night"
   attention-visualizer model MiniLM --text "a cat" --second "a dog" --layer all --export m.png
+  attention-visualizer model dinov2-small --image cat.jpg --overview heads.png
 
-The folder is that of a model for transformers: config.json, weights as .safetensors, a tokenizer.
-Nothing is fetched, and no code of the folder is run. Without --export the table of all heads goes
-to standard output; messages go to standard error. The exit status is 0 if all was written; 1 if the
-model cannot be opened or a file not be written; 2 if an option, the text or too little memory is at
-fault; 130 after Ctrl+C and 143 after SIGTERM.
+The folder is that of a model for transformers: config.json, weights as .safetensors, a tokenizer;
+or that of a run of the language lab, or a file of weights of the lab. Nothing is fetched, and no
+code of the folder is run. Without --export the table of all heads goes to standard output; messages
+go to standard error. The exit status is 0 if all was written; 1 if the model cannot be opened or a
+file not be written; 2 if an option, the text or too little memory is at fault; 130 after Ctrl+C and
+143 after SIGTERM.
 """
 _SHOWN = ("Files to write", "What files show", "Films")
 _LEFT_OUT = frozenset({"--text-shown"})
@@ -65,15 +68,25 @@ def model_parser() -> option_types.OptionParser:
     """Make the parser of the arguments after ``model``."""
     made = option_types.OptionParser(
         prog=f"attention-visualizer {MODEL}",
-        usage="%(prog)s FOLDER --text TEXT [options]",
+        usage="%(prog)s FOLDER (--text TEXT | --image FILE) [options]",
         description="Read the attention of every layer and head of a real model.",
         epilog=EXAMPLES,
     )
     opened = made.add_argument_group("What to open")
-    opened.add_argument("folder", type=Path, metavar="FOLDER", nargs="?", help="a model's folder")
+    opened.add_argument(
+        "folder",
+        type=Path,
+        metavar="FOLDER",
+        nargs="?",
+        help="a model's folder, or a run of the lab",
+    )
     opened.add_argument(
         "--text", type=option_types.as_argument_error(text_of), help="the text that it reads"
     )
+    opened.add_argument(
+        "--image", type=Path, metavar="FILE",
+        help="the image that a vision model reads, instead of a text; its tokens are patches",
+    )  # fmt: skip
     opened.add_argument(
         "--second", type=option_types.as_argument_error(text_of), metavar="TEXT",
         help="the second text of a pair; of a model with a decoder, how that text begins",
@@ -119,7 +132,15 @@ def model(arguments: Sequence[str]) -> int:
             return _read_and_write(options, progress)
     except InputError as refused:
         progress.clear()
-        is_given = refused.field in {"text", "part", "layer", "stages", "heads_shown", "size"}
+        is_given = refused.field in {
+            "text",
+            "image",
+            "part",
+            "layer",
+            "stages",
+            "heads_shown",
+            "size",
+        }
         option = f"argument --{refused.field.replace('_', '-')}: " if is_given else ""
         say(f"{option}{refused.sentence}")
         return 1 if refused.field in {"model", "export"} else 2
@@ -131,8 +152,10 @@ def model(arguments: Sequence[str]) -> int:
 def _complaint(options: argparse.Namespace) -> str:
     if options.folder is None:
         return "argument FOLDER: is missing. Name the folder of a model."
-    if options.text is None:
-        return "argument --text: is missing. Give the text that the model reads."
+    if options.image and (options.text is not None or options.second is not None):
+        return "argument --image: a model reads an image or a text. Give one of them."
+    if options.text is None and options.image is None:
+        return "argument --text: is missing. Give a text to read, or an --image."
     if options.heads == STANDARD_OUTPUT and STANDARD_OUTPUT in (options.export or ()):
         return "argument --heads: standard output takes one file. Give - once."
     if options.overview and options.overview.suffix.lower() != ".png":
@@ -149,7 +172,10 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     from visualizer.models.opened_model import open_model
 
     opened = open_model(options.folder, Device(options.device or Device.AUTO))
-    runs = opened.attend(options.text, options.second)
+    if options.image:
+        runs = opened.attend_image(options.image)
+    else:
+        runs = opened.attend(options.text, options.second)
     runs = runs_of_part(runs, options.part) if options.part else runs_of_only_part(runs)
     for notice in dict.fromkeys(notice for each in runs for notice in each.notices):
         say(notice)

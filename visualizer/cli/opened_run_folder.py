@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from visualizer.cli.export_files import ALL, SEVERAL, STANDARD_OUTPUT, named_path
 from visualizer.errors import InputError
-from visualizer.lab.attention_view.first_probe_text import opening_probe
+from visualizer.lab.attention_view.opening_probe_text import opening_probe
 from visualizer.lab.layer_document import saved_of
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from visualizer.models.model_source import ModelSource
     from visualizer.session.document import Document
+
+
+OTHER_TEXT = "{name} knows only what it has learned, so it reads the beginning of that."
 
 
 class DocumentChange(Struct, frozen=True):
@@ -24,3 +28,17 @@ class DocumentChange(Struct, frozen=True):
     document: Document
     notice: str = ""
     stages: frozenset[str] | None = None
+
+
+def change_to_model(document: Document, source: ModelSource, other_text: str) -> DocumentChange:
+    """Have a model read a document's text, or another one where it cannot read that.
+
+    Parameters
+    ----------
+    other_text : str
+        The other text; empty where the model can read the document's.
+    """
+    changed, notice = document.set("model", source), ""
+    if other_text:
+        changed, notice = changed.set("text", other_text), OTHER_TEXT.format(name=source.name)
+    return DocumentChange(changed, notice, stages=frozenset({"weights"}))

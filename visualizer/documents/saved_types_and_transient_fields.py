@@ -42,7 +42,7 @@ _NAMES: dict[str, Any] = {
 }
 
 LEFT_OUT: dict[type, frozenset[str]] = {
-    View: frozenset({"hovered", "lesson", "panes", "room", "small_room"}),
+    View: frozenset({"hovered", "lesson", "panes", "room", "small_room", "attribution", "scatter"}),
     Playhead: frozenset({"is_playing"}),
     TableSelection: frozenset({"document", "problem"}),
     Comparison: frozenset({"kept", "made", "tally"}),
@@ -71,6 +71,8 @@ def without_passing_fields(view: View) -> View:
         panes=usual.panes,
         room=usual.room,
         small_room=usual.small_room,
+        attribution=usual.attribution,
+        scatter=usual.scatter,
         pinned=pinned,
         playhead=replace(view.playhead, is_playing=False),
         table=replace(view.table, problem="", document=None),

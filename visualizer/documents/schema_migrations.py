@@ -52,14 +52,25 @@ def _with_model(tree: Tree) -> Tree:
     return _filled(whole, {"head_order": "layer"}, "view")
 
 
+_VECTORS_BEFORE_7: Tree = {
+    "layer_masks": [],
+    "softcap": 0.0,
+    "bias": None,
+    "sinks": None,
+    "not_understood": [],
+    "cut": [],
+}
+"""What captured vectors had nothing of before schema 7."""
+
+
 def _with_layer_of_cells(tree: Tree) -> Tree:
-    """Let cells be of the layer that is shown, and heads be edited otherwise (schema 6 to 7)."""
+    """Let cells be of the shown layer, heads be edited, and vectors have more (schema 6 to 7)."""
     view = tree.get("view")
     whole = {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
     whole = _filled(whole, {"is_of_all_heads": False}, "view", "painting")
     for way in (("document",), ("view", "comparison", "document")):
         whole = _changed(whole, _with_edits, *way, "model")
-        whole = _filled(whole, {"cut": []}, *way, "captured", "vectors")
+        whole = _filled(whole, _VECTORS_BEFORE_7, *way, "captured", "vectors")
     return whole
 
 

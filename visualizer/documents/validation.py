@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 LONGEST_PATH = 4096
+MOST_NAMES, LONGEST_ARGUMENT = 100, 200
 Claim = tuple[bool, str]
 """Whether a condition holds, and the subject of the message if it does not."""
 
@@ -117,7 +118,6 @@ def _captured(captured: CapturedAttention) -> Iterator[Claim]:
     yield len(captured.query_tokens) in (0, captured.queries), "a number of tokens that read"
     yield len(captured.key_tokens) in (0, captured.keys), "a number of tokens that are read"
     if captured.vectors:
-        yield captured.is_square, "vectors of other tokens"
         yield from _vectors(captured, captured.vectors)
 
 
@@ -155,28 +155,44 @@ def _are_cells(cut: CutEdges) -> bool:
 
 
 def _vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:
-    tokens = captured.layers * captured.heads * captured.queries
+    heads = captured.layers * captured.heads
     item = np.dtype(captured.dtype.value).itemsize
-    widths = {"queries": vectors.d_head, "keys": vectors.d_head, "values": vectors.d_value}
-    for name, width in widths.items():
-        is_whole = width >= 1 and len(getattr(vectors, name)) == item * tokens * width
+    sizes = {
+        "queries": (captured.queries, vectors.d_head),
+        "keys": (captured.keys, vectors.d_head),
+        "values": (captured.keys, vectors.d_value),
+    }
+    for name, (tokens, width) in sizes.items():
+        is_whole = width >= 1 and len(getattr(vectors, name)) == item * heads * tokens * width
         yield is_whole, f"a number of {name}"
+    yield 0 <= vectors.softcap < math.inf, "a limit of scores"
+    per_layer = item * captured.heads
+    sinks = len(vectors.sinks or b"")
+    yield vectors.sinks is None or sinks == per_layer * captured.layers, "a number of sinks"
+    bias, scores = len(vectors.bias or b""), per_layer * captured.queries * captured.keys
+    yield vectors.bias is None or bias in (scores, scores * captured.layers), "a number of biases"
+    names = vectors.not_understood
+    is_short = len(names) <= MOST_NAMES and max(map(len, names), default=0) <= LONGEST_ARGUMENT
+    yield is_short, "names of arguments"
     largest = LARGEST["d_in"]
     yield captured.heads * vectors.d_head <= largest, "captured vectors of a size"
     yield 0 < vectors.scaling < math.inf, "a scaling of scores"
-    own, is_own = vectors.own_mask, vectors.mask is Mask.OWN
-    yield (own is not None) == is_own, "a mask of captured attention"
-    if own:
-        is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
-        yield is_fitting and _is_packed(own), "a mask of captured attention"
-    sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
+    yield len(vectors.layer_masks) in (0, captured.layers), "a number of masks"
+    for each in (vectors.common_mask, *vectors.layer_masks):
+        own = each.own_mask
+        yield (own is not None) == (each.mask is Mask.OWN), "a mask of captured attention"
+        if own:
+            is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
+            yield is_fitting and _is_packed(own), "a mask of captured attention"
+        yield captured.is_square or each.mask in {Mask.NONE, Mask.OWN}, "a mask of other tokens"
+        is_window = each.mask is Mask.WINDOW
+        yield (1 <= each.window <= LARGEST["window"]) == is_window, "a window"
+    limits = (captured.layers, captured.heads, captured.queries, captured.keys)
     are_within = all(
-        0 <= at < size for edge in vectors.cut for at, size in zip(edge, sizes, strict=True)
+        0 <= at < most for edge in vectors.cut for at, most in zip(edge, limits, strict=True)
     )
     are_sorted = [*vectors.cut] == sorted({*vectors.cut})
     yield are_within and are_sorted and len(vectors.cut) <= MOST_CUT, "cut edges"
-    is_window = vectors.mask is Mask.WINDOW
-    yield (1 <= vectors.window <= LARGEST["window"]) == is_window, "a window"
 
 
 def _view(view: View) -> Iterator[Claim]:

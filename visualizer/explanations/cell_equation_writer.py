@@ -57,8 +57,9 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
         part = self.read(factor, at)
         if factor.form.startswith("exp("):
             return [EquationPart("exp("), part, EquationPart(f"{_shift(factor)})")]
-        if factor.form.endswith("({})"):  # a function of the number
-            return [EquationPart(factor.form[:-3]), part, EquationPart(")")]
+        before, _, after = factor.form.partition("{}")
+        if before.endswith("("):  # a function of the number
+            return [EquationPart(before), part, EquationPart(after)]
         if part.text.startswith("−") and not is_first:
             return [EquationPart("("), part, EquationPart(")")]
         return [part]
@@ -102,7 +103,9 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
 
 def _shift(factor: Factor) -> str:
     """Write what is subtracted first, where the result would not hold without it."""
-    largest = float(factor.read.max())
+    top = int(factor.read.argmax())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        largest = float(factor.read[top] - np.log(factor.used[top]))
     is_shifted = factor.form.startswith("exp(") and factor.form != "exp({})"
     return f" − {trimmed(largest)}" if is_shifted and MOST_EXPONENT < largest < np.inf else ""
 

@@ -19,7 +19,7 @@ def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
     cell : tuple of int
         The full index of the cell: leading axes first, then the stage's dims.
     """
-    row = trace.stage(stage)
+    row = trace.stage_at(stage, cell[: len(trace.axes)])
     value = float(trace.read(stage, cell))
     made = TEXTS[row.operation].terms(ExplainedCell(trace, row, cell))
     return Explanation(row, cell, made.rule, made.groups, value, made.chosen, made.is_empty)

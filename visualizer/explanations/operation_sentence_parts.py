@@ -25,6 +25,7 @@ KINDS = {
     "normed": "normed stream", "projected_queries": "projected query",
     "projected_keys": "projected key", "normed_queries": "normed query",
     "normed_keys": "normed key", "turned_queries": "turned query", "turned_keys": "turned key",
+    "capped": "row of capped scores", "bias": "row of biases", "biased": "row of biased scores",
     "concat": "vector of all heads", "output": "output", "normed_output": "normed output",
     "attended": "stream after attention", "normed_attended": "normed stream after attention",
     "gate": "gate", "up": "widened stream", "hidden": "hidden vector",
@@ -174,7 +175,8 @@ def may_read(block: StepValues) -> tuple[str, str]:
 
 def reads_nothing(block: StepValues) -> str:
     """Say that a query may read nothing."""
-    weights = "its weight is 0" if block.tokens == 1 else "its weights are all 0"
+    is_single = len(block.allowed()[block.at]) == 1
+    weights = "its weight is 0" if is_single else "its weights are all 0"
     return f"{block.query} may read nothing: {weights}"
 
 
@@ -191,7 +193,9 @@ def largest_number(
     if top.is_shared:
         return f"{name}, {format_number(top.value)}, appears {top.times:,} times"
     row, column = divmod(top.at, numbers.shape[1])
-    whose = f"place {row + 1}" if is_of_places else block.key(row).replace("(key ", "(place ")
+    kind = "query" if block.stage.dims[-2] == "query" and not block.run.has_same_keys else "key"
+    named = block.named(row, kind).replace("(key ", "(place ")
+    whose = f"place {row + 1}" if is_of_places else named
     where = f"in column {column + 1} of {whose}" if numbers.shape[1] > 1 else f"that of {whose}"
     return f"{name}, {format_number(top.value)}, is {where}"
 

@@ -93,11 +93,11 @@ class StepValues(Struct, frozen=True, eq=False):
 
     @property
     def spec(self) -> AttentionSpec:
-        return self.run.trace.spec
+        return self.run.trace.spec_at(self.leading)
 
     @property
     def stage(self) -> Stage:
-        return self.run.trace.stage(self.step.stage)
+        return self.run.trace.stage_at(self.step.stage, self.leading)
 
     @property
     def tokens(self) -> int:
@@ -155,8 +155,8 @@ class StepValues(Struct, frozen=True, eq=False):
     @property
     def query(self) -> str:
         """The token that the row stands for."""
-        kind = "query" if "query" in self.stage.dims else "place"
-        return self.named(self.at, kind)
+        dim = self.stage.dims[-2]
+        return self.named(self.at, "place" if dim == "token" else dim)
 
     def key(self, at: int) -> str:
         """Write a token that is read."""

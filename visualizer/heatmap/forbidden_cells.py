@@ -14,9 +14,19 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=8)
-def forbidden_by(masking: Masking, tokens: int, text: int, rows: int, columns: int) -> np.ndarray:
-    """Say which drawn cells, of so many rows and columns, hold only forbidden ones."""
-    return ~any_of_blocks(allowed_in_text(masking, tokens, text), rows, columns)
+def forbidden_by(
+    masking: Masking, sides: tuple[int, int], text: int, rows: int, columns: int
+) -> np.ndarray:
+    """Say which drawn cells, of so many rows and columns, hold only forbidden ones.
+
+    Parameters
+    ----------
+    sides : tuple of int
+        Numbers of queries and keys.
+    """
+    queries, keys = sides
+    cells = allowed_in_text(masking, queries, text, None if keys == queries else keys)
+    return ~any_of_blocks(cells, rows, columns)
 
 
 def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
@@ -28,7 +38,9 @@ def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=8)
-def forbidden_in(masking: Masking, tokens: int, text: int, extent: PoolingExtent) -> np.ndarray:
+def forbidden_in(
+    masking: Masking, sides: tuple[int, int], text: int, extent: PoolingExtent
+) -> np.ndarray:
     """Give the same of the part that is drawn: one array for all panels, to be drawn once."""
-    whole = forbidden_by(masking, tokens, text, *extent.blocks)
+    whole = forbidden_by(masking, sides, text, *extent.blocks)
     return np.ascontiguousarray(whole[extent.cells])

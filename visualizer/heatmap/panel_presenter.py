@@ -78,10 +78,13 @@ class PanelSource:
         lens: WeightTransform | None = None,
     ) -> None:
         run = resolved.run
+        leading = resolved.leading if leading is None else leading
+        stage = run.trace.stage_at(stage.name, leading) if stage.by_layer else stage
         self.resolved, self.run, self.stage, self.head, self.by = resolved, run, stage, head, by
-        self.trace, self.spec, self.title = run.trace, run.trace.spec, stage.title
+        self.trace, self.title = run.trace, stage.title
         self.chosen = resolved.view.colouring
-        self.leading = resolved.leading if leading is None else leading
+        self.leading = leading
+        self.spec = run.trace.spec_at(self.leading)
         self.wanted_lens = resolved.view.lens if lens is None else lens
         self.lens = (
             run.trace.possible(self.wanted_lens) if stage.is_weights else WeightTransform.PLAIN
@@ -186,7 +189,7 @@ class PanelSource:
         return ends[self.extent.cells[0]]
 
     def _forbidden(self, hatch: Masking) -> np.ndarray:
-        return forbidden_in(hatch, self.trace.tokens, self.text, self.extent)
+        return forbidden_in(hatch, self.trace.sides, self.text, self.extent)
 
     def _with_cuts(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         """Add the cells that are cut in the head alone to those that are forbidden."""
@@ -220,7 +223,7 @@ class PanelSource:
         count = self.trace.tensor(self.stage.name).shape[-1]
         labels = keys if column == "key" else counted_from_one(count)
         return (
-            Axis(row, words, self.extent.blocks[0], self.extent.rows),
+            Axis(row, keys if row == "key" else words, self.extent.blocks[0], self.extent.rows),
             Axis(column, labels, self.extent.blocks[1], self.extent.columns),
         )
 

@@ -45,6 +45,7 @@ class LabControllers(Struct, frozen=True, eq=False):
     training_views_controller: TrainingViewsController
     scrub: SnapshotBar
     train_more: Callable[[], object]
+    open_model: Callable[[], object]
     edit_probe: Callable[[], object]
     show_pane: Callable[[str], object]
     set_scheme: Callable[[Scheme], object]
@@ -100,6 +101,8 @@ LAB_COMMANDS: tuple[Row, ...] = (
     Row("open_layer", RUN, "&Open this layer in the visualizer",
         lambda c: c.training_views_controller.open_layer(), ("Ctrl+E",),
         is_enabled=lambda now: now.has_layers),
+    Row("open_model", RUN, "Open this &model in the visualizer", lambda c: c.open_model(),
+        ("Ctrl+Shift+L",), is_enabled=lambda now: now.has_layers),
     Row("close", RUN, "&Close the window", lambda c: c.window.close(), ("Ctrl+W",), divides=True),
     Row("lab.toggle", TRAIN, "&Start, pause or go on", lambda c: c.lab.toggle(),
         ("Ctrl+Return", "Ctrl+Enter"), icon="play",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.lab.attention_view.first_probe_text import opening_probe
+from visualizer.lab.attention_view.opening_probe_text import opening_probe
 from visualizer.lab.runs.run_store import unused_folder
 from visualizer.lab.screen_presenter import LabScreen, LabView, present_lab
 from visualizer.lab.settings.lab_setting_definitions import STAYING, put

@@ -38,6 +38,7 @@ from visualizer.lab.training_views_controller import (
     TrainingViewsController,
     WatchedTraining,
 )
+from visualizer.language.run_folder import RunFolder
 from visualizer.widgets import accessible_roles_and_values, app_settings, dialogs
 from visualizer.widgets.command_actions_and_menus import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
@@ -75,6 +76,8 @@ class LabWindow(QMainWindow):
     """The colour scheme was chosen here; the other windows are to follow."""
     layerOpened = Signal(object)
     """A `SavedDocument`: a document, to open in its own window, and its view."""
+    modelWanted = Signal(object, str)
+    """The model that is looked at, by its path, is to be opened as a real one, with its text."""
 
     def __init__(
         self, command: Sequence[str] = SERVICE, settings_pane: SettingsPane | None = None
@@ -193,6 +196,7 @@ class LabWindow(QMainWindow):
             training_views_controller=self.training_views_controller,
             scrub=self.scrub,
             train_more=self.train_more,
+            open_model=self.open_model,
             edit_probe=self.edit_probe,
             show_pane=self.show_pane,
             set_scheme=self.choose_scheme,
@@ -271,6 +275,13 @@ class LabWindow(QMainWindow):
 
     def train_more(self) -> None:
         self.lab.train_more(self.bar.more.value())
+
+    def open_model(self) -> None:
+        """Have the model opened as a real one, as it is at the step that is looked at."""
+        run, view = self.lab.run, self.lab.view
+        if run:
+            snapshot = view.step is not None and RunFolder(run.folder).snapshot(view.step).path
+            self.modelWanted.emit(snapshot or run.folder, view.probe)
 
     def edit_probe(self) -> None:
         self.probe.setFocus()

@@ -26,6 +26,8 @@ TEXT = "journeyjourney"
 """Distinct letters, repeated: each of the second half has one letter to be found in the first."""
 LAYER, HEAD = 1, 1
 """The head that learns to find it, counted from 0."""
+NEEDED = (1, 0)
+"""A head that its copying needs: without it the next letter is likely no more."""
 CELL = (9, 3)
 """A query of the second half, and the key that it finds: the letter after the same one before."""
 STEPS = (102, 149, 174, 1500)

@@ -37,7 +37,8 @@ _SOFTMAX = frozenset({
     torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax,
 })  # fmt: skip
 ContextEdit: TypeAlias = "float | torch.Tensor"
-"""What becomes of a head's context vectors: a factor, or others in their place [query, d_head]."""
+"""What becomes of a head's context vectors: a factor, factors of the texts of a batch [text], or
+others in their place [query, d_head] or, of a batch, [text, query, d_head]."""
 ContextEdits = Mapping[str, Mapping[int, ContextEdit]]
 """Edits of heads by the path of their attention's module and their number."""
 EdgeCuts = Mapping[str, Mapping[int, "HeadCut"]]
@@ -111,7 +112,11 @@ class AttentionCall(Struct, frozen=True, eq=False):
         names = ("weights", "queries", "keys", "values", "mask", "context")
         parts = {name: getattr(self, name) for name in names}
         several = {name: part for name, part in parts.items() if part is not None and len(part) > 1}
-        return replace(self, **{name: part[text : text + 1] for name, part in several.items()})
+        own = {name: part[text : text + 1] for name, part in several.items()}
+        bias = self.arguments.get("position_bias")
+        if bias is not None and len(bias) > 1:
+            own["arguments"] = {**self.arguments, "position_bias": bias[text : text + 1]}
+        return replace(self, **own)
 
 
 class _Recording:
@@ -277,8 +282,7 @@ def _attend(
     if name in recording.edits:
         output = output.clone()  # batch query head d_head
         for head, edit in recording.edits[name].items():
-            is_other = isinstance(edit, torch.Tensor)
-            output[:, :, head] = edit if is_other else output[:, :, head] * edit
+            output[:, :, head] = _edited(output[:, :, head], edit)
     scaling = arguments.get("scaling")
     recording.keep(
         AttentionCall(
@@ -296,6 +300,13 @@ def _attend(
         )
     )
     return output, weights
+
+
+def _edited(context: Tensor, edit: ContextEdit) -> Tensor:
+    """Return what becomes of the context vectors of a head, [text, query, d_head]."""
+    if not isinstance(edit, torch.Tensor):
+        return context * edit
+    return context * edit[:, None, None] if edit.ndim == 1 else edit
 
 
 def _with_cuts(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.run_from_attention_calls import LayerRun
 
-MEASURES = ("previous", "first", "own", "induction", "largest", "entropy", "distance")
+MEASURES = ("previous", "first", "own", "induction", "duplicate", "largest", "entropy", "distance")
 """Measures of a head, as in `HeadMeasures`."""
 
 

@@ -148,6 +148,7 @@ def known_layers(
     found = [_Layer(model, call, passed) for call in calls]
     for one in found:
         one.read()
+    _stand_in_for_left_out_steps(found)
     first = found[0].at.tensors
     names = [
         name
@@ -212,11 +213,26 @@ def layers_of_text(
             if layer in at
         )
         steps["concat"] = replace(steps["concat"], step=JoinedHeads(heads))
-    for rotary in {each.step for each in steps.values() if isinstance(each.step, RotaryPosition)}:
-        turns = [_angles(passed[call.module], rotary) for call in calls]
+    kinds = {
+        each.step
+        for each in steps.values()
+        if isinstance(each.step, RotaryPosition) and each.step.pairs
+    }
+    for rotary in kinds:
+        turns = _angles_of_layers([passed[call.module] for call in calls], rotary)
         for at_, kind in enumerate(("cos", "sin")):
             weights[f"{ANGLES}.{kind}"] = torch.stack([turn[at_] for turn in turns])
     return ModelLayers(steps, tensors, weights)
+
+
+def _angles_of_layers(
+    passed: list[ModulePass], step: RotaryPosition
+) -> list[tuple[Tensor, Tensor]]:
+    """Return the cosines and sines of each layer; those of no rotation where it has none."""
+    found = [None if each.rotation is None else _angles(each, step) for each in passed]
+    cosines = next(turn[0] for turn in found if turn)
+    none = torch.ones_like(cosines), torch.zeros_like(cosines)
+    return [turn or none for turn in found]
 
 
 def _angles(each: ModulePass, step: RotaryPosition) -> tuple[Tensor, Tensor]:
@@ -231,17 +247,61 @@ def _own_weights(module: nn.Module) -> dict[str, Tensor]:
     return {name: each.detach() for name, each in module.named_parameters(recurse=False)}
 
 
+def _stand_in_for_left_out_steps(found: list[_Layer]) -> None:
+    """Give layers that leave out a step of others a stage that takes its place.
+
+    Some layers have no positions, and the first of some models has no norm; the numbers before
+    and after such a step are the same there.
+    """
+    if any("normed" in one.found.steps for one in found):
+        for one in found:
+            if "residual" in one.found.steps and "normed" not in one.found.steps:
+                one.take_over_as_normed()
+    for name, before in product(("queries", "keys"), ("projected", "normed")):
+        source = f"{before}_{name}"
+        turned = [
+            one for one in found
+            if source in one.found.steps and _is_rotary(one.found.steps[name].step)
+        ]  # fmt: skip
+        kinds = {type(one.found.steps[source].step) for one in turned}
+        for one in found:
+            own = one.found.steps.get(name)
+            if own and source not in one.found.steps and type(own.step) in kinds:
+                one.leave_unturned(name, source)
+
+
+def _is_rotary(step: LayerStep | None) -> bool:
+    return isinstance(step, RotaryPosition)
+
+
 def _of_all(found: list[StepOfStage], names: list[str]) -> StepOfStage:
-    """Return the one step of all layers; an unknown one where they differ."""
-    first = found[0]
-    modules = tuple(_module(one) for one in found)
-    plain = [_without_modules(one) for one in found]
-    is_alike = all(one == plain[0] for one in plain) and {*first.reads} <= {*names, CONTEXT}
-    if not is_alike or first.step is None:
+    """Return the step of all layers: with that of each, where they differ."""
+    known = [_known(one, names) for one in found]
+    plain = [_without_modules(one) for one in known]
+    turns = {one.step for one in known if isinstance(one.step, RotaryPosition) and one.step.pairs}
+    if len(turns) > 1:  # the angles of a trace are of one kind
         return StepOfStage()
-    if isinstance(first.step, NormLayer | LinearLayer):
-        return replace(first, step=replace(first.step, modules=modules))
-    return first
+    most = max(plain, key=lambda each: (plain.count(each), each.step is not None))
+    common = known[plain.index(most)]
+    if isinstance(common.step, NormLayer | LinearLayer):
+        modules = tuple(_module(one) for one in known)
+        common = replace(common, step=replace(common.step, modules=modules))
+    if all(one == most for one in plain):
+        return common
+    return replace(common, by_layer=tuple(_in_any_layer(one, len(known)) for one in known))
+
+
+def _known(found: StepOfStage, names: list[str]) -> StepOfStage:
+    """Return a step whose sources are known, or else an unknown one."""
+    is_known = found.step is not None and {*found.reads} <= {*names, CONTEXT}
+    return found if is_known else StepOfStage()
+
+
+def _in_any_layer(found: StepOfStage, layers: int) -> StepOfStage:
+    """Return the step of one layer, for whose place in the run its module is named."""
+    if isinstance(found.step, NormLayer | LinearLayer):
+        return replace(found, step=replace(found.step, modules=found.step.modules * layers))
+    return found
 
 
 def _module(found: StepOfStage) -> str:
@@ -377,8 +437,31 @@ class _Layer:
         written = self._join_heads()
         if written is None:
             self._end(None)
+        elif self._is_whole(stream + self.at.tensors[written], result):
+            self._end(ResidualAddition(), "residual", written)
         else:
             self._feed_forward(written, result)
+
+    def take_over_as_normed(self) -> None:
+        """Have what is read of the stream be of a stage that takes it over as it is."""
+        for name, each in self.found.steps.items():
+            if name != "attended" and "residual" in each.reads and len(each.reads) == 1:
+                self.found.steps[name] = replace(each, reads=("normed",))
+        self._add("normed", given_to(self.path), ResidualAddition(), "residual")
+
+    def leave_unturned(self, name: str, source: str) -> None:
+        """Have queries or keys be a stage after their own, which is not turned by place."""
+        self._add(source, self.found.sources[name], self.found.steps[name].step,
+                  *self.found.steps[name].reads)  # fmt: skip
+        self.found.steps[name] = StepOfStage(RotaryPosition(ANGLES, 0), (source,))
+
+    def _is_whole(self, attended: Tensor, result: Tensor) -> bool:
+        """Whether the stream leaves the layer as attention has left it, with no feed-forward.
+
+        A part of a layer, as in T5, has its feed-forward in another one.
+        """
+        is_part = layer_path(self.path) != self.path
+        return not is_part and torch.equal(attended, result) and not self._is_read(attended)
 
     def _end(self, step: LayerStep | None, *reads: str) -> None:
         """Add what leaves the layer.
@@ -616,8 +699,12 @@ class _Layer:
 
     def _is_met(self, stream: Tensor, result: Tensor) -> bool:
         """Whether a stream is read by a module of the layer, or leaves it."""
+        return torch.equal(stream, result) or self._is_read(stream)
+
+    def _is_read(self, stream: Tensor) -> bool:
+        """Whether a stream is read by a module of the layer."""
         others = (vectors(each.given) for each in self.passed.values())
-        return torch.equal(stream, result) or any(_is_same(one, stream) for one in others)
+        return any(_is_same(one, stream) for one in others)
 
     def _normed_if_added(self, written: str, stream: Tensor) -> str:
         """Follow a norm of what attention wrote, if the stream takes its result."""

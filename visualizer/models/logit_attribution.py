@@ -14,8 +14,10 @@ import torch
 from msgspec import Struct
 from torch import nn
 
+from visualizer.attention.model_answers import LogitParts
 from visualizer.errors import InputError
 from visualizer.models.layer_path import layer_path
+from visualizer.progress_callback import no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.opened_model import OpenedModel
+    from visualizer.models.opened_model import Cuts, Edits, OpenedModel
+    from visualizer.progress_callback import Progress
 
 CLOSE = 1e-4
 """How far, as a share of the largest number, two vectors may be apart that are taken for one."""
@@ -38,55 +41,38 @@ ROWS = 256
 """So many tokens go through the last matrix at a time."""
 
 
-class LogitParts(Struct, frozen=True, eq=False):
-    """The parts of the logit of one token as the next one; they sum to it.
-
-    The last norm is frozen: its scale is taken as a constant, so that it is linear.
+class _Passed(Struct, frozen=True, eq=False):
+    """What passed through a module: its first input and its output.
 
     Parameters
     ----------
-    number : int
-        The token's number in the vocabulary.
-    logit : float
-        As the model gives it.
-    heads : ndarray
-        What each head adds, [layer, head].
-    rest : ndarray
-        What else each layer adds, [layer]: feed-forward, biases, layers without attention.
-    embedding : float
-        What the last token's own embedding adds.
-    bias : float
-        What the biases of the last norm and of the last matrix add.
+    given, result : Tensor
+        Of the last token, [d], float64.
+    stream : Tensor
+        The output of all tokens, [query, d], as it is.
     """
-
-    number: int
-    logit: float
-    heads: np.ndarray
-    rest: np.ndarray
-    embedding: float
-    bias: float
-
-    @property
-    def sum(self) -> float:
-        """The sum of all parts."""
-        return float(self.heads.sum() + self.rest.sum() + self.embedding + self.bias)
-
-
-class _Passed(Struct, frozen=True, eq=False):
-    """What passed through a module for the last token: its first input and its output."""
 
     given: Tensor
     result: Tensor
+    stream: Tensor
 
 
 @torch.inference_mode()
-def logit_parts(model: OpenedModel, text: str, token: int | None = None) -> LogitParts:
+def logit_parts(
+    model: OpenedModel,
+    text: str,
+    token: int | None = None,
+    edits: Edits | None = None,
+    cuts: Cuts | None = None,
+) -> LogitParts:
     """Split the logit of a next token into what heads and layers add to it directly.
 
     Parameters
     ----------
     token : int, optional
         The token's number in the vocabulary; the likeliest without it.
+    edits, cuts : mapping, optional
+        As in `OpenedModel.next_token_log_probabilities`.
 
     Raises
     ------
@@ -97,7 +83,7 @@ def logit_parts(model: OpenedModel, text: str, token: int | None = None) -> Logi
     _check_continues(model)
     given, *_ = model.inputs(text)
     with _watched(model) as passed:
-        calls = model.calls_by_layer({**given, "use_cache": False})
+        calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = sorted(calls)
     names = [layer_path(calls[layer].module) for layer in layers]
     streams = [_of(model, passed, name).given for name in names]
@@ -127,6 +113,7 @@ def logit_parts(model: OpenedModel, text: str, token: int | None = None) -> Logi
         torch.stack(rest).cpu().numpy(),
         float(streams[0] @ direction),
         float(towards @ shift + own),
+        tuple(layers),
     )
 
 
@@ -149,11 +136,25 @@ class LensReading(Struct, frozen=True, eq=False):
 
 
 @torch.inference_mode()
-def logit_lens(model: OpenedModel, text: str, most: int = 1) -> LensReading:
+def logit_lens(
+    model: OpenedModel,
+    text: str,
+    most: int = 1,
+    edits: Edits | None = None,
+    cuts: Cuts | None = None,
+    progress: Progress = no_progress,
+) -> LensReading:
     """Return what each layer would say next if it were the last, at every token of a text.
 
     The residual stream after each layer goes through the last norm and the last matrix. What the
     last layer says is what the model says.
+
+    Parameters
+    ----------
+    edits, cuts : mapping, optional
+        As in `OpenedModel.next_token_log_probabilities`.
+    progress : callable
+        Told how many layers are done; it may cancel.
 
     Raises
     ------
@@ -162,25 +163,18 @@ def logit_lens(model: OpenedModel, text: str, most: int = 1) -> LensReading:
     """
     _check_continues(model)
     given, *_ = model.inputs(text)
-    kept: dict[str, Tensor] = {}
-
-    def keep(module: nn.Module, inputs: object, result: Any) -> None:
-        kept[names[module]] = _first(result)[0]
-
     with _watched(model) as passed:
-        calls = model.calls_by_layer({**given, "use_cache": False})
+        calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = tuple(sorted(calls))
     paths = [layer_path(calls[layer].module) for layer in layers]
     matrix, norm = _ending(model, passed, paths[-1])
-    names = {model.model.get_submodule(path): path for path in paths}
-    hooks = [module.register_forward_hook(keep) for module in names]
-    try:
-        model.run({**given, "use_cache": False})
-    finally:
-        for hook in hooks:
-            hook.remove()
     last = model.model.get_submodule(norm)
-    found = [_likeliest(lambda part: matrix(last(part)), kept[path], most) for path in paths]
+    streams = [_of(model, passed, path).stream for path in paths]
+    passed.clear()  # the logits of all tokens, above all
+    found = []
+    for done, stream in enumerate(streams):
+        progress(done, len(streams))
+        found.append(_likeliest(lambda part: matrix(last(part)), stream, most))
     numbers, shares = (torch.stack(each).numpy() for each in zip(*found, strict=True))
     return LensReading(layers, numbers, shares)
 
@@ -202,7 +196,7 @@ def _check_continues(model: OpenedModel) -> None:
 
 @contextmanager
 def _watched(model: OpenedModel) -> Iterator[dict[str, _Passed]]:
-    """Keep what passes through every module for the last token, in float64, by its path."""
+    """Keep what passes through every module, by its path, while the model runs here alone."""
     passed: dict[str, _Passed] = {}
 
     def keep(name: str, inputs: tuple[Any, ...], named: Mapping[str, Any], result: Any) -> None:
@@ -211,21 +205,23 @@ def _watched(model: OpenedModel) -> Iterator[dict[str, _Passed]]:
         if name == LOGITS and getattr(result, "logits", None) is not None:
             given = first = result.logits
         if _is_stream(given) and _is_stream(first):
-            ends = (each.reshape(-1, each.shape[-1])[-1] for each in (given, first))
-            passed[name] = _Passed(*(end.double() for end in ends))
+            rows = [each.reshape(-1, each.shape[-1]) for each in (given, first)]
+            given, result = (each[-1].double() for each in rows)
+            passed[name] = _Passed(given, result, rows[1])
 
-    hooks = [
-        module.register_forward_hook(
-            lambda _, inputs, named, result, name=name: keep(name, inputs, named, result),
-            with_kwargs=True,
-        )
-        for name, module in model.model.named_modules()
-    ]
-    try:
-        yield passed
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with model.lock:
+        hooks = [
+            module.register_forward_hook(
+                lambda _, inputs, named, result, name=name: keep(name, inputs, named, result),
+                with_kwargs=True,
+            )
+            for name, module in model.model.named_modules()
+        ]
+        try:
+            yield passed
+        finally:
+            for hook in hooks:
+                hook.remove()
 
 
 def _first(result: Any) -> Any:
@@ -327,7 +323,7 @@ def _is_added_as_it_is(passed: Mapping[str, _Passed], layer: str, written: Tenso
     # What was written may be tiny beside the stream, whose own rounding is the limit then.
     limit = ADDED * written.abs().max() + ROUNDING * stream.abs().max()
     within = [each for name, each in passed.items() if name.startswith(f"{layer}.")]
-    ends = [each.given for each in within]
+    ends = [whole.result, *(each.given for each in within)]
     ends += [
         whole.result - each.result for each in within if each.result.shape == whole.result.shape
     ]

@@ -16,14 +16,23 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention.captured_attention import MOST_LAYERS
+from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError, reason_of
+from visualizer.language.first_probe_text import first_probe_of
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from visualizer.language.run_folder import RunMetadata
+
+MISSING = (
+    "Opening models needs transformers, which is not installed: "
+    'pip install "attention-visualizer[models]"'
+)
 CONFIG = "config.json"
+IMAGE_CONFIG = "preprocessor_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -31,9 +40,13 @@ LARGEST_TEXT = 64 * 2**20
 """Bytes of the largest config, index or header that is read."""
 LARGEST_TOKENIZER = 256 * 2**20
 """Bytes of the largest file of a tokenizer that is read."""
+LARGEST_IMAGE = 4_096
+"""The largest side of an image that a folder has images prepared to."""
 _PART = 2**20
 """Bytes at the beginning and the end of a file of weights that tell it from others."""
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "num_layers")
+_HEADS = ("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads", "num_heads")
 _ITEM_SIZES = {
     "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2,
     "U16": 2, "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
@@ -51,6 +64,8 @@ class ModelFolder(Struct, frozen=True):
         The architecture by the name of transformers: ``llama``.
     architectures : tuple of str
         The classes that the config names.
+    layers, heads : int
+        As the config counts them; of an encoder and a decoder, the encoder's. 0 where it does not.
     numbers : int
         The numbers in its weights.
     bytes : int
@@ -58,21 +73,41 @@ class ModelFolder(Struct, frozen=True):
     has_tokenizer : bool
         Whether a text can be split into its tokens.
     fingerprint : str
-        A number that tells its files from others, in hexadecimal.
+        A number that tells its files from others, in hexadecimal; empty where it was not asked for.
+    lab_run : RunMetadata or None
+        Of a model that was trained in the language lab, how.
     """
 
     path: Path
     name: str
     kind: str
     architectures: tuple[str, ...]
+    layers: int
+    heads: int
     numbers: int
     bytes: int
     has_tokenizer: bool
     fingerprint: str
+    lab_run: RunMetadata | None = None
+
+    @property
+    def text_to_begin_with(self) -> str:
+        """A text that it can read, of a model of the lab; empty of one that reads any text."""
+        return first_probe_of(self.lab_run.sample, self.lab_run.settings) if self.lab_run else ""
 
 
-def read_model_folder(path: Path) -> ModelFolder:
+def bytes_in_memory(numbers: int, dtype: Dtype) -> int:
+    """Return how many bytes a model's numbers take once it is open."""
+    return numbers * (8 if dtype is Dtype.FLOAT64 else 4)
+
+
+def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolder:
     """Read what is in a model's folder, without its numbers.
+
+    Parameters
+    ----------
+    has_fingerprint : bool
+        Whether to read as much of the weights as tells them from others.
 
     Raises
     ------
@@ -92,14 +127,35 @@ def read_model_folder(path: Path) -> ModelFolder:
         name_of(path),
         kind if isinstance(kind, str) else "",
         tuple(named),
+        _counted(config, _LAYERS),
+        _counted(config, _HEADS),
         sum(counts),
         sum(file.stat().st_size for file in files),
         any((path / name).is_file() for name in _TOKENIZERS),
-        _fingerprint(config, files),
+        fingerprint_of(config, files) if has_fingerprint else "",
     )
 
 
-def _fingerprint(config: Mapping[str, Any], files: Sequence[Path]) -> str:
+def check_image_config(path: Path) -> None:
+    """Refuse a folder that does not say how images are prepared, or would have huge ones made.
+
+    Raises
+    ------
+    InputError
+        Of ``model``.
+    """
+    settings = _json(path / IMAGE_CONFIG, f"There is no {IMAGE_CONFIG} in “{path.name}”.")
+    refuse_code(IMAGE_CONFIG, settings)
+    if not isinstance(settings, dict):
+        raise _refused(f"The {IMAGE_CONFIG} holds no settings.")
+    for name in ("size", "crop_size", "pad_size"):
+        value = settings.get(name)
+        sizes = [*value.values()] if isinstance(value, dict) else [value]
+        if any(isinstance(size, int | float) and size > LARGEST_IMAGE for size in sizes):
+            raise _refused(f"The {IMAGE_CONFIG} says a {name} of more than {LARGEST_IMAGE:,}.")
+
+
+def fingerprint_of(config: Mapping[str, Any], files: Sequence[Path]) -> str:
     """Return a number, in hexadecimal, that tells apart models' folders by their files.
 
     Of the config all counts; of the weights' files, which can be large, their sizes, beginnings
@@ -132,9 +188,9 @@ def _config(path: Path) -> dict[str, Any]:
     config = _json(path / CONFIG, f"“{path.name}” has no config.json, so it is no model's folder.")
     if not isinstance(config, dict):
         raise _refused("The config.json holds no settings.")
-    _refuse_code(CONFIG, config)
+    refuse_code(CONFIG, config)
     if (path / TOKENIZER_CONFIG).exists():
-        _refuse_code(TOKENIZER_CONFIG, _json(path / TOKENIZER_CONFIG, ""))
+        refuse_code(TOKENIZER_CONFIG, _json(path / TOKENIZER_CONFIG, ""))
     if "transformers_weights" in config:
         raise _refused("The config.json names other weights than model.safetensors.")
     for name, count in _layer_counts(config):
@@ -144,6 +200,13 @@ def _config(path: Path) -> dict[str, Any]:
         if (path / name).is_file() and (path / name).stat().st_size > LARGEST_TOKENIZER:
             raise _refused(f"{name} is larger than {LARGEST_TOKENIZER // 2**20} MiB.")
     return config
+
+
+def _counted(config: dict[str, Any], names: Sequence[str]) -> int:
+    """Return the first of these counts in a config, or else in the settings of its parts."""
+    parts = [part for part in config.values() if isinstance(part, dict)]
+    found = (part.get(name) for part in (config, *parts) for name in names)
+    return next((count for count in found if type(count) is int and count > 0), 0)
 
 
 def _layer_counts(config: dict[str, Any]) -> Iterator[tuple[str, int]]:
@@ -158,7 +221,8 @@ def _layer_counts(config: dict[str, Any]) -> Iterator[tuple[str, int]]:
             yield name, value
 
 
-def _refuse_code(name: str, settings: Any) -> None:
+def refuse_code(name: str, settings: Any) -> None:
+    """Refuse settings, of a file of this name, that have code of their own run."""
     if isinstance(settings, dict) and "auto_map" in settings:
         raise _refused(
             f"The {name} names code of its own (auto_map), which is never run. Open a model of an "

@@ -6,6 +6,7 @@ import importlib
 import logging
 from contextlib import contextmanager, nullcontext
 from inspect import signature
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,8 +23,17 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
+from visualizer.models.image_reading import image_tokens
+from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
-from visualizer.models.model_folder import ModelFolder, read_model_folder
+from visualizer.models.model_folder import (
+    IMAGE_CONFIG,
+    MISSING,
+    ModelFolder,
+    bytes_in_memory,
+    check_image_config,
+    read_model_folder,
+)
 from visualizer.models.model_source import heads_in_words
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
@@ -34,7 +44,9 @@ from visualizer.models.run_from_attention_calls import (
     run_of,
 )
 from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
+from visualizer.progress_callback import CancelledError, no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,14 +63,12 @@ if TYPE_CHECKING:
     from visualizer.models.layer_step_recognition import KnownLayers
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.run_with_layer_stages import LayerPlaces
+    from visualizer.progress_callback import Progress
 
     Edits = Mapping[LayerAndHead, ContextEdit]
     Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
 
-MISSING = (
-    "Opening models needs transformers, which is not installed: "
-    'pip install "attention-visualizer[models]"'
-)
+NOTHING = "There is nothing to read yet. Type a word or a sentence."
 OTHER_SIZES = "its weights have other sizes than its config says"
 MOST_TOKENS = 20_000
 MOST_LAYER_BYTES = 2**29
@@ -69,6 +79,9 @@ MOST_PLAIN = 3
 SHARE_OF_FREE = 4
 """Stages around the attention that would take more than these bytes, or than this part of what is
 free, are left out."""
+PIXELS = "pixel_values"
+"""What the argument is called that models are given an image by."""
+OF_IMAGES = "attention-visualizer model FOLDER --image FILE, or attend(image=…) in Python"
 LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
 
 
@@ -137,12 +150,16 @@ class OpenedModel:
     def __init__(self, folder: ModelFolder, model: Any, tokenizer: Any, device: Device) -> None:
         self.folder, self.model, self.tokenizer = folder, model, tokenizer
         self.device = device
+        self._image_processor: Any = None
+        """Of transformers; None until an image was read."""
         self._layers: dict[int, _LayerHeads] | None = None
         self._is_by_interface = False
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
         self._plain: dict[str, PlainReading] = {}
         """The last texts that were read without edits."""
+        self.lock = RLock()
+        """Held while it runs: what hooks keep is of one run, whichever thread it is on."""
 
     def attend(self, text: str, second: str | None = None) -> tuple[LayerRun, ...]:
         """Run the model on a text and return the runs of its attention.
@@ -163,6 +180,33 @@ class OpenedModel:
             When there is no text, or it is too long for the model or the memory.
         """
         return self._attend(self.inputs(text, second), {}, {})[0]
+
+    def attend_image(self, path: Path) -> tuple[LayerRun, ...]:
+        """Run the model on an image and return the runs of its attention, as `attend`.
+
+        Its tokens are patches, named by their places: ``row 3, column 5``.
+
+        Raises
+        ------
+        InputError
+            Of ``image``, when it cannot be read; of ``model``, when it reads no images; of
+            ``text``, when it has too many patches for the memory.
+        """
+        part = self._part_for_images
+        if part is None:
+            raise InputError("model", f"{self.folder.name} reads no images.")
+        self._image_processor = self._image_processor or _image_processor_of(self.folder)
+        found = image_tokens(path, self._image_processor, part)
+        pixels = found.pixels.to(self.model.device, self.model.dtype)
+        return self._attend(({PIXELS: pixels}, found.names, ()), {}, {})[0]
+
+    @property
+    def _part_for_images(self) -> Any:
+        """The model, or the part of it, that reads images; None where there is none."""
+        if self.model.main_input_name == PIXELS:
+            return self.model
+        part = getattr(self.model, "vision_model", None)
+        return part if getattr(part, "main_input_name", "") == PIXELS else None
 
     def read(self, text: str, edits: Edits | None = None, cuts: Cuts | None = None) -> TextReading:
         """Run the model on a text once, for its attention and for the token that it expects next.
@@ -192,11 +236,12 @@ class OpenedModel:
         InputError
             As `attend`; of ``heads``, when heads cannot be told apart.
         """
-        known = self._plain.pop(text, None)
-        found = known or self._read_plainly(text)
-        self._plain[text] = found
-        while len(self._plain) > MOST_PLAIN:
-            del self._plain[next(iter(self._plain))]
+        with self.lock:
+            known = self._plain.pop(text, None)
+            found = known or self._read_plainly(text)
+            self._plain[text] = found
+            while len(self._plain) > MOST_PLAIN:
+                del self._plain[next(iter(self._plain))]
         return found
 
     def _read_plainly(self, text: str) -> PlainReading:
@@ -215,7 +260,8 @@ class OpenedModel:
         cuts: Cuts,
     ) -> tuple[tuple[LayerRun, ...], Any]:
         given, tokens, key_tokens = inputs
-        self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
+        if PIXELS not in given:  # of images the memory is checked once it is known what is read
+            self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
             by_module = self._edits_by_module(given, edits)
@@ -224,7 +270,7 @@ class OpenedModel:
             room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
             is_small = needed <= min(MOST_LAYER_BYTES, room)
             layers = record_layers(self.model) if is_small else nullcontext(NOTHING_PASSED)
-            with layers as passed, self.recorded(by_module, cut_by_module) as calls:
+            with self.lock, layers as passed, self.recorded(by_module, cut_by_module) as calls:
                 result = self.run({**given, **only})
         self._layers = self._layers or _layers_of(calls)
         groups = groups_of(calls)
@@ -292,11 +338,67 @@ class OpenedModel:
         with torch.inference_mode():
             by_module = self._edits_by_module(given, edits or {})
             cut_by_module = self._cuts_by_module(given, cuts or {})
-            with self.recorded(by_module, cut_by_module, keeps=False):
+            with self.lock, self.recorded(by_module, cut_by_module, keeps=False):
                 return _of_last(self.run({**given, **self._last_only()}))
 
-    def calls_by_layer(self, given: Mapping[str, Any]) -> dict[int, AttentionCall]:
+    def log_probabilities_without_each(
+        self,
+        text: str,
+        heads: Sequence[LayerAndHead],
+        edits: Edits | None = None,
+        cuts: Cuts | None = None,
+    ) -> torch.Tensor:
+        """Return the log-probabilities of the next token with each of some heads off by itself.
+
+        The model reads the text as often, in one batch.
+
+        Parameters
+        ----------
+        edits, cuts : mapping, optional
+            What is changed beforehand, as in `next_token_log_probabilities`.
+
+        Returns
+        -------
+        Tensor
+            [head, token], float64.
+
+        Raises
+        ------
+        InputError
+            As `next_token_log_probabilities`.
+        """
+        if self.why_no_next_token:
+            raise InputError("model", self.why_no_next_token)
+        given, *_ = self.inputs(text, None)
+        self.check_memory(given, len(heads))
+        on = torch.ones(len(heads), device=self.model.device, dtype=self.model.dtype)
+        each: dict[LayerAndHead, ContextEdit] = dict(edits or {})
+        for at, head in enumerate(heads):
+            before = each.get(head, 1.0)
+            if isinstance(before, torch.Tensor):  # others stand in place of its own
+                without = before.expand(len(heads), *before.shape).clone()
+            else:
+                without = on * before
+            without[at] = 0
+            each[head] = without
+        batch = {name: tensor.expand(len(heads), -1) for name, tensor in given.items()}
+        with torch.inference_mode():
+            by_module = self._edits_by_module(given, each)
+            cut_by_module = self._cuts_by_module(given, cuts or {})
+            with self.lock, self.recorded(by_module, cut_by_module, keeps=False):
+                logits = self.run({**batch, **self._last_only()}).logits
+        logs: torch.Tensor = logits[:, -1].double().cpu().log_softmax(-1)
+        return logs
+
+    def calls_by_layer(
+        self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
+    ) -> dict[int, AttentionCall]:
         """Run the model once and return what the attention of each layer computed.
+
+        Parameters
+        ----------
+        edits, cuts : mapping, optional
+            As in `next_token_log_probabilities`.
 
         Raises
         ------
@@ -304,13 +406,18 @@ class OpenedModel:
             Of ``model``, when heads cannot be told apart: attention that the model computes itself,
             or layers that run several times.
         """
-        return self._calls_by_layer(given)[0]
+        return self._calls_by_layer(given, edits, cuts)[0]
 
-    def _calls_by_layer(self, given: Mapping[str, Any]) -> tuple[dict[int, AttentionCall], Any]:
+    def _calls_by_layer(
+        self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
+    ) -> tuple[dict[int, AttentionCall], Any]:
         """Return the calls of a run with its result."""
         self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
-        with torch.inference_mode(), self.recorded() as calls:
-            result = self.run(given)
+        with torch.inference_mode():
+            by_module = self._edits_by_module(given, edits or {})
+            cut_by_module = self._cuts_by_module(given, cuts or {})
+            with self.lock, self.recorded(by_module, cut_by_module) as calls:
+                result = self.run(given)
         self._layers = self._layers or _layers_of(calls)
         if not self.are_heads_switchable:
             sentence = f"Heads of {self.folder.name} cannot be read one by one."
@@ -341,6 +448,8 @@ class OpenedModel:
 
     def _cuts_by_module(self, given: Mapping[str, Any], cuts: Cuts) -> EdgeCuts:
         """Return cut edges likewise, those that are within the text."""
+        if not cuts:  # as of an image, which has no tokens of a vocabulary
+            return {}
         tokens = given["input_ids"].shape[-1]
         found: dict[str, dict[int, HeadCut]] = {}
         for (layer, head), cells in cuts.items():
@@ -363,7 +472,7 @@ class OpenedModel:
         return known.module
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
-        with self.recorded() as calls:
+        with self.lock, self.recorded() as calls:
             self.run(given)
         return _layers_of(calls)
 
@@ -418,21 +527,27 @@ class OpenedModel:
         return int(found[0])
 
     def run(self, given: Mapping[str, Any]) -> Any:
-        """Run the model; what it cannot do with a text is said of the text."""
+        """Run the model; what it cannot do with a text or an image is said of that."""
+        what = "image" if PIXELS in given else "text"
         try:
-            return self.model(**given)
+            return (self._part_for_images if PIXELS in given else self.model)(**given)
         except InputError:
             raise
         except Exception as error:  # every architecture fails in its own way
             if isinstance(error, MemoryError) or is_out_of_memory(error):
-                raise InputError("text", "The memory ran out. Use less text.") from error
-            sentence = f"{self.folder.name} cannot read this text: {_reason(error)}"
-            raise InputError("text", sentence) from error
+                less = "Use less text." if what == "text" else "Close other programs."
+                raise InputError(what, f"The memory ran out. {less}") from error
+            sentence = f"{self.folder.name} cannot read this {what}: {_reason(error)}"
+            raise InputError(what, sentence) from error
 
     @property
     def has_decoder(self) -> bool:
         """Whether one text is read by an encoder, and another one by a decoder."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
+
+    def size(self, name: str) -> int:
+        """Return a size that its config names; 0 where it has none."""
+        return _positive(self._config(name))
 
     def _config(self, name: str) -> object:
         """Return a setting of the part that reads text; None where it has none."""
@@ -452,13 +567,17 @@ class OpenedModel:
         """Return what the model is given of a text, the tokens of its queries, and other keys'."""
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
+            if self._part_for_images is not None:
+                sentence = f"{self.folder.name} reads images, and no texts: {OF_IMAGES}."
             raise InputError("model", sentence)
+        if not text.strip():
+            raise InputError("text", NOTHING)
         is_pair = second is not None and not self.has_decoder
         coded = self.tokenizer(text, *([second] if is_pair else []), return_tensors="pt")
         ids = coded["input_ids"]
         count = ids.shape[-1]
-        if not text.strip() or not count:
-            raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
+        if not count:
+            raise InputError("text", NOTHING)
         self.check_length(count)
         given = {name: tensor.to(self.model.device) for name, tensor in coded.items()}
         words = tuple(map(self.token, ids[0].tolist()))
@@ -553,31 +672,56 @@ def _reason(error: Exception) -> str:
 
 
 def open_model(
-    path: Path, device: Device = Device.AUTO, dtype: Dtype = Dtype.FLOAT32
+    path: Path,
+    device: Device = Device.AUTO,
+    dtype: Dtype = Dtype.FLOAT32,
+    progress: Progress = no_progress,
 ) -> OpenedModel:
     """Open a model from its folder, without a network and without code of its own.
+
+    Parameters
+    ----------
+    path : Path
+        A folder of transformers, or a run's folder or a file of weights of the language lab.
+    progress : Progress
+        Called with the bytes of weights read and their total.
 
     Raises
     ------
     InputError
         Of ``model``, when the folder cannot be opened or the model does not fit into the memory.
     """
+    if is_lab_model(path):
+        return _opened_of_lab(path, device, dtype)
     folder = read_model_folder(path)
+    where, _ = attention_device.resolve(device, dtype)
+    needed = bytes_in_memory(folder.numbers, dtype)
+    free = USABLE * attention_device.free_bytes(where)
+    if needed > free:
+        sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
+        raise InputError("model", sentence)
+    read = LoadedWeights(progress, folder.numbers, folder.bytes)
     transformers = _transformers()
     if folder.kind not in transformers.CONFIG_MAPPING:
         named = folder.kind or "no architecture"
         sentence = f"The config.json names “{named[:60]}”, which this transformers does not know."
         raise InputError("model", sentence)
-    where, _ = attention_device.resolve(device, dtype)
-    needed = folder.numbers * (8 if dtype is Dtype.FLOAT64 else 4)
-    free = USABLE * attention_device.free_bytes(where)
-    if needed > free:
-        sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
-        raise InputError("model", sentence)
+    read.check()
     with _quiet():
-        model = _loaded(transformers, folder, getattr(torch, dtype)).to(where).eval()
         tokenizer = _tokenizer(transformers, folder)
+        read.check()
+        model = _loaded(transformers, folder, getattr(torch, dtype), where, read).eval()
     return OpenedModel(folder, model, tokenizer, where)
+
+
+def _opened_of_lab(path: Path, device: Device, dtype: Dtype) -> OpenedModel:
+    _transformers()
+    from visualizer.models.opened_lab_model import read_lab_model  # which loads transformers
+
+    where, _ = attention_device.resolve(device, dtype)
+    with _quiet():
+        folder, model, tokenizer = read_lab_model(path)
+    return OpenedModel(folder, model.to(where, getattr(torch, dtype)).eval(), tokenizer, where)
 
 
 def _transformers() -> Any:
@@ -614,18 +758,24 @@ def _class_of(transformers: Any, folder: ModelFolder) -> Any:
     return transformers.AutoModel
 
 
-def _loaded(transformers: Any, folder: ModelFolder, dtype: torch.dtype) -> Any:
+def _loaded(
+    transformers: Any, folder: ModelFolder, dtype: torch.dtype, device: Device, read: LoadedWeights
+) -> Any:
     kind = _class_of(transformers, folder)
     try:
-        model, found = kind.from_pretrained(
-            str(folder.path),
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            attn_implementation=EAGER,
-            dtype=dtype,
-            output_loading_info=True,
-        )
+        with read.reported():
+            model, found = kind.from_pretrained(
+                str(folder.path),
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                attn_implementation=EAGER,
+                dtype=dtype,
+                output_loading_info=True,
+            )
+        read.copy_to(model, device)
+    except CancelledError:
+        raise
     except Exception as error:  # the library raises errors of every kind on damaged folders
         if isinstance(error, MemoryError) or is_out_of_memory(error):
             raise InputError("model", f"The memory ran out opening {folder.name}.") from error
@@ -648,4 +798,20 @@ def _tokenizer(transformers: Any, folder: ModelFolder) -> Any:
         )
     except Exception as error:  # as above
         sentence = f"The tokenizer of {folder.name} cannot be opened."
+        raise InputError("model", sentence) from error
+
+
+def _image_processor_of(folder: ModelFolder) -> Any:
+    check_image_config(folder.path)
+    transformers = _transformers()
+    try:
+        with _quiet():
+            return transformers.AutoImageProcessor.from_pretrained(
+                str(folder.path), local_files_only=True, trust_remote_code=False
+            )
+    except ImportError as error:
+        sentence = f"Images for {folder.name} are prepared by torchvision, which is not used here."
+        raise InputError("model", sentence) from error
+    except Exception as error:  # as above
+        sentence = f"The {IMAGE_CONFIG} of {folder.name} cannot be used: {_reason(error)}"
         raise InputError("model", sentence) from error

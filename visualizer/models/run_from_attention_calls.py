@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
+from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
 from visualizer.attention.run import USABLE, Run, gib
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import BooleanMatrix, Device, Mask
@@ -29,8 +29,11 @@ BY_ITSELF = (
     "The model computes its attention itself: its weights were read where it calls softmax, and "
     "nothing before them is known."
 )
-_UNDERSTOOD = frozenset({"scaling", "dropout", "is_causal", "sliding_window"})
-"""Arguments that are known to be in the mask and the scaling already, or that do not act."""
+_UNDERSTOOD = frozenset({
+    "scaling", "dropout", "is_causal", "sliding_window", "softcap", "position_bias", "s_aux",
+})  # fmt: skip
+"""Arguments that are read, are known to be in the mask already, or do not act."""
+MOST_NAMED = 20
 _CROSS = ("cross", "EncDec", "encoder_attn")
 """What the paths of attention to another text's tokens have."""
 _IRRELEVANT = frozenset({
@@ -39,8 +42,21 @@ _IRRELEVANT = frozenset({
 })  # fmt: skip
 
 
+class AddedToScores(Struct, frozen=True, eq=False):
+    """What a call adds to its scores: where that forbids a key, and what it is elsewhere.
+
+    Parameters
+    ----------
+    bias : Tensor or None
+        [head, query, key]; None where nothing but zeros is added to scores of allowed keys.
+    """
+
+    mask: LayerMask
+    bias: Tensor | None = None
+
+
 class LayerGroup(Struct, frozen=True, eq=False):
-    """Layers that can be read side by side: equal sizes, masks and stages.
+    """Layers that can be read side by side: equal sizes and stages.
 
     Parameters
     ----------
@@ -50,12 +66,14 @@ class LayerGroup(Struct, frozen=True, eq=False):
         Their numbers in the model, from 0.
     calls : tuple of AttentionCall
         One a layer, of a single text.
+    added : tuple of AddedToScores
+        One a layer.
     """
 
     name: str
     layers: tuple[int, ...]
     calls: tuple[AttentionCall, ...]
-    masks: tuple[Mask, BooleanMatrix | None, int]
+    added: tuple[AddedToScores, ...]
 
     @property
     def is_cross(self) -> bool:
@@ -94,14 +112,18 @@ class LayerRun(Struct, frozen=True, eq=False):
 def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     """Sort the calls of one pass into groups, in the order in which the model begins them."""
     numbered = numbered_by_layer(_of_one_softmax(calls))
-    keys = [(_family(call.module), *_sizes(call), _mask(call)) for _, call in numbered]
+    added = _added_to_scores(call for _, call in numbered)
+    keys = [
+        (_family(call.module), *_sizes(call), each.bias is None)
+        for (_, call), each in zip(numbered, added, strict=True)
+    ]
     order = {key: at for at, key in reversed([*enumerate(keys)])}
     places = sorted(range(len(numbered)), key=lambda at: (order[keys[at]], at))
     found = []
     for key, group in groupby(places, key=lambda at: keys[at]):
-        members = [numbered[at] for at in group]
-        layers = tuple(layer for layer, _ in members)
-        found.append(LayerGroup(key[0], layers, tuple(call for _, call in members), key[-1]))
+        members = list(group)
+        layers, own = zip(*(numbered[at] for at in members), strict=True)
+        found.append(LayerGroup(key[0], layers, own, tuple(added[at] for at in members)))
     return tuple(found)
 
 
@@ -141,34 +163,68 @@ def _family(module: str) -> str:
 def _sizes(call: AttentionCall) -> tuple[object, ...]:
     parts = (call.queries, call.keys, call.values)
     shapes = tuple(None if part is None else tuple(part.shape) for part in parts)
-    return (tuple(call.weights.shape), shapes, call.method, call.scaling)
+    own = (_softcap(call), _sinks(call) is None, _not_understood(call))
+    return (tuple(call.weights.shape), shapes, call.method, call.scaling, *own)
 
 
-def _mask(call: AttentionCall) -> tuple[Mask, BooleanMatrix | None, int]:
-    """Return which keys a call's mask leaves: a mask of the spec, its own matrix and its window."""
+def _added_to_scores(calls: Iterable[AttentionCall]) -> list[AddedToScores]:
+    """Return what each call adds to its scores; most layers share the tensors of it."""
+    known: dict[tuple[object, ...], AddedToScores] = {}
+    found = []
+    for call in calls:
+        parts = (call.mask, call.arguments.get("position_bias"))
+        key = (*map(id, parts), call.weights.shape)
+        if key not in known:
+            known[key] = _added(call, [part[0] for part in parts if part is not None])
+        found.append(known[key])
+    return found
+
+
+def _added(call: AttentionCall, parts: list[Tensor]) -> AddedToScores:
+    """Tell forbidden keys from a bias: numbers near the type's lowest forbid.
+
+    Parameters
+    ----------
+    parts : list of Tensor
+        The mask and the bias that the call has, [1 or head, 1 or query, key].
+    """
     queries, keys = call.weights.shape[-2:]
-    if call.mask is None or queries != keys:
-        return Mask.NONE, None, 0
-    allowed = _allowed(call.mask)[0]
+    allowed = torch.ones(1, queries, keys, dtype=torch.bool)
+    bias = torch.zeros(1, 1, 1)
+    for part in (part.cpu() for part in parts):
+        if part.dtype is torch.bool:
+            allowed = allowed & part
+        else:
+            allowed = allowed & (part > torch.finfo(part.dtype).min / 2)
+            bias = bias + part
+    bias = bias.where(allowed, 0)
+    whole = bias.expand(call.weights.shape[1:]) if bool(bias.any()) else None
+    return AddedToScores(_mask(allowed), whole)
+
+
+def _mask(allowed: Tensor) -> LayerMask:
+    """Return which keys are left, of cells [1 or head, query, key]."""
+    queries, keys = allowed.shape[-2:]
     cells = allowed[0].numpy()
-    if not bool((allowed == allowed[:1]).all()):  # by head
-        return Mask.NONE, None, 0
-    if cells.all():
-        return Mask.NONE, None, 0
-    causal = np.tri(queries, dtype=bool)
-    if (cells == causal).all():
-        return Mask.CAUSAL, None, 0
+    if cells.all() or not bool((allowed == allowed[:1]).all()):  # by head
+        return LayerMask()
+    causal = np.tri(queries, keys, dtype=bool)
     window = int(cells[-1].sum())
-    if (cells == (causal & ~np.tri(queries, k=-window, dtype=bool))).all():
-        return Mask.WINDOW, None, window
-    return Mask.OWN, BooleanMatrix.of(cells), 0
+    if queries == keys and (cells == causal).all():
+        return LayerMask(Mask.CAUSAL)
+    if queries == keys and (cells == (causal & ~np.tri(queries, k=-window, dtype=bool))).all():
+        return LayerMask(Mask.WINDOW, window=window)
+    return LayerMask(Mask.OWN, BooleanMatrix.of(cells))
 
 
-def _allowed(mask: Tensor) -> Tensor:
-    """Return which cells a mask allows, boolean [batch, head, query, key], on the CPU."""
-    if mask.dtype is torch.bool:
-        return mask.cpu()
-    return (mask > torch.finfo(mask.dtype).min / 2).cpu()
+def _softcap(call: AttentionCall) -> float:
+    return float(call.arguments.get("softcap") or 0)
+
+
+def _sinks(call: AttentionCall) -> Tensor | None:
+    """Return the logit of each head's sink, [head]."""
+    sinks = call.arguments.get("s_aux")
+    return None if sinks is None else sinks.detach().flatten()
 
 
 def run_of(
@@ -181,9 +237,8 @@ def run_of(
     """Make the run of a group of layers.
 
     Its trace has the axis ``layer``. The weights are the model's own. Queries, keys and values are
-    those that met; where masked and scaled scores of them give the model's weights, these are
-    stages, too, and the weights follow from them. Of attention to other tokens than the queries'
-    own the weights are all.
+    those that met; where scores of them give the model's weights, scaled, capped, biased and
+    masked as the model does it, these are stages, too, and the weights follow from them.
 
     Raises
     ------
@@ -193,8 +248,7 @@ def run_of(
     check_memory(len(group.layers), *group.calls[0].weights.shape[1:3])
     weights = _stacked(call.weights for call in group.calls)
     captured = CapturedAttention.of(_named(group, name), weights, tokens, key_tokens)
-    is_known = group.calls[0].method is RecordingMethod.INTERFACE and not group.is_cross
-    if is_known:
+    if group.calls[0].method is RecordingMethod.INTERFACE:
         captured = replace(captured, vectors=_vectors(group))
     run = captured_run(captured)
     return LayerRun(group, replace(run, device=device or run.device), captured)
@@ -212,18 +266,31 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
         _stacked(_repeated(getattr(call, name), call) for call in group.calls)
         for name in ("queries", "keys", "values")
     )
-    mask, own, window = group.masks
+    masks = tuple(each.mask for each in group.added)
+    is_one = all(other == masks[0] for other in masks[1:])
+    mask = masks[0] if is_one else LayerMask()
+    one = group.calls[0]
+    not_understood = _not_understood(one)
+    biases = [each.bias[None] for each in group.added if each.bias is not None]
+    if all(torch.equal(bias, biases[0]) for bias in biases[1:]):
+        biases = biases[:1]  # as T5 makes it once for all layers
+    sinks = [logits[None] for call in group.calls if (logits := _sinks(call)) is not None]
     return CapturedVectors(
         queries.shape[-1],
         values.shape[-1],
         queries.tobytes(),
         keys.tobytes(),
         values.tobytes(),
-        group.calls[0].scaling,
-        mask,
-        own,
-        window,
-        all(map(_is_understood, group.calls)),
+        one.scaling,
+        mask.mask,
+        mask.own_mask,
+        mask.window,
+        not not_understood,
+        () if is_one else masks,
+        _softcap(one),
+        _stacked(biases).tobytes() if biases else None,
+        _stacked(sinks).tobytes() if sinks else None,
+        not_understood,
         _cut(group),
     )
 
@@ -249,14 +316,13 @@ def _repeated(part: Tensor, call: AttentionCall) -> Tensor:
     return part.repeat_interleave(call.weights.shape[1] // part.shape[1], 1)
 
 
-def _is_understood(call: AttentionCall) -> bool:
-    """Whether nothing but a scale and a plain mask stands between its scores and its weights."""
-    if {*call.arguments} - _UNDERSTOOD - _IRRELEVANT:
-        return False
-    if call.mask is None or call.mask.dtype is torch.bool:
-        return True
-    lowest = torch.finfo(call.mask.dtype).min / 2
-    return bool(((call.mask == 0) | (call.mask < lowest)).all())
+def _not_understood(call: AttentionCall) -> tuple[str, ...]:
+    """Return the names of arguments that may have changed how scores became weights."""
+    names = {*call.arguments} - _UNDERSTOOD - _IRRELEVANT
+    sinks = _sinks(call)
+    if sinks is not None and len(sinks) != call.weights.shape[1]:
+        names.add("s_aux")
+    return tuple(sorted(names))[:MOST_NAMED]
 
 
 def check_memory(layers: int, heads: int, tokens: int) -> None:

@@ -90,7 +90,8 @@ def with_layer_stages(run: Run, layers: ModelLayers) -> Run:
         {name: held[name] for name in names},
         trace.recomputed | frozenset(names),
         trace.axes,
-        layers.weights,
+        {**trace.model_weights, **layers.weights},
+        trace.layer_masks,
         trace.cut,
     )
     return replace(run, trace=whole)

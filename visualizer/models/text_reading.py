@@ -11,11 +11,15 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.attention.model_reading import ModelReading, NextToken
+from visualizer.attention.spec import Dtype
+from visualizer.errors import InputError
+from visualizer.memory_allocator_settings import trim_freed_memory
 from visualizer.models.activation_patching import context_edits
 from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
 from visualizer.models.model_source import ModelSource, cuts_in_words, edits_in_words
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
 from visualizer.number_format import format_count
+from visualizer.progress_callback import no_progress
 from visualizer.python_thread_for_qt_thread import on_python_thread
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
     from visualizer.models.run_from_attention_calls import LayerRun
+    from visualizer.progress_callback import Progress
 
 MOST_NAMED = 8
 """How many next tokens are named, of those with edits and of those without."""
@@ -34,24 +39,65 @@ EDITED = "Weights are still computed there; what the heads hand on is replaced."
 CUT = "Their weights are 0, and the others of the row sum to 1."
 OTHER_FILES = "The files of {name} are others than when the document was saved."
 
-_opened: WeakValueDictionary[tuple[str, str], OpenedModel] = WeakValueDictionary()
+_opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
+_since_returned: set[str] = set()
+"""The folders of models whose memory has not been returned to the system yet."""
 _handed_over: list[OpenedModel] = []
 """The model that was opened last, until a run of it is computed, which keeps it then."""
 
 
-def open_source(path: Path, device: Device) -> ModelSource:
+def open_source(
+    path: Path,
+    device: Device,
+    dtype: Dtype = Dtype.FLOAT32,
+    progress: Progress = no_progress,
+) -> ModelSource:
     """Open a model, which stays open until `read_text` is called, and return it as a source.
+
+    Parameters
+    ----------
+    progress : Progress
+        As `open_model` calls it.
 
     Raises
     ------
     InputError
         Of ``model``, when it cannot be opened.
     """
-    model = open_model(path, device)
+    let_go_of_models()
+    model = open_model(path, device, dtype, progress)
     source = ModelSource(str(path.absolute()), model.folder.name, model.folder.fingerprint)
-    _opened[source.folder, device] = model
+    _keep(source, device, dtype, model)
     _handed_over[:] = [model]
     return source
+
+
+def other_text_of(source: ModelSource, text: str, device: Device, dtype: Dtype) -> str:
+    """Return what an open model can read in place of a text; empty where it can read that.
+
+    A model of the lab knows only the tokens of its run, and the beginning of what it has learned is
+    returned. Other models read any text.
+    """
+    model = _opened[source.folder, device, dtype]
+    other = model.folder.text_to_begin_with
+    if other:
+        try:
+            model.inputs(text)
+        except InputError:
+            return other
+    return ""
+
+
+def _keep(source: ModelSource, device: Device, dtype: Dtype, model: OpenedModel) -> None:
+    _opened[source.folder, device, dtype] = model
+    _since_returned.add(source.folder)
+
+
+def return_memory_of_closed_models() -> None:
+    """Return to the system what models took that have been closed since this was called last."""
+    if _since_returned and not _opened:
+        _since_returned.clear()
+        trim_freed_memory()
 
 
 def let_go_of_models() -> None:
@@ -59,7 +105,13 @@ def let_go_of_models() -> None:
     _handed_over.clear()
 
 
-def read_text(source: ModelSource, text: str, device: Device, previous: Run | None = None) -> Run:
+def read_text(
+    source: ModelSource,
+    text: str,
+    device: Device,
+    previous: Run | None = None,
+    dtype: Dtype = Dtype.FLOAT32,
+) -> Run:
     """Have a model read a text, and return the run of the layers of its first attention.
 
     Of layers that are not alike, the largest group is in the run; its notices say so.
@@ -74,14 +126,15 @@ def read_text(source: ModelSource, text: str, device: Device, previous: Run | No
     InputError
         Of ``text``, when it is empty or too long; of ``model``, when its folder cannot be opened.
     """
-    made_of: Hashable = (source, text, device)
+    made_of: Hashable = (source, text, device, dtype)
     if previous and previous.reading and previous.reading.made_of == made_of:
         return previous
-    model = _opened.get((source.folder, device))
+    model = _opened.get((source.folder, device, dtype))
     if model is None:
-        model = on_python_thread(partial(open_model, source.path, device))
-        _opened[source.folder, device] = model
-    seen = model.read(text, context_edits(model, text, source.edits), source.cut_cells)
+        model = on_python_thread(partial(open_model, source.path, device, dtype))
+        _keep(source, device, dtype, model)
+    edits = context_edits(model, text, source.edits)
+    seen = model.read(text, edits, source.cut_cells)
     let_go_of_models()
     names = part_names(seen.runs)
     shown = max(runs_of_part(seen.runs, names[0]), key=lambda each: len(each.group.layers))
@@ -97,6 +150,9 @@ def read_text(source: ModelSource, text: str, device: Device, previous: Run | No
         model,
         _changes(seen, shown),
         _largest_changes(model, seen),
+        model.folder.lab_run is not None,
+        text,
+        context_edits=edits,
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (OTHER_FILES.format(name=source.name),)

@@ -46,7 +46,7 @@ def signed(value: float) -> str:
 def cell_name(run: Run, leading: LeadingIndex, stage: Stage, place: tuple[int, ...]) -> str:
     """Name a cell's tokens, or its token and column, and its head where the place has one."""
     row, column = place[-2:]
-    joined = shorten(visible(run.words(leading)[row]))
+    joined = shorten(visible(run.words(leading, stage.dims[-2])[row]))
     if stage.dims[-1] == "key":
         key = run.words(leading, "key")[column]
         joined += f" → {shorten(visible(key))}"

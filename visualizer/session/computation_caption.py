@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.mechanisms import TITLES, mechanism_of, spec_of
 from visualizer.attention.spec import Mask, Normalisation, Position, Projection, Route, Scale
+from visualizer.attention.stages import Operation
 from visualizer.models.model_source import cuts_in_words, edits_in_words
 from visualizer.number_format import format_count, format_size
 
@@ -24,6 +25,13 @@ _ROUTES = {
     Route.AFTER_RENORMALISED: "after normalising, renormalised",
 }
 
+_OF_SCORES = {
+    Operation.CAP_SCORES: "scores {}",
+    Operation.ADD_SCORE_BIAS: "biases added to scores",
+    Operation.SOFTMAX_WITH_SINK: "rows with a sink",
+}
+"""What models do to scores, for which a module has no settings."""
+
 
 def caption(run: Run) -> str:
     """Describe how a run's numbers were computed; different numbers get different captions.
@@ -31,7 +39,12 @@ def caption(run: Run) -> str:
     Only the contents of own matrices are left out.
     """
     if not run.trace.has_module:
-        return " · ".join((f"{run.source} · {run.size}", *_edits(run)))
+        steps = [
+            _OF_SCORES[row.operation].format(row.symbol)
+            for row in run.trace.stages
+            if row.operation in _OF_SCORES
+        ]
+        return " · ".join((f"{run.source} · {run.size}", *steps, *_edits(run)))
     spec = run.trace.spec
     parts = [
         TITLES[mechanism_of(spec)],

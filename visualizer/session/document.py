@@ -78,7 +78,8 @@ class Document(Struct, frozen=True):
         reading = run.reading
         if self.model is None or reading is None:
             return self
-        if reading.made_of != (self.model, self.text, self.spec.device):  # of an earlier text
+        made_of = (self.model, self.text, self.spec.device, self.spec.dtype)
+        if reading.made_of != made_of:  # of an earlier text
             return self
         model = replace(self.model, layers=reading.layers)
         return replace(self, captured=reading.captured, model=model)

@@ -13,6 +13,7 @@ class HeadOrder(StrEnum):
     LAYER = "layer"
     PREVIOUS = "previous"
     INDUCTION = "induction"
+    DUPLICATE = "duplicate"
     FIRST = "first"
     OWN = "own"
     SHARPEST = "sharpest"
@@ -54,6 +55,12 @@ ORDERS: tuple[OrderRow, ...] = (
         "Induction first",
         "induction",
         reads="reads what followed the same token earlier",
+    ),
+    OrderRow(
+        HeadOrder.DUPLICATE,
+        "Same token first",
+        "duplicate",
+        reads="reads where the same token stood earlier",
     ),
     OrderRow(
         HeadOrder.PREVIOUS, "Previous token first", "previous", reads="reads the previous token"

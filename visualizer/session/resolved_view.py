@@ -335,8 +335,9 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
     focus = prediction.stage if prediction else place.stage if place else None
     chosen = view.stages.intersection(run.trace.names) or frozenset({run.trace.attention})
     stages = chosen | ({pinned.stage} if pinned else frozenset())
+    leading = run.trace.leading_index(layer=view.layer, text=view.text)
     if focus:
-        stages = frozenset({focus, *run.trace.stage(focus).reads})
+        stages = frozenset({focus, *run.trace.stage_at(focus, leading).reads})
     is_foldable = run.trace.spec.heads > 1 and focus is None
     folds = tuple(by for by in HeadAggregate if by in view.folds and is_foldable)
     heads = _heads(run, view, pinned, folds)
@@ -351,7 +352,7 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
         view=view,
         run=run,
         computed=computed,
-        leading=run.trace.leading_index(layer=view.layer, text=view.text),
+        leading=leading,
         prediction=prediction,
         place=place,
         focus=focus,

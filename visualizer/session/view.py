@@ -12,6 +12,7 @@ from visualizer.session.colour_options import ColourOptions
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.line_options import LineOptions
 from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
+from visualizer.session.model_pane_options import AttributionOptions, HeadScatterOptions
 from visualizer.session.timeline import Playhead
 from visualizer.session.token_selection_and_search import TokenSelection
 
@@ -69,6 +70,10 @@ class ViewShownAtOnce(Struct, frozen=True):
         What the tensor table shows.
     painting : MaskEditState
         Whether the mask is being edited.
+    attribution : AttributionOptions
+        The token whose logit is split.
+    scatter : HeadScatterOptions
+        The measures between which heads are placed.
     """
 
     hovered: Cell | None = None
@@ -76,6 +81,8 @@ class ViewShownAtOnce(Struct, frozen=True):
     lesson: LessonPosition | None = None
     table: TableSelection = field(default_factory=TableSelection)
     painting: MaskEditState = field(default_factory=MaskEditState)
+    attribution: AttributionOptions = field(default_factory=AttributionOptions)
+    scatter: HeadScatterOptions = field(default_factory=HeadScatterOptions)
 
 
 class View(ViewShownAtOnce, frozen=True):

@@ -6,7 +6,6 @@ Modules that load torch are imported where they are used.
 from __future__ import annotations
 
 import gc
-import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -20,6 +19,7 @@ from visualizer.errors import InputError
 from visualizer.numpy_import_on_first_use import import_numpy_now
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.model_opening import let_go_of_models, return_memory_of_closed_models
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View, ViewShownAtOnce
 
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from visualizer.attention.buffer_pool import BufferPool
+    from visualizer.attention.model_answers import ModelAnswer, ModelQuestion
+    from visualizer.attention.model_reading import ModelReading
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec, Texts
+    from visualizer.progress_callback import Progress
     from visualizer.session.document import Document
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Presenter
@@ -157,9 +160,10 @@ def compute(document: Document, previous: Run | None) -> Run:
 
 
 def release_pooled_buffers() -> None:
-    """Release the pooled buffers; called on the worker thread when it is idle."""
+    """Release pooled buffers and closed models; called on the worker thread when it is idle."""
     if shared_buffer_pool.cache_info().currsize:
         shared_buffer_pool().release()
+    return_memory_of_closed_models()
 
 
 @cache
@@ -194,18 +198,27 @@ def run_of(
     if document.model:
         from visualizer.models.text_reading import read_text
 
-        return read_text(document.model, document.text, document.spec.device, previous)
-    _let_go_of_models()
+        spec = document.spec
+        return read_text(document.model, document.text, spec.device, previous, spec.dtype)
+    let_go_of_models()
     texts = document.tokens()
     if prepare:
         prepare(texts, document.spec)
     return run(texts, document.spec, previous, pool)
 
 
-def _let_go_of_models() -> None:
-    """Close a model that was opened and then left before it had read anything."""
-    if reading := sys.modules.get("visualizer.models.text_reading"):
-        reading.let_go_of_models()
+def answer_question(
+    reading: ModelReading,
+    question: ModelQuestion,
+    progress: Progress,
+    report: Callable[[ModelAnswer], object],
+) -> ModelAnswer:
+    """Have the model of a reading answer a question about it; called on a thread of its own."""
+    from visualizer.attention.run import leave_core_to_window
+    from visualizer.models.answer_model_question import answer_model_question
+
+    leave_core_to_window()
+    return answer_model_question(reading, question, progress, report)
 
 
 @cache

@@ -246,6 +246,11 @@ class Workspace(QObject):
             guess = without_marks(self._wanted.guess)
             self.look(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
 
+    def show_again(self) -> None:
+        """Make the screen anew, as more is known of the reading that is shown."""
+        self._catch_up()
+        self._show()
+
     def resolved(self, view: View) -> Resolved:
         """Resolve a view against the last good run."""
         assert self.run

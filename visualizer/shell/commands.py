@@ -13,6 +13,7 @@ from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.next_token.presenter import NEXT_TOKEN
 from visualizer.features.playback.presenter import PLAYBACK
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.comparison_bar.controller import ComparisonController
     from visualizer.features.lessons.controller import LessonController
+    from visualizer.features.logit_attribution.controller import AttributionController
     from visualizer.features.mask_editor.controller import MaskEditController
+    from visualizer.features.model_chooser.controller import ModelChooserController
     from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
@@ -72,6 +75,7 @@ class Controllers(Struct, frozen=True, eq=False):
     window: QMainWindow
     workspace: Workspace
     document_controller: DocumentController
+    model_chooser_controller: ModelChooserController
     recent_files_menu: RecentFilesMenu
     export_controller: ExportController
     setup_pane: SetupPane
@@ -86,6 +90,7 @@ class Controllers(Struct, frozen=True, eq=False):
     view_controller: ViewController
     lesson_controller: LessonController
     head_edit_controller: HeadEditController
+    attribution_controller: AttributionController
     focus_cycle: PaneFocusCycle
     presenter: PresenterMode
     start_page: StartPageController
@@ -185,6 +190,11 @@ def _is_page_changed(now: WindowState) -> bool:
     return bool(lesson and lesson.is_changed)
 
 
+def _can_ablate(now: WindowState) -> bool:
+    panel = now.screen.panel(ATTRIBUTION)
+    return panel.ablation is not None and not panel.is_complete
+
+
 def _can_swap(now: WindowState) -> bool:
     bar = now.screen.panel(COMPARISON)
     return bar is not None and bar.can_swap
@@ -259,7 +269,7 @@ COMMANDS: tuple[Row, ...] = (
     Row("filer.choose_to_open", FILE, "&Open…", lambda c: c.document_controller.choose_to_open(),
         ("Ctrl+O",), icon="open"),
     Row("filer.choose_model_to_open", FILE, "Open a &model…",
-        lambda c: c.document_controller.choose_model_to_open(), ("Ctrl+Alt+K",)),
+        lambda c: c.model_chooser_controller.open(), ("Ctrl+Alt+K",)),
     Row("recents.forget", RECENT, "&Forget these", lambda c: c.recent_files_menu.forget(),
         ("Ctrl+Alt+O",)),
     Row("filer.save", FILE, "&Save", lambda c: c.document_controller.save(), ("Ctrl+S",),
@@ -327,7 +337,7 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.head_edit_controller.toggle(), ("Ctrl+Shift+J",), divides=True,
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).head is not None,
         is_checked=lambda now: now.screen.panel(NEXT_TOKEN).is_head_edited),
-    Row("head_switch.mean", MODULE, "Set the shown heads of the model to their m&ean",
+    Row("head_switch.mean", MODULE, "Set the shown heads of the model to their mea&n",
         lambda c: c.edit_heads("mean"), ("Ctrl+Alt+E",), is_enabled=_can_edit_heads),
     Row("head_switch.scale", MODULE, "Sc&ale the shown heads of the model…",
         lambda c: c.edit_heads("scaled"), ("Ctrl+Alt+G",), is_enabled=_can_edit_heads),
@@ -341,6 +351,10 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.show_most_changed(), ("Ctrl+Alt+V",),
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).is_edited,
         tip="Sort the Layers pane by how far the edits have changed the weights"),
+    Row("attribution.toggle_ablations", MODULE, "Switch off &each head in turn, or stop",
+        lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
+        is_enabled=_can_ablate, is_checked=lambda now: now.screen.panel(ATTRIBUTION).is_ablating,
+        tip="Run the model once without each head: the Attribution pane shows what is lost"),
     Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(),
         ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision: all that a module can have"),
@@ -558,6 +572,7 @@ WITHIN = (
     ("Choose a token or not, let go of all", "Space, Esc in the tokens"),
     ("Go to the next token that is found, find no more", "Enter, Esc in the search"),
     ("See a head alone, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
+    ("Show a layer or a head, copy the table", "Enter, Ctrl+C in Lens, Attribution, Scatter"),
     ("Type a number, copy, paste", "Enter, Ctrl+C, Ctrl+V in the Numbers pane"),
 )
 """What keys do where they are pressed, with no action for it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.documents.document_change import DocumentChange
+from visualizer.documents.document_change import DocumentChange, change_to_model
 from visualizer.documents.document_file import SUFFIX, UNTITLED, SavedDocument
 from visualizer.errors import InputError
 from visualizer.session.newest_request_worker import Worker
@@ -25,7 +25,6 @@ from visualizer.shell.document_read_and_write import (
 )
 from visualizer.widgets.app_settings import NOTICE_MS
 from visualizer.widgets.dialogs import (
-    ask_for_folder,
     ask_open_path,
     ask_overwrite,
     ask_save_path,
@@ -38,9 +37,10 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMainWindow, QWidget
 
-    from visualizer.attention.spec import Device
+    from visualizer.attention.spec import Device, Dtype
     from visualizer.documents.recovery_file import RecoveredDocument
     from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
+    from visualizer.models.model_source import ModelSource
     from visualizer.session.colour_options import ColourOptions
     from visualizer.session.document import Document
     from visualizer.session.view import View
@@ -63,6 +63,8 @@ class DocumentController(QObject):
     """Another window is requested for the document read (or None) and its path."""
     recoveredApart = Signal(object, object)
     """Another window is requested for a recovered document and its recovery file."""
+    modelWanted = Signal(object)
+    """The model in this folder is to be opened."""
     quitWanted = Signal()
     lessonLeft = Signal()
     """The user's own document is to replace a page of a lesson."""
@@ -166,16 +168,17 @@ class DocumentController(QObject):
         folder = self.path.parent if self.path else Path.home()
         ask_open_path(self._window, folder, OPENED, self._open_named)
 
-    def choose_model_to_open(self) -> None:
-        """Ask for the folder of a model, which then reads the document's text."""
-        folder = self.path.parent if self.path else Path.home()
-        ask_for_folder(self._window, "Open the folder of a model", folder, self._open_named)
-
     def _open_named(self, name: str) -> None:
         self.open(Path(name))
 
     def open(self, path: Path) -> None:
-        """Open a file, in this window if nothing would be lost, else in another."""
+        """Open a file, in this window if nothing would be lost, else in another.
+
+        The folder of a model reads the text of this one.
+        """
+        if path.is_dir():
+            self.modelWanted.emit(path)
+            return
         self._waiting.append(partial(self._start_reading, path))
         self._go_on()
 
@@ -226,6 +229,22 @@ class DocumentController(QObject):
         self._clean, self._is_restoring = None if saved.title else saved.document, True
         self._workspace.open(saved.document, saved.view, partial(self._program.restore, saved))
         self.changed.emit()
+
+    def take_model(
+        self, source: ModelSource, device: Device, dtype: Dtype, other_text: str
+    ) -> None:
+        """Have a model that is open read the document's text, as one undoable change.
+
+        Parameters
+        ----------
+        other_text : str
+            What it reads in place of a text that it cannot read; empty where it can.
+        """
+        document = self._workspace.document.set("device", device).set("dtype", dtype)
+        change = change_to_model(document, source, other_text)
+        self._take_change(change)
+        self._say(change.notice or f"Opened {source.path}")
+        self.settled.emit(source.path)
 
     def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document, in this window if nothing would be lost, else in another."""

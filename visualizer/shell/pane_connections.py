@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from visualizer.export.export_controller import ExportController
     from visualizer.features.cell.widget import CellPane
     from visualizer.features.code.widget import CodePane
+    from visualizer.features.head_scatter.widget import HeadScatterPane
     from visualizer.features.head_table.widget import HeadTablePane
     from visualizer.features.layer_overview.widget import LayerOverviewPane
     from visualizer.features.lessons.controller import LessonController
     from visualizer.features.lessons.widget import LessonPane
     from visualizer.features.line_view.widget import LinePane
+    from visualizer.features.logit_attribution.controller import AttributionController
+    from visualizer.features.logit_attribution.widget import AttributionPane
+    from visualizer.features.logit_lens.widget import LensPane
     from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.next_token.widget import NextTokenPane
     from visualizer.features.setup.controller import SetupController
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from visualizer.features.view_bar.colours_widget import ColoursPane
     from visualizer.features.view_bar.view_controller import ViewController
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
+    from visualizer.session.model_question_controller import ModelQuestionController
     from visualizer.session.workspace import Workspace
 
 
@@ -53,6 +58,8 @@ class PaneControllers(Struct, frozen=True, eq=False):
     lesson_controller: LessonController
     export_controller: ExportController
     head_edit_controller: HeadEditController
+    model_question_controller: ModelQuestionController
+    attribution_controller: AttributionController
     show_stage: Callable[[str], object]
     walk: Callable[[int, int], object]
     name_keys: Callable[[Mapping[QWidget, str]], object]
@@ -163,3 +170,24 @@ def connect_next_token(pane: NextTokenPane, to: PaneControllers) -> None:
     pane.settled.connect(to.head_edit_controller.settle)
     pane.allOn.connect(to.head_edit_controller.all_on)
     to.name_keys({pane.all_on: "head_switch.all_on"})
+
+
+def connect_lens(pane: LensPane, to: PaneControllers) -> None:
+    """Show a layer and a token on the board, and ask what takes long."""
+    pane.placeChosen.connect(to.view_controller.show_token_of_layer)
+    pane.costlyWanted.connect(to.model_question_controller.want)
+
+
+def connect_attribution(pane: AttributionPane, to: PaneControllers) -> None:
+    """Ask about another token, switch off each head, and show one on the board."""
+    pane.tokenChosen.connect(to.attribution_controller.choose_token)
+    pane.headChosen.connect(to.view_controller.show_head_of_model)
+    pane.ablationWanted.connect(to.model_question_controller.want)
+    pane.ablationCancelled.connect(to.model_question_controller.give_up)
+    to.name_keys(dict.fromkeys((pane.ablate, pane.cancel), "attribution.toggle_ablations"))
+
+
+def connect_scatter(pane: HeadScatterPane, to: PaneControllers) -> None:
+    """Choose the measures, and show a head on the board."""
+    pane.measuresChosen.connect(to.view_controller.set_scatter)
+    pane.headChosen.connect(to.view_controller.show_head_of_layer)

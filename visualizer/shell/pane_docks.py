@@ -59,7 +59,8 @@ class PaneScale(Struct, frozen=True):
 
     def usual_width(self, pane: Pane) -> int:
         """Return the width of a pane until it is given another."""
-        usual = pane.width or USUAL_WIDTHS[pane.side]
+        others = (other.width for other in PANES if other.id == pane.beside)
+        usual = pane.width or next(others, 0) or USUAL_WIDTHS[pane.side]
         return max(round(usual * self.text), usual * self.window // WIDE)
 
 

@@ -11,15 +11,18 @@ from visualizer.features.cell.widget import CellPane
 from visualizer.features.code.widget import CodePane
 from visualizer.features.setup.widget import SetupPane
 from visualizer.shell.pane_connections import (
+    connect_attribution,
     connect_cell,
     connect_code,
     connect_colours,
     connect_heads,
     connect_layers,
+    connect_lens,
     connect_lesson,
     connect_lines,
     connect_next_token,
     connect_numbers,
+    connect_scatter,
     connect_setup,
     connect_shapes,
 )
@@ -123,6 +126,24 @@ def _next_token() -> QWidget:
     return NextTokenPane()
 
 
+def _lens() -> QWidget:
+    from visualizer.features.logit_lens.widget import LensPane
+
+    return LensPane()
+
+
+def _attribution() -> QWidget:
+    from visualizer.features.logit_attribution.widget import AttributionPane
+
+    return AttributionPane()
+
+
+def _scatter() -> QWidget:
+    from visualizer.features.head_scatter.widget import HeadScatterPane
+
+    return HeadScatterPane()
+
+
 # fmt: off
 PANES: tuple[Pane, ...] = (
     Pane("Lesson", "Lesson", "The page of the lesson that is read",
@@ -133,6 +154,12 @@ PANES: tuple[Pane, ...] = (
          _lines, connect_lines, "F9", RIGHT, 0, width=300),
     Pane("Layers", "Layers", "The heads of all layers at once, as small heatmaps",
          _layers, connect_layers, "Shift+F8", RIGHT, 0, width=300),
+    Pane("Lens", "Lens", "What each layer of a model would say next, at every token",
+         _lens, connect_lens, "Shift+F2", RIGHT, 0, beside="Layers"),
+    Pane("Attribution", "Attribution", "What each head adds to a logit, and what is lost without",
+         _attribution, connect_attribution, "Shift+F3", RIGHT, 0, beside="Layers"),
+    Pane("Scatter", "Scatter", "All heads as points between two measures",
+         _scatter, connect_scatter, "Shift+F7", RIGHT, 0, beside="Layers"),
     Pane("Cell", "Cell", "How the number of a cell arises",
          CellPane, connect_cell, "F3", RIGHT, 360),
     Pane("Code", "Code", "The same computation as code",

@@ -11,6 +11,12 @@ from visualizer.features.cell.presenter import CELL, present_cell
 from visualizer.features.code.presenter import CODE, present_code
 from visualizer.features.comparison_bar import presenter as comparison_bar_presenter
 from visualizer.features.comparison_bar.presenter import COMPARISON, present_comparison
+from visualizer.features.head_scatter import presenter as head_scatter_presenter
+from visualizer.features.head_scatter.presenter import (
+    SCATTER,
+    HeadScatterPanel,
+    present_scatter,
+)
 from visualizer.features.head_table import presenter as head_table_presenter
 from visualizer.features.head_table.presenter import HEADS, present_heads
 from visualizer.features.layer_overview import presenter as layer_overview_presenter
@@ -22,6 +28,12 @@ from visualizer.features.layer_overview.presenter import (
 from visualizer.features.lessons.presenter import LESSON, present_position
 from visualizer.features.line_view import weights_drawn_as_lines
 from visualizer.features.line_view.presenter import LINES, present_lines
+from visualizer.features.logit_attribution.presenter import (
+    ATTRIBUTION,
+    AttributionPanel,
+    present_attribution,
+)
+from visualizer.features.logit_lens.presenter import LENS, LensPanel, present_lens
 from visualizer.features.mask_editor.presenter import MASK_EDIT, present_mask_edit
 from visualizer.features.next_token.presenter import (
     NEXT_TOKEN,
@@ -177,6 +189,26 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
         NEXT_TOKEN,
         lambda resolved, moment, previous: present_next_token(resolved, moment.refused),
         NextTokenPanel(),
+    ),
+    PanelPresenter(
+        LENS,
+        lambda resolved, moment, previous: present_lens(resolved, previous),
+        LensPanel(),
+        "Lens",
+    ),
+    PanelPresenter(
+        ATTRIBUTION,
+        lambda resolved, moment, previous: present_attribution(resolved, previous),
+        AttributionPanel(),
+        "Attribution",
+    ),
+    PanelPresenter(
+        SCATTER,
+        lambda resolved, moment, previous: present_scatter(resolved, previous),
+        HeadScatterPanel(),
+        "Scatter",
+        prefetch_key=lambda resolved: resolved.leading,
+        prefetch=partial(_warm, head_scatter_presenter.warm),
     ),
     PanelPresenter(
         COMPARISON,

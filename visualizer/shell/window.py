@@ -15,10 +15,14 @@ from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.comparison_bar.widget import CompareBar
 from visualizer.features.lessons.controller import LessonController
 from visualizer.features.lessons.presenter import LESSON
+from visualizer.features.logit_attribution.controller import AttributionController
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION
+from visualizer.features.logit_lens.presenter import LENS
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
+from visualizer.features.model_chooser.controller import ModelChooserController
 from visualizer.features.next_token.controller import HeadEditController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
@@ -38,6 +42,7 @@ from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.heatmap.widget import BoardView
 from visualizer.session.colour_options import ColourLimits
 from visualizer.session.head_order import HeadOrder
+from visualizer.session.model_question_controller import ModelQuestionController
 from visualizer.shell import screen_reader_announcer
 from visualizer.shell.commands import (
     COMMANDS,
@@ -115,6 +120,7 @@ class MainWindow(QMainWindow):
         self.stroke_controller, self.mask_edit_bar = MaskStrokeController(self.board), MaskEditBar()
         self.token_pane = TokenPane()
         self.document_controller = DocumentController(program, workspace, lessons, self, window_on)
+        self.model_chooser_controller = ModelChooserController(workspace, self)
         self.recovery_prompt, self.drop_handler = RecoveryPrompt(self), DropHandler(self)
         self._add_intents()
         self._has_lesson = False
@@ -207,6 +213,12 @@ class MainWindow(QMainWindow):
             self.workspace, self.cell_selection_controller, self
         )
         self.head_edit_controller = HeadEditController(self.workspace, self)
+        self.model_question_controller = ModelQuestionController(
+            self.workspace, (LENS, ATTRIBUTION), self
+        )
+        self.attribution_controller = AttributionController(
+            self.workspace, self.model_question_controller, self
+        )
         self.view_controller, self.setup = (
             ViewController(self.workspace, self),
             SetupController(self.workspace, self),
@@ -230,6 +242,7 @@ class MainWindow(QMainWindow):
             window=self,
             workspace=self.workspace,
             document_controller=self.document_controller,
+            model_chooser_controller=self.model_chooser_controller,
             recent_files_menu=self.recent_files_menu,
             export_controller=self.export_controller,
             setup_pane=self.setup_pane,
@@ -244,6 +257,7 @@ class MainWindow(QMainWindow):
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
             head_edit_controller=self.head_edit_controller,
+            attribution_controller=self.attribution_controller,
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
             start_page=self.start_page,
@@ -266,6 +280,8 @@ class MainWindow(QMainWindow):
             lesson_controller=self.lesson_controller,
             export_controller=self.export_controller,
             head_edit_controller=self.head_edit_controller,
+            model_question_controller=self.model_question_controller,
+            attribution_controller=self.attribution_controller,
             show_stage=self.show_stage,
             walk=self.walk,
             name_keys=self.name_keys,
@@ -521,7 +537,13 @@ class MainWindow(QMainWindow):
         app_settings.save_last(self.document_controller.path)
         self.hide()
         self.playback_controller.stop()
-        for part in (self.export_controller, self.document_controller, self.workspace):
+        for part in (
+            self.export_controller,
+            self.model_chooser_controller,
+            self.document_controller,
+            self.model_question_controller,
+            self.workspace,
+        ):
             part.close()
         event.accept()
         self.closed.emit(self)
@@ -579,6 +601,10 @@ def _connect_files(window: MainWindow) -> None:
     document_controller.settled.connect(window.recent_files_menu.remember)
     window.recent_files_menu.chosen.connect(document_controller.open)
     drop_handler.fileDropped.connect(document_controller.open)
+    model_chooser = window.model_chooser_controller
+    document_controller.modelWanted.connect(model_chooser.open_folder)
+    model_chooser.opened.connect(document_controller.take_model)
+    model_chooser.broke.connect(window.show_bug)
     drop_handler.textDropped.connect(window.setup_pane.take_text)
 
 

@@ -150,6 +150,7 @@ class WindowManager(QObject):
         self.lab = LabWindow(settings_pane=pane)
         self.lab.appearanceChosen.connect(self._follow_settings)
         self.lab.layerOpened.connect(partial(self._open_another, path=None))
+        self.lab.modelWanted.connect(self._open_model)
         self.lab.closed.connect(self._forget_lab)
         yield
         self.lab.style_parts()
@@ -210,6 +211,10 @@ class WindowManager(QObject):
         window = self.open(saved.document if saved else new_document())
         if saved:
             window.document_controller.take_in(saved, path)
+
+    def _open_model(self, path: Path, text: str) -> None:
+        window = self.open(new_document().set("text", text))
+        window.document_controller.open(path)
 
     def _recover_apart(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         self.open(saved.document).document_controller.recover(saved, left)

@@ -21,7 +21,7 @@ from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from PySide6.QtGui import QResizeEvent, QShowEvent
 
@@ -117,11 +117,12 @@ class OverflowRow(QWidget):
             self.fit()
             self.updateGeometry()
 
-    def set_rank(self, widget: QWidget, rank: int) -> None:
-        """Change how soon a control goes into the menu."""
-        item = self._item(widget)
-        if item.rank != rank:
-            item.rank = rank
+    def set_ranks(self, ranks: Mapping[QWidget, int]) -> None:
+        """Change how soon controls go into the menu; others stay as they are."""
+        before = [item.rank for item in self._row_items]
+        for item in self._row_items:
+            item.rank = ranks.get(item.widget, item.rank)
+        if before != [item.rank for item in self._row_items]:
             self.fit()
 
     def overflowed(self) -> list[QWidget]:

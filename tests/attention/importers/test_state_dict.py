@@ -185,6 +185,21 @@ def test_of_a_whole_model_the_first_module_is_taken(tmp_path: Path) -> None:
     assert "Of 2 modules in it, this is the first: trf_blocks.2.att." in notice
 
 
+def test_what_an_optimiser_remembers_is_no_module(tmp_path: Path) -> None:
+    weights = MultiHeadAttention(3, 4, 6, 0.0, num_heads=2).state_dict()
+    whole = {f"model/layers.0.attention.{name}": each for name, each in weights.items()}
+    for moment in ("exp_avg", "exp_avg_sq"):
+        whole |= {
+            f"optimiser/{moment}/layers.0.attention.{name}": torch.full_like(each, 7)
+            for name, each in weights.items()
+        }
+    save_file(whole, tmp_path / "checkpoint.safetensors")
+    spec, notice = opened(tmp_path / "checkpoint.safetensors")
+    assert "modules" not in notice
+    found = dict(spec.own_weights)["W_query"].array()
+    np.testing.assert_array_equal(found, weights["W_query.weight"].T)
+
+
 @pytest.mark.parametrize(
     ("name", "tensor", "said"),
     [

@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 
 from tests.export.test_export_controller import NoImage
 from tests.support.examples import others_slow
+from tests.support.window_input import name_file
 from visualizer.export import export_controller, formats, writers
 from visualizer.export.data import file_size_estimate
 from visualizer.export.data.data_preview import LINES, LONGEST_LINE
@@ -634,8 +635,7 @@ def test_a_name_is_asked_for_and_takes_the_suffix(hand: Hand, tmp_path: Path) ->
     hand.click(dialog.save)
     (question,) = dialog.findChildren(QFileDialog)
     hand.until(question.isVisible)
-    question.selectFile(str(tmp_path / "drawn"))
-    question.accept()
+    name_file(question, tmp_path / "drawn")
     hand.until(lambda: not hand.window.exporter.is_working)
     assert (tmp_path / "drawn.svg").read_bytes().startswith(b"<?xml")
     assert hand.window.statusBar().currentMessage() == f"Exported to {tmp_path / 'drawn.svg'}"

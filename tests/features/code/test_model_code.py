@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.features.code.presenter import present_code
+from visualizer.language.trained_example import FOLDER, TEXT
 from visualizer.models.model_source import heads_off
 from visualizer.models.text_reading import open_source
 from visualizer.session.document import Document
@@ -35,6 +36,17 @@ def test_the_code_gives_the_weights(tmp_path: Path, kind: str) -> None:
     made: dict[str, Any] = {}
     exec(code, made)
     np.testing.assert_allclose(made["weights"], run.trace.read("weights", (1, 2)), atol=1e-6)
+
+
+def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:
+    source = open_source(FOLDER, Device.CPU)
+    document = replace(Document(text=TEXT), model=source)
+    run = run_of(document, None)
+    view = View(layer=1, heads=frozenset({0}))
+    code = "\n".join(line.text for line in present_code(resolve(document, view, run)).lines)
+    made: dict[str, Any] = {}
+    exec(code, made)
+    np.testing.assert_allclose(made["weights"], run.trace.read("weights", (1, 0)), atol=1e-6)
 
 
 def test_heads_that_are_off_are_named(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from visualizer.features.head_table.presenter import (
     as_tsv,
     present_heads,
 )
-from visualizer.read_files_and_restore_runs import read_trained_example
+from visualizer.read_files_and_restore_runs import read_layer_of_trained_example
 from visualizer.session.document import Document
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
@@ -150,7 +150,7 @@ def test_induction_is_said_of_texts_with_a_repeated_token_alone() -> None:
 
 
 def test_the_heads_of_the_trained_example_are_named_as_what_they_are() -> None:
-    document = read_trained_example().document
+    document = read_layer_of_trained_example().document
     made = table(compute(document, None))
     assert made.sentences[0] == (
         "Heads 1 and 2 read what followed the same token earlier (induction): at least 98 %, "

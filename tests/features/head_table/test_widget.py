@@ -19,6 +19,7 @@ from visualizer.attention.head_measures import HeadMeasures, measure
 from visualizer.features.head_table.item_model import HEAD, KEYS, HeadTableModel
 from visualizer.features.head_table.presenter import COLUMNS as ALL
 from visualizer.features.head_table.presenter import (
+    DUPLICATE,
     HEADS,
     INDUCTION,
     NEAR_UNIFORM,
@@ -39,9 +40,9 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 LEFT = Qt.MouseButton.LeftButton
 Role = Qt.ItemDataRole
 SAID = ("Head 3 reads the first token most: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
-NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in range(8)))
+NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in range(9)))
 
-COLUMNS = tuple(column for column in ALL if column is not INDUCTION)
+COLUMNS = tuple(column for column in ALL if column not in (INDUCTION, DUPLICATE))
 
 # A head a row; of the last one nothing is known.
 NUMBERS: tuple[tuple[float | None, ...], ...] = (

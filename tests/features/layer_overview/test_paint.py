@@ -7,7 +7,11 @@ import pytest
 from PySide6.QtGui import QColor, QImage
 
 from tests.features.layer_overview.test_presenter import layers_of, two_layers
-from visualizer.features.layer_overview.paint import overview_image, overview_picture
+from visualizer.features.layer_overview.paint import (
+    overview_image,
+    overview_picture,
+    side_of_cells,
+)
 from visualizer.heatmap.value_to_colour_mapping import LARGEST, table
 from visualizer.widgets.theme import LIGHT
 
@@ -51,3 +55,17 @@ def test_the_picture_has_room_for_its_words() -> None:
     assert made.height() > heads.height()
     corner = QColor(LIGHT.paper).name()
     assert colour(made, made.width() - 1, made.height() - 1) == corner
+
+
+@pytest.mark.parametrize("cells", range(2, 33))
+def test_cells_of_a_picture_are_all_of_one_size(cells: int) -> None:
+    side = side_of_cells(cells, 64)
+    assert 32 < side < 100
+    panel = layers_of(np.eye(cells)[None, None], tuple(map(str, range(cells))))
+    made = overview_image(panel, side, LIGHT)
+    brightest = QColor(int(table(panel.map_name, LIGHT)[LARGEST])).name()
+    lit = [[colour(made, x, y) == brightest for x in range(side)] for y in range(side)]
+    columns = np.array(lit).sum(0)
+    inner = side - max(1, round(0.09 * side))
+    assert set(columns[:inner]) == {inner // cells}
+    assert not columns[inner:].any()

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.support.start_page_files import pictures
 from visualizer.features.start_page.presenter import MOST_RECENT, picture_numbers, present
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.trained_example import CELL, FOLDER, HEAD, LAYER, TEXT
+from visualizer.language.trained_example import CELL, FOLDER, HEAD, LAYER, NEEDED, TEXT
 from visualizer.language.training_settings import TrainingSettings
-from visualizer.read_files_and_restore_runs import read_trained_example
+from visualizer.read_files_and_restore_runs import (
+    read_layer_of_trained_example,
+    read_trained_example,
+)
 from visualizer.session.worker_jobs import compute
 
 MOST_BYTES = 3_000_000
@@ -36,7 +40,7 @@ def test_the_head_forms_on_the_way() -> None:
 
 
 def test_the_trained_example_opens_as_a_layer_of_a_run_whose_head_finds_the_next_letter() -> None:
-    saved = read_trained_example()
+    saved = read_layer_of_trained_example()
     assert saved.document.text == TEXT
     assert saved.view.heads == frozenset({HEAD})
     assert saved.view.pinned is not None
@@ -47,6 +51,29 @@ def test_the_trained_example_opens_as_a_layer_of_a_run_whose_head_finds_the_next
     query, key = CELL
     assert TEXT[key - 1] == TEXT[query]
     assert LAYER == 1
+
+
+@pytest.mark.filterwarnings("ignore")  # what transformers says of such small models
+def test_the_trained_example_opens_as_a_model_which_reads_as_the_layer_does() -> None:
+    saved = read_trained_example()
+    assert saved.document.model is not None
+    layer, head = NEEDED
+    assert (saved.document.text, saved.view.layer, saved.view.heads) == (
+        TEXT,
+        layer,
+        frozenset({head}),
+    )
+    weights = compute(saved.document, None).trace.read("weights")
+    of_layer = compute(read_layer_of_trained_example().document, None).trace.read("weights")
+    np.testing.assert_allclose(weights[LAYER], of_layer, atol=1e-6)
+    assert weights[(*NEEDED, *CELL)] > 0.95
+
+
+def test_without_transformers_it_opens_as_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visualizer.read_files_and_restore_runs.can_open_models", lambda: False)
+    saved = read_trained_example()
+    assert saved.document.model is None
+    assert saved.document.has_module
 
 
 def test_the_run_is_small_and_made_by_the_labs_settings() -> None:

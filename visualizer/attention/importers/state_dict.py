@@ -36,6 +36,8 @@ from visualizer.number_format import format_count
 if TYPE_CHECKING:
     from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
 
+OPTIMISER = "optimiser/"
+"""How the names of what the optimiser remembers of weights begin, in checkpoints of the lab."""
 MOST_NUMBERS = 4_000_000
 LARGEST_MASK = 4_096
 """Tokens up to which a mask is read; one of more is taken for the book's causal mask."""
@@ -101,7 +103,7 @@ def _modules(contents: FileContents) -> dict[str, StateDictModule]:
     found: dict[str, StateDictModule] = {}
     for entry in contents.entries:
         match = _NAME.fullmatch(entry.name)
-        if match:
+        if match and not entry.name.startswith(OPTIMISER):
             of_head = _HEAD.fullmatch(match["before"])
             module = found.setdefault(
                 of_head["module"] if of_head else match["before"], StateDictModule()

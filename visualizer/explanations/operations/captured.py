@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 def _cell(facts: CellFacts) -> str:
     stage = facts.explanation.stage
-    if "key" not in stage.dims:
-        whose = f"{KINDS[stage.name]} of {facts.token('token')}{facts.in_head}"
+    if stage.dims[-1] != "key":
+        whose = f"{KINDS[stage.name]} of {facts.token(stage.dims[-2])}{facts.in_head}"
         read = f"was read from {escape(facts.run.source)}: {format_number(facts.value)}."
         return f"Column {facts.column} of the {whose} {read}"
-    kind = stage.title.lower().removesuffix("s")
+    kind = stage.noun
     source = f" This {kind} was read from {escape(facts.run.source)}."
     query, key = (_numbered(facts, dim) or facts.token(dim) for dim in ("query", "key"))
     pair = f"{query} and {key}"
@@ -46,10 +46,10 @@ def _numbered(facts: CellFacts, dim: str) -> str:
 
 
 def _row(block: StepValues) -> str:
-    if "key" not in block.stage.dims:
+    if block.stage.dims[-1] != "key":
         read = f"the {KINDS[block.stage.name]} of {block.query} was read from a file"
         return f"{read}: {vector(block.row())}"
-    name, kind = block.stage.title.lower(), block.stage.title.lower().removesuffix("s")
+    name, kind = block.stage.nouns, block.stage.noun
     read = f"the {name} of {block.query} were read from a file"
     top = LargestValue.of(block.row())
     if top is None:
@@ -60,10 +60,10 @@ def _row(block: StepValues) -> str:
 
 
 def _stage(block: StepValues) -> str:
-    if "key" not in block.stage.dims:
+    if block.stage.dims[-1] != "key":
         read = f"each token’s {KINDS[block.stage.name]} was read from a file"
         return f"{read}; {largest_number(block)}"
-    name, kind = block.stage.title.lower(), block.stage.title.lower().removesuffix("s")
+    name, kind = block.stage.nouns, block.stage.noun
     read = f"all {name} were read from a file"
     top = LargestValue.of(block.matrix())
     if top is None:

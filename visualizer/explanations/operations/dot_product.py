@@ -30,14 +30,15 @@ def _row(block: StepValues) -> str:
     count, top = len(scores), LargestValue.of(scores)
     query = f"the query of {block.word(block.at)} (query {block.at + 1})"
     if count == 1:
-        return f"{query} meets the only key, its own: the score is {format_number(scores[0])}"
+        own = ", its own" if block.run.has_same_keys else ""
+        return f"{query} meets the only key{own}: the score is {format_number(scores[0])}"
     meets = f"{query} meets {all_of(count, 'key')}"
     if top is None:
         return f"{meets}, but not every score is a finite number"
     if top.is_everywhere:
         return f"{meets}: {all_of(count, 'score')} are alike, {format_number(top.value)}"
     verb = "agrees most" if top.value >= 0 else "disagrees least"
-    key = f"{block.word(top.at)} (key {top.at + 1})"
+    key = f"{block.word(top.at, 'key')} (key {top.at + 1})"
     alike = f" and {others(top.times - 1)} alike" if top.is_shared else ""
     return f"{meets}: it {verb} with {key}{alike}, {format_number(top.value)}"
 
@@ -53,7 +54,7 @@ def _stage(block: StepValues) -> str:
     largest = f"{meet}; of {top.count:,} scores the largest, {score},"
     if top.is_shared:
         return f"{largest} appears {top.times:,} times"
-    query, key = divmod(top.at, block.tokens)
+    query, key = divmod(top.at, block.matrix().shape[1])
     return f"{largest} is where {block.named(query, 'query')} meets {block.key(key)}"
 
 

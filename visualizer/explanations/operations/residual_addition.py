@@ -34,11 +34,16 @@ def _cell(facts: CellFacts) -> str:
 
 
 def _row(block: StepValues) -> str:
+    if len(block.stage.reads) == 1:
+        taken = f"{_added(block.stage)} of {block.query} is taken over as it is"
+        return f"{taken}: {vector(block.row())}"
     made = f"for {block.query}, {_added(block.stage)} add up to"
     return f"{made} the {KINDS[block.stage.name]}: {vector(block.row())}"
 
 
 def _stage(block: StepValues) -> str:
+    if len(block.stage.reads) == 1:
+        return f"{_added(block.stage)} is taken over as it is; {largest_number(block)}"
     return f"{_added(block.stage)} are added, number by number; {largest_number(block)}"
 
 

@@ -42,11 +42,15 @@ def _cell(facts: CellFacts) -> str:
 
 def _row(block: StepValues) -> str:
     turned = f"the {KINDS[block.reads]} of {block.query} is turned by its place, {block.at + 1}"
+    if not _step(block.stage).pairs:
+        turned = f"the {KINDS[block.reads]} of {block.query} stays, as places turn nothing here"
     return f"{turned}: {vector(block.row())}"
 
 
 def _stage(block: StepValues) -> str:
     turned = f"each {KINDS[block.reads]} is turned by its place, pair of columns by pair"
+    if not _step(block.stage).pairs:
+        turned = f"each {KINDS[block.reads]} stays, as places turn nothing in this layer"
     return f"{turned}; {largest_number(block)}"
 
 

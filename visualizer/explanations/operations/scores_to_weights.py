@@ -87,12 +87,16 @@ def _terms(explained: ExplainedCell) -> TermList:
     if explained.spec.normalisation is Normalisation.SUM:
         return TermList(CombineRule.SHARE, (Group((row,)),), key)
     is_empty = explained.stage.reads_masked and not explained.allowed().any()
-    make = _exponentials if explained.spec.normalisation is Normalisation.SOFTMAX else _naive
-    return TermList(CombineRule.SHARE, (Group((make(explained, row),)),), key, is_empty)
+    if explained.spec.normalisation is Normalisation.SOFTMAX:
+        largest = 0.0 if row.read.max() == -np.inf else float(row.read.max())
+        shares = exponentials(row, largest)
+    else:
+        shares = _naive(explained, row)
+    return TermList(CombineRule.SHARE, (Group((shares,)),), key, is_empty)
 
 
-def _exponentials(explained: ExplainedCell, row: Factor) -> Factor:
-    largest = 0.0 if row.read.max() == -np.inf else float(row.read.max())
+def exponentials(row: Factor, largest: float) -> Factor:
+    """Make factors of exponentials, from which a number is subtracted that cancels out."""
     with np.errstate(invalid="ignore"):
         used = np.exp(row.read - largest)
     return replace(row, used=used, form=f"exp({{}} − {_signed(largest)})")

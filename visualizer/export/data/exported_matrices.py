@@ -74,7 +74,7 @@ class ExportMatrix(Struct, frozen=True):
         Line breaks, control characters and lone surrogates are replaced by symbols, so that a
         label is one line of text that any file can hold.
         """
-        rows = self._tokens(run, "query")
+        rows = self._tokens(run, self.axes(run)[0])
         if self.has_keys(run):
             return rows, self._tokens(run, "key")
         return rows, counted_from_one(self._columns(run))

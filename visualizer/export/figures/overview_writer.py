@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from visualizer.export.figures.png_writer import save
-from visualizer.features.layer_overview.paint import overview_picture
+from visualizer.features.layer_overview.paint import overview_picture, side_of_cells
 from visualizer.features.layer_overview.presenter import overview_of
 from visualizer.widgets.theme import PRINT
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from visualizer.session.head_order import HeadOrder
 
 SIDE = 64
-"""The distance of one small heatmap from the next, in pixels."""
+"""About the distance of one small heatmap from the next, in pixels."""
 
 
 def overview_png(
@@ -42,5 +42,7 @@ def overview_png(
     words = f"{run.source}: “{between.join(tokens).strip()}”"
     title = words if len(words) <= 80 else f"{words[:78]}…”"
     file = io.BytesIO()
-    save(overview_picture(panel, title, side, PRINT), file)
+    assert panel.weights is not None
+    near = side_of_cells(max(panel.weights.shape[-2:]), side)
+    save(overview_picture(panel, title, near, PRINT), file)
     return file.getvalue()

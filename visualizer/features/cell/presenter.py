@@ -251,6 +251,8 @@ def _written(factor: Factor, at: int) -> str:
 
 def _named(facts: CellFacts, group: Group, at: int) -> str:
     factor = group.factors[0]
+    if facts.explanation.rule is CombineRule.SHARE and factor.name in facts.run.trace.model_weights:
+        return "sink"
     if facts.explanation.rule is CombineRule.SHARE or factor.name in {"weights", "dropped"}:
         return facts.word(at, "key") if facts.explanation.rule is not CombineRule.CHOICE else "kept"
     if factor.name.endswith("bias"):
@@ -312,9 +314,7 @@ def aggregate_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> Cel
 
 def _aggregate_heading(run: Run, cell: Cell) -> str:
     stage = run.trace.stage(cell.stage)
-    names = [name if name in {"query", "key"} else "column" for name in stage.dims[-2:]]
-    if stage.dims[-2] == "token":
-        names[0] = "place"
+    names = [axis_word(name) for name in stage.dims[-2:]]
     places = ", ".join(f"{name} {at + 1}" for name, at in zip(names, cell.place, strict=True))
     aggregate = "mean of heads" if cell.fold is HeadAggregate.MEAN else "largest of heads"
     return f"{stage.title} · {aggregate}, {places}"
@@ -323,7 +323,8 @@ def _aggregate_heading(run: Run, cell: Cell) -> str:
 def _sentence(resolved: Resolved, cell: Cell, value: float, chosen: int) -> str:
     run, leading, view = resolved.run, resolved.leading, resolved.view
     stage = run.trace.stage(cell.stage)
-    row = f"<b>{escape(shorten(visible(run.words(leading)[cell.place[0]])))}</b>"
+    words = run.words(leading, stage.dims[-2])
+    row = f"<b>{escape(shorten(visible(words[cell.place[0]])))}</b>"
     heads = run.trace.spec.heads
     which = (
         f"On average over {heads} heads"

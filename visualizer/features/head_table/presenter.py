@@ -90,6 +90,14 @@ INDUCTION = HeadColumn(
     1,
     "induction",
 )
+DUPLICATE = HeadColumn(
+    "Same token",
+    "%",
+    "Weight on earlier occurrences of the query’s own token; a mean over the queries whose token "
+    "stood before.",
+    1,
+    "duplicate",
+)
 OWN = HeadColumn("Itself", "%", "Weight on the query’s own token: the diagonal.", 1, "own")
 LARGEST = HeadColumn("Largest", "%", "Largest weight of each query.", 1, "largest")
 ENTROPY = HeadColumn(
@@ -107,8 +115,8 @@ DISTANCE = HeadColumn(
     2,
     "distance",
 )
-COLUMNS = (PREVIOUS, INDUCTION, FIRST, OWN, LARGEST, ENTROPY, DISTANCE)
-"""All columns; that of induction stands only where a token is repeated."""
+COLUMNS = (PREVIOUS, INDUCTION, DUPLICATE, FIRST, OWN, LARGEST, ENTROPY, DISTANCE)
+"""All columns; those of induction and duplicates stand only where a token is repeated."""
 
 
 class HeadRow(Struct, frozen=True):
@@ -196,8 +204,9 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
     lead = _lead(run, measures.queries[leading], leading)
     alike = run.trace.measured_uniform("weights", leading, texts)
     uniform = {column: column.values(alike, ())[0] for column in COLUMNS}
-    if uniform[INDUCTION] is None:
-        del uniform[INDUCTION]
+    for column in (INDUCTION, DUPLICATE):
+        if uniform[column] is None:
+            del uniform[column]
     made_of = (lead, tuple(uniform.values()), leading)
     if previous and previous.measures is measures and previous.made_of == made_of:
         return previous

@@ -60,6 +60,28 @@ def overview_picture(panel: LayerOverviewPanel, title: str, side: int, theme: Th
     return made
 
 
+def side_of_cells(cells: int, side: int) -> int:
+    """Return the distance of small heatmaps, near a wanted one, at which cells are alike in size.
+
+    Parameters
+    ----------
+    cells : int
+        The cells a side of each.
+    side : int
+        The wanted distance, in pixels.
+    """
+    inner = cells * max(1, round(_inner(side) / cells))
+    found = inner
+    while _inner(found) < inner:
+        found += 1
+    return found
+
+
+def _inner(side: int) -> int:
+    """Return the pixels a side of a small heatmap, of its distance from the next."""
+    return side - max(1, round(GAP * side))
+
+
 def _scale_in_words(panel: LayerOverviewPanel) -> str:
     end = "the largest of its row" if panel.is_by_row else "1"
     pooled = f", the largest of {panel.block} × {panel.block} cells" if panel.block > 1 else ""
@@ -105,7 +127,7 @@ def overview_image(
     """
     columns = columns or panel.columns
     assert panel.weights is not None
-    inner = side - max(1, round(GAP * side))
+    inner = _inner(side)
     cells = _of_size(_colours(panel), inner)  # place, row, column
     rows, high = -(-len(cells) // columns), side + below
     whole = np.full((rows * columns, high, side), FORBIDDEN, np.uint8)

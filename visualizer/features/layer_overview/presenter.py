@@ -258,9 +258,9 @@ def _pooled(run: Run, text: int | None) -> np.ndarray:
         index = tuple(text or 0 if axis == "text" else slice(None) for axis in trace.axes)
         whole = np.array(held.read_pooled(block, block, index))
         whole = whole if "layer" in trace.axes else whole[None]
-        if trace.sides[0] == trace.sides[1]:
-            allowed = trace.allowed("weights", trace.leading_index(text=text or 0))
-            whole[..., ~_pooled_any(allowed, block)] = math.nan
+        for layer, own in enumerate(whole):
+            leading = trace.leading_index(layer=layer, text=text or 0)
+            own[..., ~_pooled_any(trace.allowed("weights", leading), block)] = math.nan
         whole.flags.writeable = False
         return whole
 

@@ -127,7 +127,7 @@ def request_of(resolved: Resolved) -> LineRequest:
         drawn=min(room, top or trace.tokens),
         top=top,
         threshold=options.threshold,
-        masking=Masking.of(trace.spec, stage),
+        masking=Masking.of(trace.spec_at(resolved.leading), stage),
         by_query=is_long or colouring.limits is ColourLimits.ROW,
     )
 
@@ -242,7 +242,7 @@ def _read(run: Run, request: LineRequest, query: int | slice, key: int | slice) 
 def pairs(run: Run, request: LineRequest) -> int:
     """The number of allowed query-key pairs, over all drawn heads."""
     text = run.trace.at("text", request.leading)
-    return len(request.heads) * _allowed_count(request.masking, run.trace.tokens, text)
+    return len(request.heads) * _allowed_count(request.masking, run.trace.sides, text)
 
 
 def reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
@@ -260,12 +260,17 @@ def _pass(weights: np.ndarray, request: LineRequest) -> np.ndarray:
 
 def _allowed(run: Run, request: LineRequest) -> np.ndarray:
     text = run.trace.at("text", request.leading)
-    return allowed_in_text(request.masking, run.trace.tokens, text)
+    return _allowed_cells(request.masking, run.trace.sides, text)
+
+
+def _allowed_cells(masking: Masking, sides: tuple[int, int], text: int) -> np.ndarray:
+    queries, keys = sides
+    return allowed_in_text(masking, queries, text, None if keys == queries else keys)
 
 
 @lru_cache(maxsize=4)
-def _allowed_count(masking: Masking, tokens: int, text: int) -> int:
-    return int(allowed_in_text(masking, tokens, text).sum())
+def _allowed_count(masking: Masking, sides: tuple[int, int], text: int) -> int:
+    return int(_allowed_cells(masking, sides, text).sum())
 
 
 def _lines(

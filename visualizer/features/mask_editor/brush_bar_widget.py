@@ -135,8 +135,9 @@ class MaskEditBar(OverflowRow):
         self.all_heads.setChecked(panel.state.is_of_all_heads)
         for brush, button in self.buttons.items():
             button.setChecked(brush is panel.brush)
-            is_current = brush is panel.brush  # its number stays at hand
-            self.set_rank(self._places[brush], -1 if is_current else 1)
+        # The number of the current brush stays at hand.
+        ranks = {brush: -1 if brush is panel.brush else 1 for brush in self.buttons}
+        self.set_ranks({self._places[brush]: rank for brush, rank in ranks.items()})
         for brush, box in self.boxes.items():
             number = panel.state.number(brush)
             box.blockSignals(True)  # a new limit is no user input

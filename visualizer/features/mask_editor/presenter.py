@@ -214,6 +214,7 @@ def _fresh(spec: AttentionSpec, tokens: int, panel: Heatmap, trace: Trace) -> Pe
         blocks = panel.rows.block, panel.columns.block
         drawn = PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
         masking = Masking.of(spec, panel.stage)
-        now = forbidden_by(masking, tokens, trace.at("text", panel.leading), *blocks)[drawn.cells]
+        text = trace.at("text", panel.leading)
+        now = forbidden_by(masking, (tokens, tokens), text, *blocks)[drawn.cells]
     changed = now != then
     return PendingCells(changed & now, changed & then) if changed.any() else None

@@ -37,6 +37,8 @@ WIDTH = 252
 LINE = 22
 """The height of a row, in pixels at the usual text size."""
 KEY = "Bars: now. Thin lines and grey numbers: without edits."
+WIDEST = (0.9999, 0.0001, 0.996, 1.0)
+"""Shares whose percentages are the widest."""
 BLANK = "·"
 """Stands for a blank at the edge of a token."""
 
@@ -203,7 +205,7 @@ class TokenBars(QWidget):
         painter.setFont(written)
         metrics = QFontMetricsF(written)
         name_width = min(0.3 * self.width(), 110 * text_scale())
-        share_width = metrics.horizontalAdvance("99.9 %") + 4
+        share_width = widest_share(metrics) + 4
         columns = 2 if self._panel.is_edited else 1
         room = max(1.0, self.width() - name_width - columns * share_width)
         for at, row in enumerate(self._panel.rows):
@@ -214,7 +216,7 @@ class TokenBars(QWidget):
             painter.setPen(QColor(self._theme.ink))
             flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
             place = QRectF(self.width() - columns * share_width, top, share_width, line)
-            painter.drawText(place, flags, format_share(row.probability))
+            painter.drawText(place, flags, short_share(row.probability))
             if self._panel.is_edited:
                 self._paint_before(painter, row, place.translated(share_width, 0), name_width, room)
 
@@ -241,4 +243,14 @@ class TokenBars(QWidget):
         painter.drawLine(round(at), round(place.top() + 3), round(at), round(place.bottom() - 3))
         painter.setPen(quiet)
         flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(place, flags, format_share(row.probability_of_all_heads))
+        painter.drawText(place, flags, short_share(row.probability_of_all_heads))
+
+
+def short_share(share: float) -> str:
+    """Return a share as a percentage that is narrow."""
+    return format_share(share).replace("less than", "<").replace("more than", ">")
+
+
+def widest_share(metrics: QFontMetricsF) -> float:
+    """Return the width of the widest share: one almost 1, almost 0, with a decimal, or whole."""
+    return max(metrics.horizontalAdvance(short_share(share)) for share in WIDEST)

@@ -58,10 +58,8 @@ class StageBar(OverflowRow):
                 self._arrows[stage].setVisible(stage != first)
             self.set_wanted(place, stage in shown)
         for item in items:
-            # Where room is short, a model's stages around its attention go before the attention.
-            is_around = item.stage in AROUND and not item.is_shown
-            self.set_rank(self._places[item.stage], int(is_around))
             self._show_item(self._buttons[item.stage], item)
+        self.set_ranks({self._places[item.stage]: _rank(item) for item in items})
         set_accessible_value(self, ", ".join(item.title for item in items if item.is_shown))
 
     def button(self, stage: str) -> QToolButton:
@@ -107,6 +105,13 @@ class StageBar(OverflowRow):
         item = next(item for item in self._items if item.stage == stage)
         self._buttons[stage].setChecked(item.is_shown)  # until the next screen confirms the change
         self.stageToggled.emit(stage)
+
+
+def _rank(item: StageBarItem) -> int:
+    """Return how soon a stage goes into the menu: what is shown last, what is around it first."""
+    if item.is_shown or item.is_current:
+        return 0
+    return 2 if item.stage in AROUND else 1
 
 
 def _style(theme: Theme) -> str:

@@ -89,7 +89,9 @@ class NumberTablePanel(Struct, frozen=True):
     def may_have_words(self) -> bool:
         """Whether some cells may show a word in place of a number."""
         trace = self.run.trace
-        return self.name == trace.dropout_stage or is_hatched(trace.spec, self.name)
+        return self.name == trace.dropout_stage or is_hatched(
+            trace.spec_at(self.leading), self.name
+        )
 
     def place(self, row: int, column: int) -> tuple[int, ...]:
         """The indices of a cell within the stage's named axes."""
@@ -102,7 +104,7 @@ class NumberTablePanel(Struct, frozen=True):
         index = (*self.leading, *((self.head,) if self.heads else ()), rows, columns)
         numbers = trace.read(self.name, index)
         forbidden = dropped = None
-        if is_hatched(trace.spec, self.name):
+        if is_hatched(trace.spec_at(self.leading), self.name):
             forbidden = ~trace.allowed(self.name, self.leading)[rows, columns]
         before = trace.before_dropout(self.name)
         if before:
@@ -182,7 +184,7 @@ def _has_heads(run: Run, name: str) -> bool:
 def _axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
-        labels = all_visible(run.words(leading))
+        labels = all_visible(run.words(leading, row))
         width = run.trace.tensor(name).shape[-1]
         is_key = column == "key"
         across = all_visible(run.words(leading, "key")) if is_key else counted_from_one(width)

@@ -11,16 +11,18 @@ from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.session.cell_address import Cell
 from visualizer.session.colour_maps import MapKind
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.head_order import HeadOrder
+from visualizer.session.model_pane_options import HeadScatterOptions
+from visualizer.session.stage_toggle_and_cell_pinning import pin_cell
 from visualizer.session.view import CodeDialect, View
 from visualizer.session.zoom_ranges import Zoom, row_role, zoomed
 from visualizer.widgets.app_settings import save_colour_map
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import LeadingIndex
-    from visualizer.session.cell_address import Cell
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.workspace import Workspace
 
@@ -236,6 +238,36 @@ class ViewController(QObject):
             self._let_go_of({pinned.head} - {head})
         if run.trace.spec.heads > 1:
             self._workspace.look(heads=frozenset({head}))
+
+    def show_head_of_model(self, number: int, head: int) -> None:
+        """Show one head of a layer, by the layer's number in the model; −1 for its heads as now."""
+        run = self._workspace.run
+        layers = run.reading.layers if run and run.reading else ()
+        if number in layers and head >= 0:
+            self.show_head_of_layer(layers.index(number), head)
+        elif run and number in layers and "layer" in run.trace.axes:
+            self._workspace.show_leading(run.trace.leading_index(layer=layers.index(number)))
+
+    def show_token_of_layer(self, number: int, query: int) -> None:
+        """Show a layer by its number in the model, and pin what one head reads most at a token."""
+        workspace = self._workspace
+        reading = workspace.run.reading if workspace.run else None
+        resolved = workspace.wanted_resolved
+        if reading is None or resolved is None or number not in reading.layers:
+            return
+        trace, layer = resolved.run.trace, reading.layers.index(number)
+        leading = trace.leading_index(layer=layer)
+        if "layer" in trace.axes:
+            workspace.show_leading(leading)
+        is_shown = "weights" in trace and "weights" in resolved.chosen
+        if is_shown and resolved.heads and query < trace.sides[0]:
+            head = resolved.heads[0]
+            key = int(trace.read("weights", (*leading, head, query)).argmax())
+            workspace.want(pin_cell(workspace.wanted, Cell("weights", (head, query, key))))
+
+    def set_scatter(self, across: str, up: str) -> None:
+        """Choose the measures between which the Scatter pane places the heads, by their names."""
+        self._workspace.look(scatter=HeadScatterOptions(across, up))
 
     def set_head_order(self, order: str) -> None:
         """Choose the order of the heads in the overview of all layers, by a `HeadOrder`."""

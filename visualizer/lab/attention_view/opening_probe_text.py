@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.lab.runs.run_store import kept_probe
-from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.language.first_probe_text import first_probe_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,18 +13,6 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 
-LONGEST, MOST_WORDS = 32, 12
-
-
 def opening_probe(folder: Path, sample: str, settings: TrainingSettings) -> str:
     """Return the first probe of an opened run: the stored one, else from the sample."""
     return kept_probe(folder) or first_probe_of(sample, settings)
-
-
-def first_probe_of(sample: str, settings: TrainingSettings) -> str:
-    """Return the beginning of the training text, short enough to see at a glance."""
-    line = next((line for line in sample.splitlines() if line.strip()), "")
-    if settings.source.tokenizer is Tokenizer.WORDS:
-        words = tokenize(line, Tokenizer.WORDS)
-        return " ".join(words[: min(MOST_WORDS, settings.block)])
-    return line[: min(LONGEST, settings.block)]

@@ -1,0 +1,139 @@
+"""Typing while a real model reads: until all heads follow, and gaps of the window's thread.
+
+The model's folder is named by ATTENTION_VISUALIZER_MODEL; without it a small random one is made,
+which is answered sooner than SmolLM2-135M.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import psutil
+from PySide6.QtCore import QPointF
+from PySide6.QtTest import QTest
+
+from tests.benchmarks import children
+from tests.benchmarks.heartbeat import GAP_MS, Heart
+from tests.benchmarks.models import SIZES
+from tests.benchmarks.stand import Stand, application, linger, move
+from tests.benchmarks.table import Line, middle, p95, show
+from tests.support.tiny_models import save_tiny_model
+from visualizer.app import open_window
+from visualizer.features.layer_overview.presenter import LAYERS
+from visualizer.session.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TEXT = "the red fox met a small owl and the red fox met "
+"""With the words that are typed after it, twelve."""
+WORDS = ("an owl", "a dog", "his son", "no one")
+KEY_MS = 120
+FOLLOWS_MS = 600
+
+
+def measure(repeats: int) -> int:
+    """Measure in a process of its own and print; give the number of targets missed."""
+    with TemporaryDirectory() as place:
+        named = os.environ.get("ATTENTION_VISUALIZER_MODEL")
+        made = Path(place) / "m"
+        folder = named or str(save_tiny_model(made, "llama", **SIZES))
+        told = children.run("model_typing", folder, str(max(3, repeats // 3)))
+    lines = [
+        _gap("while the model is opened", told["opening"]),
+        middle("last key until all heads are painted", told["follows"], FOLLOWS_MS),
+        _gap("while words are typed", told["typing"]),
+        _gap("the same with the pointer over a heatmap", told["pointing"]),
+        Line("memory of the process", "  ".join(f"{size / 2**20:,.0f}" for size in told["memory"])),
+    ]
+    return show("Typing a sentence of 12 words while a model reads it", lines)
+
+
+def _gap(words: str, told: dict[str, list[float]]) -> Line:
+    gaps, work = told["gaps"], told["work"]
+    largest = max(gaps) * 1000
+    busy = work[gaps.index(max(gaps))] * 1000
+    figure = f"{largest:9.1f} ms ({busy:.0f} at work)  p95 {p95(gaps) * 1000:6.2f} ms"
+    return Line(words, figure, f"≤ {GAP_MS:g} ms", largest <= GAP_MS)
+
+
+def _memory() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+def _told(heart: Heart) -> dict[str, list[float]]:
+    work = heart.work
+    return {"gaps": heart.gaps_since(), "work": work}
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    start = perf_counter()
+    while not is_so():
+        linger(5)
+        if perf_counter() - start > 120:
+            raise TimeoutError("the window did not get there")
+
+
+def _typed(stand: Stand, words: str) -> float:
+    """Type words in place of the last ones; give the seconds until all heads of them are there."""
+    box = stand.window.setup_pane.sentence
+    box.selectAll()
+    box.insertPlainText(TEXT)
+    stand.settle()
+    for letter in words:
+        linger(KEY_MS)
+        pressed = perf_counter()
+        QTest.keyClicks(box, letter)
+
+    def is_there() -> bool:
+        tokens = "".join(stand.workspace.screen.panel(LAYERS).tokens)
+        return tokens.endswith(words)
+
+    _until(is_there)
+    pane = stand.window.docks.by_id["Layers"].widget()
+    pane.repaint()
+    return perf_counter() - pressed
+
+
+def main(folder: str, repeats: int) -> None:
+    """Measure here, for the process that asked."""
+    warnings.simplefilter("ignore")
+    with application():
+        stand = Stand(open_window(Document(text=TEXT + WORDS[0])))
+        stand.window.resize(1280, 800)
+        stand.until_painted(stand.has_numbers)
+        stand.settle()
+        memory, heart = [_memory()], Heart()
+        stand.window.document_controller.open(Path(folder))
+        _until(lambda: stand.workspace.document.model is not None)
+        stand.settle()
+        told: dict[str, object] = {"opening": _told(heart)}
+        memory.append(_memory())
+        _typed(stand, WORDS[-1])
+        heart.gaps_since()
+        told["follows"] = [_typed(stand, WORDS[at % len(WORDS)]) for at in range(repeats)]
+        told["typing"] = _told(heart)
+        size = stand.board.viewport().size()
+        move(stand.board.viewport(), QPointF(0.25 * size.width(), 0.5 * size.height()))
+        stand.settle()
+        heart.gaps_since()
+        for at in range(repeats):
+            _typed(stand, WORDS[at % len(WORDS)])
+        told["pointing"] = _told(heart)
+        memory.append(_memory())
+        stand.window.setup_pane.captured.back.click()
+        stand.settle()
+        memory.append(_memory())
+        stand.close()
+    children.hand_over({**told, "memory": memory})
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,50 @@
+"""PNG files hold the very pixels of an image, whatever its rows are like."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from PySide6.QtGui import QImage
+
+from visualizer.export.figures.png_writer import BAND, save
+
+OPAQUE = 0xFF000000
+COLOURS = st.integers(0, 3)
+"""Few, so that rows are often like those above them."""
+
+
+def written(words: np.ndarray) -> bytes:
+    rows, columns = words.shape
+    held = np.ascontiguousarray(words | OPAQUE, dtype=np.uint32)
+    image = QImage(held.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32)
+    file = io.BytesIO()
+    save(image, file)
+    return file.getvalue()
+
+
+def read(png: bytes) -> np.ndarray:
+    image = QImage()
+    assert image.loadFromData(png)
+    image = image.convertToFormat(QImage.Format.Format_RGB32)
+    whole = np.frombuffer(image.constBits(), np.uint32).reshape(image.height(), -1)
+    return whole[:, : image.width()].copy()  # the image is freed with this function
+
+
+@given(
+    arrays.arrays(np.uint32, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=COLOURS),
+    st.integers(1, 12),
+)
+def test_pixels_come_back(colours: np.ndarray, times: int) -> None:
+    words = (colours * 0x5A3C96).repeat(times, 0)  # up to several bands
+    np.testing.assert_array_equal(read(written(words)), words | OPAQUE)
+
+
+def test_rows_like_those_above_cost_next_to_nothing() -> None:
+    row = np.random.default_rng(0).integers(0, 2**24, (1, 2_000), dtype=np.uint32)
+    one, many = written(row), written(row.repeat(20 * BAND, 0))
+    assert len(many) < 20 * BAND / 100 * len(one)
+    np.testing.assert_array_equal(read(many)[-1], row[0] | OPAQUE)

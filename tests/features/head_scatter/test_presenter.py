@@ -1,0 +1,85 @@
+"""Heads between two measures: as numpy has them, beside uniform attention and what a model says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from visualizer.attention.model_answers import (
+    LogitParts,
+    ModelQuestion,
+    PartsAnswer,
+    QuestionKind,
+)
+from visualizer.attention.model_reading import ModelReading
+from visualizer.features.head_scatter.presenter import (
+    ADDED,
+    MEASURES,
+    NOTHING,
+    HeadScatterPanel,
+    present_scatter,
+)
+from visualizer.session.document import Document
+from visualizer.session.model_pane_options import HeadScatterOptions
+from visualizer.session.resolved_view import resolve
+from visualizer.session.view import View
+from visualizer.session.worker_jobs import run_of
+
+DOCUMENT = Document(text="a b a b a b")
+RUN = run_of(DOCUMENT, None)
+
+
+def panel_of(view: View, reading: ModelReading | None = None) -> HeadScatterPanel:
+    return present_scatter(resolve(DOCUMENT, view, replace(RUN, reading=reading)))
+
+
+def between(across: str, up: str) -> View:
+    return View(scatter=HeadScatterOptions(across, up))
+
+
+def test_axes_are_the_measures_of_numpy_and_of_uniform_attention() -> None:
+    panel = panel_of(between("duplicate", "previous"))
+    weights = RUN.trace.read("weights").astype(np.float64)  # head query key
+    assert panel.across is not None
+    assert panel.up is not None
+    pairs = {query: range(query % 2, query, 2) for query in range(2, 6)}
+    wanted = [np.mean([one[at, [*keys]].sum() for at, keys in pairs.items()]) for one in weights]
+    np.testing.assert_allclose(panel.across.values, [wanted], atol=1e-6)
+    alike = np.mean([len(keys) / (at + 1) for at, keys in pairs.items()])
+    assert panel.across.chance == pytest.approx(alike)
+    previous = np.diagonal(weights, -1, 1, 2).mean(-1)
+    np.testing.assert_allclose(panel.up.values, [previous], atol=1e-6)
+    assert panel.up.chance == pytest.approx(np.mean([1 / at for at in range(2, 7)]))
+    ranked = [panel.across.values[place] for place in panel.places]
+    assert ranked == sorted(ranked)
+    assert panel.describe((0, 1)).startswith("Layer 1, head 2: Same token earlier 0.")
+    assert panel.as_tsv().splitlines()[0] == "Layer\tHead\tSame token earlier\tPrevious token"
+    assert len(panel.as_tsv().splitlines()) == 1 + len(panel.places)
+
+
+def test_what_the_model_said_of_heads_is_an_axis_too() -> None:
+    assert [each.name for each in panel_of(View()).choices] == [each.name for each in MEASURES]
+    heads = np.array([[9.0, 9.0], [0.5, -2.0]])
+    parts = LogitParts(1, 0.0, heads, np.zeros(2), 0.0, 0.0, (1, 3))
+    reading = ModelReading("made", (3,), {}, {}, True, (), "", None, None)  # type: ignore[arg-type]
+    reading.answers.known[ModelQuestion(QuestionKind.PARTS)] = PartsAnswer(parts, " cat", 0.5)
+    panel = panel_of(between("entropy", ADDED), reading)
+    assert panel.up is not None
+    np.testing.assert_array_equal(panel.up.values, heads[1:])
+    assert (panel.up.chance, panel.up.ends) == (0, (-2, 0.5))
+    assert panel.layers == (3,)
+
+
+def test_without_a_repeated_token_there_is_no_induction() -> None:
+    run = run_of(Document(text="a b c"), None)
+    panel = present_scatter(resolve(Document(text="a b c"), View(), run))
+    assert (panel.message, panel.places) == (NOTHING, ())
+
+
+def test_an_unchanged_panel_is_kept() -> None:
+    resolved = resolve(DOCUMENT, View(), RUN)
+    panel = present_scatter(resolved)
+    assert present_scatter(resolved, panel) is panel
+    other = resolve(DOCUMENT, between("first", "own"), RUN)
+    assert present_scatter(other, panel) is not panel

@@ -1,0 +1,123 @@
+"""The parts of a logit and what is lost without each head, as maps, sums and sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from visualizer.attention.model_answers import (
+    AblationAnswer,
+    LogitParts,
+    ModelQuestion,
+    PartsAnswer,
+    QuestionKind,
+)
+from visualizer.attention.model_reading import ModelReading, NextToken
+from visualizer.errors import InputError
+from visualizer.features.logit_attribution.presenter import (
+    NO_MODEL,
+    NOT_READ,
+    WORKING,
+    AttributionPanel,
+    present_attribution,
+)
+from visualizer.models.model_source import ModelSource
+from visualizer.session.document import Document
+from visualizer.session.model_pane_options import AttributionOptions
+from visualizer.session.resolved_view import resolve
+from visualizer.session.view import View
+from visualizer.session.worker_jobs import run_of
+
+SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64)
+RUN = run_of(Document(), None)
+HEADS = np.array([[0.5, -1.0], [0.25, 2.0]])
+REST = np.array([4.0, -3.0])
+PARTS = PartsAnswer(LogitParts(7, 3.25, HEADS, REST, 0.25, 0.25, (2, 3)), " cat", 0.5)
+CHANGES = np.array([[-0.5, 1.0], [np.nan, np.nan]])
+ROWS = (NextToken(" cat", 0.5, 0.5), NextToken(" dog", 0.25, 0.25))
+
+
+def reading() -> ModelReading:
+    captured = None
+    return ModelReading("made", (3,), {}, {}, True, ROWS, "", captured, None)  # type: ignore[arg-type]
+
+
+def question(kind: QuestionKind, token: str = "") -> ModelQuestion:
+    return ModelQuestion(kind, token)
+
+
+def panel_of(
+    found: ModelReading | None, view: View | None = None, model: ModelSource | None = SOURCE
+) -> AttributionPanel:
+    run = replace(RUN, reading=found)
+    document = replace(Document(), model=model)
+    return present_attribution(resolve(document, view or View(), run), None)
+
+
+def test_only_the_parts_are_asked_unasked() -> None:
+    assert panel_of(None, model=None).message == NO_MODEL
+    assert panel_of(None).message == NOT_READ
+    panel = panel_of(reading())
+    assert panel.questions == (question(QuestionKind.PARTS),)
+    assert (panel.message, panel.likely) == (WORKING, (" cat", " dog"))
+    assert panel.ablation == question(QuestionKind.ABLATIONS)
+    asked = View(attribution=AttributionOptions(" dog"))
+    assert panel_of(reading(), asked).questions == (question(QuestionKind.PARTS, " dog"),)
+
+
+def test_the_parts_stand_with_their_sum() -> None:
+    read = reading()
+    read.answers.known[question(QuestionKind.PARTS)] = PARTS
+    panel = panel_of(read, View(heads=frozenset({1})))
+    cells = panel.parts
+    assert cells is not None
+    np.testing.assert_array_equal(cells.values, [[0.5, -1, 4], [0.25, 2, -3]])
+    assert (cells.rows, cells.columns) == (("3", "4"), ("1", "2", "rest"))
+    assert (cells.low, cells.high, cells.apart, cells.apart_high) == (-2, 2, 2, 4)
+    # Heads are seen at their own scale, beside a rest that is larger than all of them.
+    np.testing.assert_array_equal(cells.positions(), [[0.625, 0.25, 1], [0.5625, 1, 0.125]])
+    assert cells.marked == {(1, 1)}
+    assert PARTS.parts.sum == pytest.approx(3.25)
+    assert panel.sum == (
+        "“ cat” (50 %): heads 1.75, rest of the layers 1.00, embedding 0.25, biases 0.25. "
+        "Sum 3.250; the model’s logit is 3.250."
+    )
+    assert cells.describe(0, 1) == (
+        "Layer 3, head 2 takes 1.000 from the logit of “ cat”, 3.25. It speaks against the token."
+    )
+    assert cells.describe(0, 2).startswith("Layer 3, rest (feed-forward and biases) adds 4.000 to")
+
+
+def test_what_is_lost_comes_head_by_head_once_it_is_wanted() -> None:
+    read, wanted = reading(), question(QuestionKind.ABLATIONS)
+    read.answers.known[question(QuestionKind.PARTS)] = PARTS
+    assert panel_of(read).changes is None
+    read.answers.wanted.add(wanted)
+    assert panel_of(read).questions == (wanted,)
+    read.answers.known[wanted] = AblationAnswer(" cat", (2, 3), CHANGES)
+    panel = panel_of(read)
+    assert (panel.done, panel.count, panel.is_ablating, panel.is_complete) == (2, 4, True, False)
+    cells = panel.changes
+    assert cells is not None
+    np.testing.assert_array_equal(cells.values, -CHANGES)
+    assert "falls by 0.500 nats: its probability is 0.607 times" in cells.describe(0, 0)
+    assert "rises by 1.000 nats: its probability is 2.718 times" in cells.describe(0, 1)
+    assert cells.describe(1, 0) == "Layer 4, head 1 has not been switched off yet."
+    read.answers.wanted.discard(wanted)
+    assert panel_of(read).questions == ()
+    assert panel_of(read).done == 2
+    read.answers.known[wanted] = AblationAnswer(" cat", (2, 3), np.zeros((2, 2)))
+    read.answers.wanted.add(wanted)
+    assert panel_of(read).is_complete
+    assert panel_of(read).questions == ()
+
+
+def test_refusals_are_said_in_their_places() -> None:
+    read = reading()
+    read.answers.known[question(QuestionKind.PARTS)] = InputError("model", "No parts.")
+    read.answers.known[question(QuestionKind.ABLATIONS)] = InputError("model", "No changes.")
+    read.answers.wanted.add(question(QuestionKind.ABLATIONS))
+    panel = panel_of(read)
+    assert (panel.message, panel.changes_message) == ("No parts.", "No changes.")
+    assert panel.questions == ()

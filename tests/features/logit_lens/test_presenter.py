@@ -1,0 +1,99 @@
+"""What each layer would say, as a table, in words, and what is asked of the model for it."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from visualizer.attention.model_answers import CostlyAnswer, LensAnswer
+from visualizer.attention.model_reading import ModelReading
+from visualizer.errors import InputError
+from visualizer.features.logit_lens.presenter import (
+    ANYWAY,
+    NO_MODEL,
+    NOT_READ,
+    QUESTION,
+    LensPanel,
+    present_lens,
+    visible_blanks,
+)
+from visualizer.models.model_source import ModelSource
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.resolved_view import resolve
+from visualizer.session.view import View
+from visualizer.session.worker_jobs import run_of
+
+SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64)
+RUN = run_of(Document(), None)
+TOKENS = len(RUN.texts[0])
+WORDS = tuple(tuple((f" {layer}{at}", "b") for at in range(TOKENS)) for layer in range(2))
+SHARES = np.tile(np.array([0.75, 0.125], np.float32), (2, TOKENS, 1))
+ANSWER = LensAnswer((2, 3), WORDS, SHARES)
+
+
+def reading() -> ModelReading:
+    captured = None
+    return ModelReading("made", (3,), {}, {}, True, (), "", captured, None)  # type: ignore[arg-type]
+
+
+def panel_of(
+    found: ModelReading | None, view: View | None = None, model: ModelSource | None = SOURCE
+) -> LensPanel:
+    run = replace(RUN, reading=found)
+    document = replace(Document(), model=model)
+    return present_lens(resolve(document, view or View(), run), None)
+
+
+def test_the_model_is_asked_once_it_has_read() -> None:
+    assert panel_of(None, model=None).message == NO_MODEL
+    assert panel_of(None).message == NOT_READ
+    assert panel_of(reading()).questions == (QUESTION,)
+    assert panel_of(reading()).is_working
+
+
+def test_a_row_is_a_layer_and_the_last_is_the_model() -> None:
+    read = reading()
+    read.answers.known[QUESTION] = ANSWER
+    panel = panel_of(read, View(pinned=Cell("weights", (0, 2, 1))))
+    cells = panel.cells
+    assert cells is not None
+    assert not panel.questions
+    assert (cells.rows, panel.layers) == (("3", "model"), (2, 3))
+    assert cells.marked_row == 1  # the run's only layer is the model's fourth
+    assert cells.marked == {(1, 2)}
+    assert cells.words[0][1] == "·01"
+    np.testing.assert_array_equal(cells.values, SHARES[..., 0])
+    token = RUN.texts[0][1]
+    assert cells.describe(0, 1) == (
+        f"Layer 3 would say after “{token}” (token 2 of {TOKENS}): “ 01” 75 %, “b” 12 %."
+    )
+    assert cells.describe(1, 1).startswith(f"The model says after “{token}”")
+
+
+def test_what_takes_long_is_asked_when_it_is_wanted() -> None:
+    read = reading()
+    read.answers.known[QUESTION] = CostlyAnswer("This takes a while.")
+    panel = panel_of(read)
+    assert (panel.message, panel.costly, panel.questions) == ("This takes a while.", ANYWAY, ())
+    read.answers.wanted.add(ANYWAY)
+    assert panel_of(read).questions == (ANYWAY,)
+    read.answers.known[ANYWAY] = ANSWER
+    assert panel_of(read).cells is not None
+
+
+def test_a_refusal_is_said_and_not_asked_again() -> None:
+    read = reading()
+    read.answers.known[QUESTION] = InputError("model", "It is not known.")
+    panel = panel_of(read)
+    assert (panel.message, panel.questions, panel.cells) == ("It is not known.", (), None)
+
+
+def test_blanks_can_be_seen() -> None:
+    assert [visible_blanks(one) for one in (" a", "  ", "", "\n", "a b")] == [
+        "·a",
+        "··",
+        "·",
+        "⏎",
+        "a b",
+    ]

@@ -1,0 +1,326 @@
+"""A model is chosen, opened, cancelled and downloaded in the dialog, by mouse and keys."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAccessible
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
+
+from tests.support.hub_folders import cache_config, cache_folder
+from tests.support.hub_server import HubServer, files_of, serving
+from visualizer.attention.spec import Device, Dtype
+from visualizer.errors import InputError
+from visualizer.features.model_chooser.presenter import DOWNLOADED, NO_MODELS
+from visualizer.models.model_folder import MISSING
+from visualizer.session import model_opening
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.window_input import Hand
+    from visualizer.attention.spec import Device as AnyDevice
+    from visualizer.features.model_chooser.controller import ModelChooserController
+    from visualizer.features.model_chooser.dialog import ModelChooserDialog
+    from visualizer.progress_callback import Progress
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4}
+TEXT = "the cat sat"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return tmp_path / "hub"
+
+
+def chooser(hand: Hand) -> ModelChooserController:
+    return hand.window.model_chooser_controller
+
+
+def opened(hand: Hand) -> ModelChooserDialog:
+    """Open the dialog by its keys, and wait for the list."""
+    hand.press(Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    dialog = chooser(hand).dialog
+    assert dialog is not None
+    hand.until(dialog.isActiveWindow)
+    hand.until(lambda: bool(dialog.place.text()))
+    QApplication.processEvents()  # the list is laid out
+    return dialog
+
+
+def press(dialog: ModelChooserDialog, key: Qt.Key) -> None:
+    """Press a key where the dialog's focus is."""
+    QTest.keyClick(dialog.focusWidget(), key)
+
+
+def idle(hand: Hand) -> None:
+    """Wait until nothing is opened or downloaded any more."""
+    hand.until(lambda: not chooser(hand).is_working)
+
+
+class HeldOpening:
+    """Stands in for the opening of a model: it reports progress until it is let go or cancelled."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.goes_on, self.error = threading.Event(), None
+        self.asked: list[tuple[Path, AnyDevice, Dtype]] = []
+        monkeypatch.setattr(model_opening, "open_model_source", self._open)
+
+    def _open(
+        self, path: Path, device: AnyDevice, dtype: Dtype, text: str, progress: Progress
+    ) -> NoReturn:
+        self.asked.append((path, device, dtype))
+        while not self.goes_on.wait(0.01):
+            progress(120_000_000, 538_000_000)
+        raise InputError("model", "It <b>cannot</b> be opened.")
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldOpening]:
+    made = HeldOpening(monkeypatch)
+    yield made
+    made.goes_on.set()
+
+
+def test_a_model_of_the_cache_is_opened_by_keys(
+    hand: Hand, cache: Path, tiny_model_folder: Path
+) -> None:
+    hand.type_sentence(TEXT)
+    hand.settle()
+    snapshot = cache_folder(cache, "org/tiny", tiny_model_folder)
+    cache_config(cache, "a/code", {**LLAMA, "auto_map": {}})
+    dialog = opened(hand)
+    assert [row.cells[:3] for row in dialog.table.rows] == [
+        ("a/code", "–", "–"), ("org/tiny", "llama", "2 × 4"),
+    ]  # fmt: skip
+    assert dialog.table.currentRow() == 1
+    assert dialog.place.text() == "Runs in float32 on the CPU."
+    press(dialog, Qt.Key.Key_Up)
+    assert "code of its own" in dialog.note.text()
+    assert not dialog.open_button.isEnabled()
+    press(dialog, Qt.Key.Key_Return)
+    assert not chooser(hand).is_working
+    press(dialog, Qt.Key.Key_Down)
+    assert not dialog.note.isVisible()
+    press(dialog, Qt.Key.Key_Return)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    model = hand.window.workspace.document.model
+    assert model
+    assert (model.folder, model.name) == (str(snapshot), "org/tiny")
+    hand.until(lambda: chooser(hand).dialog is None)
+    hand.window.actions_.by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert hand.window.workspace.document.has_module
+
+
+def test_a_model_runs_in_the_type_that_was_chosen(
+    hand: Hand, cache: Path, tiny_model_folder: Path
+) -> None:
+    hand.type_sentence(TEXT)
+    hand.settle()
+    cache_folder(cache, "org/tiny", tiny_model_folder)
+    dialog = opened(hand)
+    for box, times in ((dialog.dtype, 1), (dialog.device, 1)):
+        box.setFocus()
+        for _ in range(times):
+            press(dialog, Qt.Key.Key_Down)
+    assert dialog.place.text() == "Runs in float64 on the CPU."
+    QTest.mouseClick(dialog.open_button, Qt.MouseButton.LeftButton)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    assert hand.window.workspace.document.spec.device is Device.CPU
+    assert str(run.trace.read("weights").dtype) == "float64"
+
+
+def test_an_opening_shows_how_far_it_is_and_is_cancelled(
+    hand: Hand, cache: Path, held: HeldOpening
+) -> None:
+    snapshot = cache_config(cache, "org/tiny", LLAMA)
+    before = hand.window.workspace.document, hand.window.workspace.run
+    dialog = opened(hand)
+    at = dialog.table.visualRect(dialog.table.model().index(0, 0)).center()
+    QTest.mouseClick(dialog.table.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    QTest.mouseDClick(dialog.table.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    hand.until(lambda: dialog.words.text() == "Opening org/tiny: 120 of 538 MB")
+    assert held.asked == [(snapshot, Device.AUTO, Dtype.FLOAT32)]
+    assert dialog.line.value() == round(dialog.line.maximum() * 120 / 538)
+    hand.activate()  # the window goes on
+    hand.type_sentence(TEXT)
+    hand.settle()
+    dialog.activateWindow()
+    QTest.mouseClick(dialog.cancel_button, Qt.MouseButton.LeftButton)
+    idle(hand)
+    assert dialog.isVisible()
+    assert not dialog.words.isVisible()
+    assert dialog.open_button.isEnabled()
+    workspace = hand.window.workspace
+    assert (workspace.document, workspace.run) != before
+    assert workspace.document.text == TEXT
+    assert workspace.document.model is None
+    press(dialog, Qt.Key.Key_Escape)
+    hand.until(lambda: chooser(hand).dialog is None or not dialog.isVisible())
+
+
+def test_escape_cancels_first_and_closes_then(hand: Hand, cache: Path, held: HeldOpening) -> None:
+    cache_config(cache, "org/tiny", LLAMA)
+    dialog = opened(hand)
+    press(dialog, Qt.Key.Key_Return)
+    hand.until(lambda: "of 538 MB" in dialog.words.text())
+    press(dialog, Qt.Key.Key_Escape)
+    assert dialog.words.text() == "Cancelling…"
+    idle(hand)
+    assert dialog.isVisible()
+    press(dialog, Qt.Key.Key_Escape)
+    assert not dialog.isVisible()
+
+
+def test_a_failure_is_said_in_the_dialog_as_plain_text(
+    hand: Hand, cache: Path, held: HeldOpening
+) -> None:
+    cache_config(cache, "org/<i>tiny", LLAMA)
+    before = hand.window.workspace.run
+    dialog = opened(hand)
+    held.goes_on.set()
+    press(dialog, Qt.Key.Key_Return)
+    hand.until(dialog.problem.isVisible)
+    assert dialog.problem.text() == "It <b>cannot</b> be opened."
+    assert dialog.problem.textFormat() is Qt.TextFormat.PlainText
+    item = dialog.table.item(0, 0)
+    assert item
+    assert "<i>" in item.text()
+    assert "<i>" not in item.toolTip()
+    assert hand.window.workspace.run is before
+    dialog.close()
+
+
+def test_a_folder_that_is_dropped_is_opened_in_the_dialog(
+    hand: Hand, cache: Path, tmp_path: Path
+) -> None:
+    cache_config(cache, "org/tiny", LLAMA)
+    (tmp_path / "none").mkdir()
+    hand.window.drop_handler.fileDropped.emit(tmp_path / "none")
+    dialog = chooser(hand).dialog
+    assert dialog is not None
+    hand.until(dialog.problem.isVisible)
+    assert "no config.json" in dialog.problem.text()
+    hand.until(lambda: len(dialog.table.rows) == 1)
+    dialog.close()
+
+
+def test_without_models_or_the_library_it_is_said_what_to_do(
+    hand: Hand, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialog = opened(hand)
+    assert dialog.message.text() == NO_MODELS
+    assert not dialog.table.isVisible()
+    dialog.close()
+    QApplication.processEvents()
+    hand.activate()
+    monkeypatch.setattr(model_opening, "has_library", lambda: False)
+    dialog = opened(hand)
+    assert dialog.message.text() == MISSING
+    assert not dialog.folder_button.isEnabled()
+    dialog.close()
+
+
+def test_a_model_is_downloaded_and_opened(
+    hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand.type_sentence(TEXT)
+    hand.settle()
+    server = HubServer("org/tiny", files_of(tiny_model_folder))
+    with serving(server) as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        dialog = opened(hand)
+        dialog.repository.setFocus()
+        QTest.keyClicks(dialog.repository, "org/other")
+        press(dialog, Qt.Key.Key_Return)
+        hand.until(dialog.problem.isVisible)
+        assert "no repository “org/other”" in dialog.problem.text()
+        dialog.repository.selectAll()
+        QTest.keyClicks(dialog.repository, "org/tiny")
+        press(dialog, Qt.Key.Key_Return)
+        idle(hand)
+        assert dialog.offer.text().startswith("org/tiny: 5 files, ")
+        assert dialog.download_button.text().startswith("Download ")
+        assert server.downloads == []
+        server.went_on.clear()
+        QTest.mouseClick(dialog.download_button, Qt.MouseButton.LeftButton)
+        hand.until(lambda: "model.safetensors" in server.downloads)
+        hand.until(lambda: " of " in dialog.words.text())
+        press(dialog, Qt.Key.Key_Escape)
+        server.went_on.set()
+        idle(hand)
+        server.asked.clear()
+        QTest.mouseClick(dialog.download_button, Qt.MouseButton.LeftButton)
+        hand.until(lambda: dialog.offer.text() == DOWNLOADED)
+        hand.until(lambda: len(dialog.table.rows) == 1)
+        # What had come whole is not fetched again; the rest may have come before Escape was seen.
+        assert {*server.downloads} <= {"model.safetensors"}
+        assert not dialog.repository.text()
+    assert dialog.table.currentRow() == 0
+    QTest.mouseClick(dialog.open_button, Qt.MouseButton.LeftButton)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+
+
+def test_nothing_is_asked_of_a_network_before_download_is_pressed(
+    hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def refuse(self: object, address: object, *more: object) -> None:
+        asked.append(address)
+        raise OSError("the network was asked for")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    cache_folder(cache, "org/tiny", tiny_model_folder)
+    dialog = opened(hand)
+    QTest.keyClicks(dialog.repository, "org/tiny")
+    QTest.mouseClick(dialog.open_button, Qt.MouseButton.LeftButton)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    assert asked == []
+
+
+def test_every_part_is_reached_by_tab_and_has_a_name(hand: Hand, cache: Path) -> None:
+    cache_config(cache, "org/tiny", LLAMA)
+    dialog = opened(hand)
+    QTest.keyClicks(dialog.repository, "a/b")
+    met = []
+    for _ in range(12):
+        met.append(dialog.focusWidget())
+        press(dialog, Qt.Key.Key_Tab)
+    wanted: set[QWidget] = {
+        dialog.table, dialog.folder_button, dialog.device, dialog.dtype, dialog.repository,
+        dialog.download_button, dialog.open_button,
+    }  # fmt: skip
+    assert wanted <= {*met}
+    names = (QAccessible.queryAccessibleInterface(each) for each in wanted)
+    assert all(each.text(QAccessible.Text.Name) for each in names)
+    assert not any(isinstance(each, QFileDialog) for each in QApplication.topLevelWidgets())
+    dialog.close()
+
+
+def test_a_window_that_is_closed_stops_what_it_opens(
+    fresh_window: object, hand: Hand, cache: Path, held: HeldOpening
+) -> None:
+    cache_config(cache, "org/tiny", LLAMA)
+    dialog = opened(hand)
+    press(dialog, Qt.Key.Key_Return)
+    hand.until(lambda: bool(held.asked))
+    hand.window.document_controller.give_up()
+    hand.window.close()
+    assert not chooser(hand)._worker.isRunning()

@@ -1,0 +1,119 @@
+"""The panel of the dialog of models, for each state of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from visualizer.attention.spec import Device, Dtype
+from visualizer.features.model_chooser.presenter import (
+    LISTING,
+    NO_MODELS,
+    ModelActivity,
+    ModelChooserState,
+    format_bytes,
+    format_parameters,
+    format_progress,
+    offer_in_words,
+    present_model_chooser,
+)
+from visualizer.models.local_models import ListedModel
+from visualizer.models.model_folder import MISSING
+from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
+from visualizer.session.model_opening import ModelPlace
+
+SMALL = ListedModel("org/small", Path("/s"), "llama", 30, 9, 134_515_008, 538_090_408)
+REFUSED = ListedModel("org/refused", Path("/r"), why_not="It is damaged.")
+PLACES = {
+    (Device.AUTO, dtype): ModelPlace(f"Runs in {dtype} on the CPU.", 10**9) for dtype in Dtype
+}
+STATE = ModelChooserState(Path("/cache"), (SMALL, REFUSED), PLACES)
+
+
+def test_a_row_says_what_is_known() -> None:
+    panel = present_model_chooser(STATE)
+    small, refused = panel.rows
+    assert small.cells == ("org/small", "llama", "30 × 9", "538 MB", "135 M")
+    assert (small.can_open, small.note) == (True, "")
+    assert small.in_words == (
+        "org/small: llama, 30 × 9 layers and heads, 135 M parameters, 538 MB."
+    )
+    assert refused.cells == ("org/refused", "–", "–", "–", "–")
+    assert (refused.can_open, refused.note) == (False, "It is damaged.")
+    assert refused.in_words == "org/refused: –. It is damaged."
+    assert (panel.message, panel.place) == ("", "Runs in float32 on the CPU.")
+
+
+def test_what_is_selected_can_be_opened_or_says_why_not() -> None:
+    assert not present_model_chooser(STATE).can_open
+    chosen = present_model_chooser(replace(STATE, selected=SMALL.path))
+    assert (chosen.selected, chosen.can_open, chosen.note) == (0, True, "")
+    refused = present_model_chooser(replace(STATE, selected=REFUSED.path))
+    assert (refused.selected, refused.can_open, refused.note) == (1, False, "It is damaged.")
+    assert present_model_chooser(replace(STATE, selected=Path("/gone"))).selected == -1
+
+
+def test_a_model_larger_than_the_memory_says_so() -> None:
+    assert present_model_chooser(STATE).rows[0].note == ""
+    double = replace(STATE, dtype=Dtype.FLOAT64, selected=SMALL.path)
+    panel = present_model_chooser(double)
+    assert panel.note == "It needs 1.1 GB as float64, and 1.0 GB can be used."
+    assert panel.place == "Runs in float64 on the CPU."
+
+
+def test_what_stands_in_place_of_the_list() -> None:
+    assert present_model_chooser(ModelChooserState(Path("/c"))).message == LISTING
+    assert present_model_chooser(replace(STATE, models=())).message == NO_MODELS
+    without = present_model_chooser(
+        replace(STATE, has_library=False, selected=SMALL.path, repository="a/b")
+    )
+    assert without.message == MISSING
+    assert not any((without.can_open, without.can_choose, without.can_download))
+
+
+def test_how_far_it_is() -> None:
+    opening = replace(
+        STATE, activity=ModelActivity.OPENING, subject="org/small", selected=SMALL.path
+    )
+    panel = present_model_chooser(opening)
+    assert (panel.words, panel.progress) == ("Opening org/small. Loading transformers…", None)
+    assert panel.is_working
+    assert panel.can_cancel
+    assert not any((panel.can_open, panel.can_choose, panel.can_download))
+    half = present_model_chooser(replace(opening, done=120_000_000, of=538_000_000))
+    assert half.words == "Opening org/small: 120 of 538 MB"
+    assert half.progress == pytest.approx(120 / 538)
+    stopping = present_model_chooser(replace(opening, is_cancelling=True))
+    assert (stopping.words, stopping.can_cancel) == ("Cancelling…", False)
+    asking = replace(opening, activity=ModelActivity.LOOKING_UP)
+    assert present_model_chooser(asking).words == "Asking for org/small…"
+    loading = replace(opening, activity=ModelActivity.DOWNLOADING, done=1, of=2)
+    assert present_model_chooser(loading).words == "Downloading org/small: 1 of 2 bytes"
+
+
+def test_a_download_needs_a_name_and_says_its_size() -> None:
+    assert not present_model_chooser(replace(STATE, repository="  ")).can_download
+    typed = present_model_chooser(replace(STATE, repository="org/x"))
+    assert (typed.can_download, typed.download) == (True, "Download")
+    offered = present_model_chooser(replace(STATE, repository="org/x", offer="…", offered=10**9))
+    assert offered.download == "Download 1.0 GB"
+
+
+def test_an_offer_in_words() -> None:
+    files = (RepositoryFile("a", 10**6, ""), RepositoryFile("b", 2 * 10**6, ""))
+    offer = RepositoryOffer("org/x", "c", files, Path("/hub/m"), 3 * 10**6, 5 * 10**9)
+    assert offer_in_words(offer) == "org/x: 2 files, 3.0 MB. 5.0 GB are free in /hub."
+    begun = offer_in_words(replace(offer, missing=10**6))
+    assert begun == "org/x: 2 files, 1.0 MB (2.0 MB are there already). 5.0 GB are free in /hub."
+    assert offer_in_words(replace(offer, missing=0)).startswith("All 2 files of org/x are there")
+
+
+def test_numbers_of_parameters_and_bytes() -> None:
+    counts = (0, 17, 1_700, 134_515_008, 6_738_415_616, 70_553_706_496)
+    assert [*map(format_parameters, counts)] == ["–", "17", "1.7 K", "135 M", "6.7 B", "71 B"]
+    assert [*map(format_bytes, (17, 5_200, 538_090_408, 141 * 10**9))] == [
+        "17 bytes", "5.2 kB", "538 MB", "141 GB",
+    ]  # fmt: skip
+    assert format_progress(0, 9_990_000_000) == "0.0 of 10.0 GB"

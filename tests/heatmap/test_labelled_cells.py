@@ -1,0 +1,92 @@
+"""A table of coloured numbers: its scale, as text, and reached by mouse and keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+
+from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
+from visualizer.heatmap.labelled_cells_widget import LabelledCellsView
+from visualizer.heatmap.value_to_colour_mapping import LARGEST, table
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+VALUES = np.array([[0.0, 1.0, np.nan], [0.25, -1.0, 0.5]])
+
+
+def cells_of(**changes: object) -> LabelledCells:
+    made = {
+        "values": VALUES, "rows": ("1", "2"), "columns": ("a", "b", "rest"), "low": -1.0,
+        "high": 1.0, "map_name": "viridis", "unit": "nats", "apart": 2,
+        "describe": lambda row, column: f"cell {row} {column}",
+    }  # fmt: skip
+    return LabelledCells(**{**made, **changes})  # type: ignore[arg-type]
+
+
+def view_of(qtbot: QtBot, cells: LabelledCells) -> LabelledCellsView:
+    view = LabelledCellsView("Table", "Keys")
+    qtbot.addWidget(view)
+    view.resize(200, 120)
+    view.show()
+    view.show_cells(cells, LIGHT)
+    return view
+
+
+def test_numbers_have_their_places_on_the_scale() -> None:
+    np.testing.assert_array_equal(cells_of().positions(), [[0.5, 1, np.nan], [0.625, 0, 0.75]])
+    np.testing.assert_array_equal(cells_of(low=0.0, high=0.5).positions()[1], [0.5, 0, 1])
+    assert largest_size(VALUES) == 1
+    assert largest_size(np.zeros((1, 1))) == largest_size(np.full((1, 1), np.nan)) == 1
+
+
+def test_it_is_copied_as_a_table() -> None:
+    assert cells_of().as_tsv() == "\ta\tb\trest\n1\t0\t1\t\n2\t0.25\t-1\t0.5\n"
+    words = (("x\ty", "z", ""), ("p", "q", "r"))
+    assert cells_of(words=words).as_tsv().splitlines()[1] == "1\tx y 0\tz 1\t"
+
+
+def test_a_click_and_keys_choose_a_cell(qtbot: QtBot) -> None:
+    view = view_of(qtbot, cells_of())
+    chosen: list[tuple[int, int]] = []
+    said: list[str] = []
+    view.chosen.connect(lambda row, column: chosen.append((row, column)))
+    view.pointed.connect(said.append)
+    for place in ((0, 0), (1, 2)):
+        centre = view.rect_of(*place).center()
+        QTest.mouseMove(view.viewport(), centre)
+        QTest.mousePress(view.viewport(), Qt.MouseButton.LeftButton, pos=centre)
+    assert chosen == [(0, 0), (1, 2)]
+    assert "cell 1 2" in said
+    view.setFocus()
+    for key in (Qt.Key.Key_Left, Qt.Key.Key_Up, Qt.Key.Key_Up, Qt.Key.Key_Return):
+        QTest.keyClick(view, key)
+    assert chosen[-1] == (0, 1)
+    QTest.keyClick(view, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == cells_of().as_tsv()
+
+
+def test_cells_have_the_colours_of_the_scale(qtbot: QtBot) -> None:
+    view = view_of(qtbot, cells_of())
+    picture = view.viewport().grab().toImage()
+    colours = table("viridis", LIGHT)
+    for place, index in (((0, 1), LARGEST), ((1, 1), 0)):
+        pixel = picture.pixel(view.rect_of(*place).center())
+        assert pixel == int(colours[index])
+
+
+def test_a_wide_table_of_words_shows_its_end_and_keys_reveal_its_beginning(qtbot: QtBot) -> None:
+    values = np.zeros((2, 40))
+    titles = tuple(map(str, range(40)))
+    view = view_of(qtbot, cells_of(values=values, columns=titles, words=(titles,) * 2, apart=0))
+    bar = view.horizontalScrollBar()
+    assert bar.value() == bar.maximum() > 0
+    assert view.rect_of(0, 39).right() <= view.viewport().width()
+    view.setFocus()
+    QTest.keyClick(view, Qt.Key.Key_Down)
+    assert view.rect_of(1, 0).left() >= 0

@@ -1,0 +1,175 @@
+"""Questions about a text that a model has read are answered of the model as it was edited."""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from msgspec.structs import replace
+
+from visualizer.attention.model_answers import (
+    AblationAnswer,
+    CostlyAnswer,
+    LensAnswer,
+    ModelAnswer,
+    ModelQuestion,
+    PartsAnswer,
+    QuestionKind,
+)
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError
+from visualizer.models import answer_model_question as answering
+from visualizer.models.model_source import (
+    CutEdges,
+    HeadEdit,
+    HeadEditKind,
+    ModelSource,
+    heads_off,
+)
+from visualizer.models.opened_model import OpenedModel
+from visualizer.models.text_reading import read_text
+from visualizer.progress_callback import no_progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.model_reading import ModelReading
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat the cat"
+OFF = ((0, 1), (1, 3))
+
+
+@pytest.fixture
+def reading(tiny_model_folder: Path) -> ModelReading:
+    source = ModelSource(str(tiny_model_folder), "tiny", "0" * 64, heads_off(OFF))
+    read = read_text(source, TEXT, Device.CPU).reading
+    assert read
+    return read
+
+
+def answer(reading: ModelReading, question: ModelQuestion) -> ModelAnswer:
+    return answering.answer_model_question(reading, question, no_progress, lambda _: None)
+
+
+def test_the_lens_ends_with_what_the_model_says_without_the_heads(reading: ModelReading) -> None:
+    lens = answer(reading, ModelQuestion(QuestionKind.LENS))
+    assert isinstance(lens, LensAnswer)
+    model = reading.model
+    assert isinstance(model, OpenedModel)
+    logs = model.next_token_log_probabilities(TEXT, dict.fromkeys(OFF, 0.0))
+    best = logs.exp().topk(5)
+    np.testing.assert_allclose(lens.probabilities[-1, -1], best.values, atol=1e-6)
+    assert lens.words[-1][-1] == tuple(model.token(int(at)) for at in best.indices)
+    plain = model.next_token_log_probabilities(TEXT).exp()
+    assert abs(float(plain.max()) - lens.probabilities[-1, -1, 0]) > 1e-6
+
+
+def test_parts_without_the_heads_sum_to_the_logit_and_leave_them_at_zero(
+    reading: ModelReading,
+) -> None:
+    found = answer(reading, ModelQuestion(QuestionKind.PARTS, "mat"))
+    assert isinstance(found, PartsAnswer)
+    assert found.token == "mat"
+    assert found.parts.layers == (0, 1)
+    assert found.parts.sum == pytest.approx(found.parts.logit, abs=2e-6)
+    for place in OFF:
+        assert found.parts.heads[place] == 0
+    assert np.count_nonzero(found.parts.heads) == 6
+
+
+EDITS = (
+    HeadEdit(0, 1, HeadEditKind.SCALED, -1.5),
+    HeadEdit(0, 2, HeadEditKind.MEAN),
+    HeadEdit(1, 0, HeadEditKind.PATCHED, text="the dog sat on the mat the dog"),
+    HeadEdit(1, 3),
+)
+CUTS = (CutEdges(0, 3, ((8, 2), (8, 5))), CutEdges(1, 0, ((4, 1),)))
+
+
+def test_answers_are_of_the_model_with_its_edits_and_cut_edges(tiny_model_folder: Path) -> None:
+    source = ModelSource(str(tiny_model_folder), "tiny", "0" * 64, EDITS, CUTS)
+    run = read_text(source, TEXT, Device.CPU)
+    plain = read_text(replace(source, edits=(), cuts=()), TEXT, Device.CPU)
+    assert run.reading
+    assert plain.reading
+    model = run.reading.model
+    assert isinstance(model, OpenedModel)
+    shares = {row.token: row.probability for row in run.reading.next_tokens}
+    lens = answer(run.reading, ModelQuestion(QuestionKind.LENS))
+    assert isinstance(lens, LensAnswer)
+    for word, share in zip(lens.words[-1][-1], lens.probabilities[-1, -1], strict=True):
+        assert share == pytest.approx(shares[word], abs=1e-6)
+    found = answer(run.reading, ModelQuestion(QuestionKind.PARTS))
+    assert isinstance(found, PartsAnswer)
+    assert found.probability == pytest.approx(shares[found.token], abs=1e-6)
+    assert found.parts.sum == pytest.approx(found.parts.logit, abs=2e-6)
+    question, number = ModelQuestion(QuestionKind.ABLATIONS, "mat"), model.number_of("mat")
+    before = model.next_token_log_probabilities(TEXT, run.reading.context_edits, run.reading.cuts)
+    lost = answer(run.reading, question)
+    assert isinstance(lost, AblationAnswer)
+    others = answer(plain.reading, question)
+    assert isinstance(others, AblationAnswer)
+    for place in np.ndindex(2, 4):
+        edits = tuple(each for each in EDITS if each.place != place)
+        off = tuple(sorted((*edits, HeadEdit(*place)), key=lambda each: each.place))
+        again = read_text(replace(source, edits=off), TEXT, Device.CPU).reading
+        assert again
+        logs = model.next_token_log_probabilities(TEXT, again.context_edits, again.cuts)
+        wanted = float(logs[number] - before[number])
+        assert lost.changes[place] == pytest.approx(wanted, abs=2e-6)
+    assert lost.changes[1, 3] == pytest.approx(0, abs=2e-6)  # it was off before
+    assert np.abs(lost.changes - others.changes).max() > 1e-4
+
+
+def test_ablations_go_on_from_what_is_known(reading: ModelReading) -> None:
+    question = ModelQuestion(QuestionKind.ABLATIONS, "mat")
+    whole = answer(reading, question)
+    assert isinstance(whole, AblationAnswer)
+    reading.answers.known[question] = AblationAnswer("mat", (0, 1), np.full((2, 4), 7.0))
+    again = answer(reading, question)
+    assert isinstance(again, AblationAnswer)
+    assert (again.changes == 7).all()
+
+
+def test_a_large_lens_says_what_it_takes_first(
+    reading: ModelReading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "MOST_PRODUCTS", 1000)
+    said = answer(reading, ModelQuestion(QuestionKind.LENS))
+    assert isinstance(said, CostlyAnswer)
+    assert "2 layers at 9 tokens are 18 predictions among 64 tokens each" in said.sentence
+    lens = answer(reading, ModelQuestion(QuestionKind.LENS, is_costly=True))
+    assert isinstance(lens, LensAnswer)
+
+
+def test_what_is_no_token_is_refused(reading: ModelReading) -> None:
+    with pytest.raises(InputError, match="is 2 tokens of tiny, and not one"):
+        answer(reading, ModelQuestion(QuestionKind.PARTS, "the cat"))
+
+
+def test_a_model_is_read_on_two_threads_without_mixing_what_is_kept(reading: ModelReading) -> None:
+    model = reading.model
+    assert isinstance(model, OpenedModel)
+    wanted = model.attend("a dog ran to the log")[0].run.trace.read("weights")
+    question, wrong = ModelQuestion(QuestionKind.PARTS), []
+
+    def ask() -> None:
+        with torch.inference_mode():
+            for _ in range(20):
+                found = answer(reading, question)
+                assert isinstance(found, PartsAnswer)
+                if abs(found.parts.sum - found.parts.logit) > 1e-5:
+                    wrong.append(found)
+
+    asking = Thread(target=ask)
+    asking.start()
+    while asking.is_alive():
+        read = model.attend("a dog ran to the log")[0].run.trace
+        np.testing.assert_array_equal(read.read("weights"), wanted)
+        assert "residual" in read
+    asking.join()
+    assert not wrong

@@ -1,0 +1,68 @@
+"""What is lost without each head, in batches, is what is lost one by one; it can go on later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.support.examples import others_slow
+from tests.support.tiny_models import save_tiny_model
+from visualizer.models import head_ablations
+from visualizer.models.head_ablations import ablation_changes
+from visualizer.models.opened_model import OpenedModel, open_model
+from visualizer.progress_callback import CancelledError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.model_answers import AblationAnswer
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat the cat"
+
+
+def opened(folder: Path, kind: str = "llama") -> OpenedModel:
+    return open_model(save_tiny_model(folder / kind, kind))
+
+
+@pytest.mark.parametrize("kind", others_slow(["llama", "gpt2", "opt", "gemma2", "mixtral"]))
+@pytest.mark.parametrize("most", others_slow([20, 512, 1]))
+def test_batches_are_what_each_head_gives_by_itself(
+    tmp_path: Path, kind: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(head_ablations, "MOST_IN_BATCH", most)
+    model, off = opened(tmp_path, kind), {(0, 2): 0.0}
+    for edits in ({}, off):
+        before = model.next_token_log_probabilities(TEXT, edits)
+        number = int(before.argmax())
+        answer = ablation_changes(model, TEXT, None, edits)
+        assert answer.is_complete
+        assert (answer.token, answer.layers) == (model.token(number), (0, 1))
+        for place in np.ndindex(2, 4):
+            after = model.next_token_log_probabilities(TEXT, {**edits, place: 0.0})
+            wanted = float(after[number] - before[number])
+            assert answer.changes[place] == pytest.approx(wanted, abs=2e-6)
+    assert answer.changes[0, 2] == pytest.approx(0, abs=2e-6)  # it was off before
+
+
+def test_it_is_cancelled_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    model = opened(tmp_path)
+    whole = ablation_changes(model, TEXT, "mat")
+    seen: list[AblationAnswer] = []
+
+    def stop_at_second_layer(done: int, of: int) -> None:
+        assert of == 8
+        if done >= 4:
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        ablation_changes(model, TEXT, "mat", progress=stop_at_second_layer, report=seen.append)
+    (part,) = seen
+    assert (part.done, part.is_complete) == (4, False)
+    marked = replace(part, changes=np.where(np.isnan(part.changes), np.nan, 5.0))
+    rest = ablation_changes(model, TEXT, "mat", known=marked)
+    assert (rest.changes[0] == 5).all()  # what was known is not computed again
+    np.testing.assert_allclose(rest.changes[1], whole.changes[1], atol=1e-6)

@@ -1,0 +1,356 @@
+"""A download from the hub is whole, goes on where it ended, and trusts no server."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.hub_server import COMMIT, HubServer, files_of, serving
+from visualizer.errors import InputError
+from visualizer.models import hub_download
+from visualizer.models.hub_download import download, look_up
+from visualizer.models.local_models import list_models
+from visualizer.progress_callback import CancelledError, no_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "org/tiny"
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture
+def server(tiny_model_folder: Path) -> HubServer:
+    return HubServer(NAME, files_of(tiny_model_folder))
+
+
+@pytest.fixture
+def environment(server: HubServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving(server) as address:
+        yield {"HF_ENDPOINT": address}
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "hub"
+
+
+def fetched(cache: Path, environment: dict[str, str]) -> Path:
+    return download(look_up(NAME, cache, environment), no_progress, environment)
+
+
+def refusal(do: Any, *given: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        do(*given)
+    return caught.value.sentence
+
+
+def contents(folder: Path) -> set[str]:
+    """All that lies in a folder and below, by its path."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+def test_a_model_is_downloaded_into_the_cache(
+    server: HubServer, cache: Path, environment: dict[str, str], tiny_model_folder: Path
+) -> None:
+    server.files |= {"pytorch_model.bin": b"x", "code.py": b"x", "README.md": b"x"}
+    offer = look_up(f"  {NAME} ", cache, environment)
+    wanted = files_of(tiny_model_folder)
+    assert {file.name: file.size for file in offer.files} == {
+        name: len(content) for name, content in wanted.items()
+    }
+    assert offer.bytes == offer.missing == sum(map(len, wanted.values()))
+    assert not cache.exists()
+    told: list[tuple[int, int]] = []
+    path = download(offer, lambda *progress: told.append(progress), environment)
+    assert path == cache / "models--org--tiny" / "snapshots" / COMMIT
+    assert files_of(path) == wanted
+    assert sorted(server.downloads) == sorted(wanted)
+    done = [done for done, _ in told]
+    assert done == sorted(done)
+    assert told[-1] == (offer.bytes, offer.bytes)
+    (listed,) = list_models(cache)
+    assert (listed.name, listed.path, listed.why_not) == (NAME, path, "")
+    if os.name != "nt":
+        blob = hashlib.sha256(wanted[WEIGHTS]).hexdigest()
+        assert (path / WEIGHTS).readlink() == Path(f"../../blobs/{blob}")
+    server.asked.clear()
+    assert look_up(NAME, cache, environment).missing == 0
+    assert fetched(cache, environment) == path
+    assert server.downloads == []
+
+
+def test_it_is_a_folder_that_the_library_of_the_hub_finds(
+    cache: Path, environment: dict[str, str]
+) -> None:
+    library = pytest.importorskip("huggingface_hub")
+    path = fetched(cache, environment)
+    found = library.try_to_load_from_cache(NAME, WEIGHTS, cache_dir=cache)
+    assert Path(found) == path / WEIGHTS
+    (repository,) = library.scan_cache_dir(cache).repos
+    assert repository.repo_id == NAME
+
+
+def test_cancelled_in_the_middle_it_goes_on_there(
+    server: HubServer, cache: Path, environment: dict[str, str]
+) -> None:
+    offer = look_up(NAME, cache, environment)
+
+    small = sum(file.size for file in offer.files if file.name != WEIGHTS)
+
+    def stop(done: int, of: int) -> None:
+        if done > small:
+            raise CancelledError
+
+    server.went_on.clear()
+    with pytest.raises(CancelledError):
+        download(offer, stop, environment)
+    server.went_on.set()
+    assert list_models(cache) == ()
+    left = look_up(NAME, cache, environment).missing
+    assert 0 < left < offer.missing
+    server.asked.clear()
+    path = fetched(cache, environment)
+    assert files_of(path) == server.files
+    ((name, asked),) = server.asked[1:]
+    assert name.endswith(WEIGHTS)
+    assert asked == f"bytes={len(server.files[WEIGHTS]) - left}-"
+
+
+@pytest.mark.parametrize("has_ranges", [True, False])
+def test_broken_off_it_goes_on_or_begins_anew(
+    server: HubServer, cache: Path, environment: dict[str, str], has_ranges: bool
+) -> None:
+    server.stops_after = 5_000
+    assert "broke off" in refusal(fetched, cache, environment)
+    server.stops_after, server.has_ranges = None, has_ranges
+    assert files_of(fetched(cache, environment)) == server.files
+
+
+def test_what_was_changed_meanwhile_is_not_taken(
+    server: HubServer, cache: Path, environment: dict[str, str]
+) -> None:
+    server.stops_after = 5_000
+    refusal(fetched, cache, environment)
+    (begun,) = (cache / "models--org--tiny" / "blobs").glob("*.incomplete")
+    begun.write_bytes(b"\0" * 5_000)
+    server.stops_after = None
+    assert "another hash" in refusal(fetched, cache, environment)
+    assert files_of(fetched(cache, environment)) == server.files
+    begun.write_bytes(bytes(len(server.files[WEIGHTS]) + 1))
+    (begun.with_suffix("")).unlink()
+    assert files_of(fetched(cache, environment)) == server.files
+
+
+NAMES = (
+    "../../../evil.safetensors", "/etc/model.safetensors", "..\\model.safetensors",
+    "sub/model.safetensors", "model.safetensors/../../x", "\0", "model-1-of-1.safetensors",
+)  # fmt: skip
+
+
+def test_files_of_other_names_are_not_asked_for(
+    server: HubServer, cache: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    wanted = dict(server.files)
+    server.files = {**dict.fromkeys(NAMES, b"x" * 20_000), **server.files}
+    path = fetched(cache, environment)
+    assert files_of(path) == wanted
+    assert sorted(server.downloads) == sorted(wanted)
+    outside = {each for each in contents(tmp_path) if not each.startswith("hub")}
+    assert outside == set()
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        {"size": -1}, {"size": 2**60}, {"size": "12"}, {"size": True}, {"size": None},
+        {"blobId": "../../../evil"}, {"blobId": "A" * 40}, {"blobId": ["a"]}, {"blobId": ""},
+        {"lfs": {"size": 12, "sha256": "../../x" + "0" * 57}}, {"lfs": {}},
+    ],
+)  # fmt: skip
+def test_a_list_that_cannot_be_true_is_refused(
+    server: HubServer, cache: Path, environment: dict[str, str], listed: dict[str, Any]
+) -> None:
+    server.listed["config.json"] = listed
+    assert "damaged" in refusal(look_up, NAME, cache, environment)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [], 3, {}, {"siblings": 3}, {"sha": "../..", "siblings": [{"rfilename": "config.json"}]},
+        {"sha": COMMIT, "siblings": [3, {"rfilename": [1]}, {}]},
+    ],
+)  # fmt: skip
+def test_an_odd_answer_is_refused(
+    server: HubServer, cache: Path, environment: dict[str, str], answer: Any
+) -> None:
+    server.answer = answer
+    assert refusal(look_up, NAME, cache, environment)
+    assert not cache.exists()
+
+
+def test_a_commit_that_is_a_path_is_refused(
+    server: HubServer, cache: Path, environment: dict[str, str]
+) -> None:
+    server.answer = {**server.listing(), "sha": "../../../../evil"}
+    assert "damaged" in refusal(look_up, NAME, cache, environment)
+
+
+def test_an_endless_list_is_not_read_to_its_end(
+    server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_download, "LARGEST_LIST", 100)
+    assert "damaged" in refusal(look_up, NAME, cache, environment)
+
+
+def test_an_endless_file_is_broken_off(
+    server: HubServer, cache: Path, environment: dict[str, str]
+) -> None:
+    server.is_endless = True
+    assert "larger than announced" in refusal(fetched, cache, environment)
+    size = len(server.files[WEIGHTS])
+    assert all(file.stat().st_size <= size for file in cache.rglob("*") if file.is_file())
+    assert list_models(cache) == ()
+
+
+def test_a_file_with_another_content_is_not_taken(
+    server: HubServer, cache: Path, environment: dict[str, str]
+) -> None:
+    for name in ("config.json", WEIGHTS):
+        content = server.files[name]
+        server.served = {name: content[:-1] + bytes([content[-1] ^ 1])}
+        assert "another hash" in refusal(fetched, cache, environment)
+        assert list_models(cache) == ()
+    server.served = {WEIGHTS: server.files[WEIGHTS][:-10]}
+    assert "broke off" in refusal(fetched, cache, environment)
+    server.served = {}
+    assert files_of(fetched(cache, environment)) == server.files
+
+
+def test_a_repository_whose_code_would_run_is_refused_before_its_weights(
+    server: HubServer, cache: Path, environment: dict[str, str]
+) -> None:
+    server.files["config.json"] = b'{"auto_map": {"AutoModel": "code.Model"}}'
+    assert "code of its own" in refusal(fetched, cache, environment)
+    assert WEIGHTS not in server.downloads
+
+
+def test_weights_in_other_formats_are_not_downloaded(
+    server: HubServer, cache: Path, environment: dict[str, str]
+) -> None:
+    server.files["pytorch_model.bin"] = server.files.pop(WEIGHTS)
+    assert "no weights as .safetensors" in refusal(look_up, NAME, cache, environment)
+
+
+def test_weights_in_several_files(
+    server: HubServer, cache: Path, environment: dict[str, str]
+) -> None:
+    parts = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    content = server.files.pop(WEIGHTS)
+    server.files |= dict(zip(parts, (content, content[::-1]), strict=True))
+    assert "no weights" in refusal(look_up, NAME, cache, environment)
+    server.files["model.safetensors.index.json"] = b"{}"
+    assert files_of(fetched(cache, environment)) == server.files
+
+
+@pytest.mark.parametrize(
+    "name", ["", "tiny", "a/b/c", "../../etc", "a/..", "a--b/c", "a/b?x", "a/b#", "a b/c", "ä/b"]
+)
+def test_a_name_that_is_none_is_not_asked_for(
+    server: HubServer, cache: Path, environment: dict[str, str], name: str
+) -> None:
+    assert "organisation/name" in refusal(look_up, name, cache, environment)
+    assert server.asked == []
+
+
+def test_what_keeps_a_repository_from_being_downloaded_is_said(
+    server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "no repository “org/other”" in refusal(look_up, "org/other", cache, environment)
+    for refused, expected in (
+        ((401, "GatedRepo"), "is gated"),
+        ((401, "RepoNotFound"), "no repository"),
+        ((503, ""), "error 503"),
+    ):
+        server.refusal = refused
+        assert expected in refusal(look_up, NAME, cache, environment)
+    server.refusal, server.refused_files = None, (403, "GatedRepo")
+    assert "is gated" in refusal(fetched, cache, environment)
+    server.refused_files = None
+    assert "HF_HUB_OFFLINE" in refusal(look_up, NAME, cache, {**environment, "HF_HUB_OFFLINE": "1"})
+    assert "no address" in refusal(look_up, NAME, cache, {"HF_ENDPOINT": "file:///etc"})
+    monkeypatch.setattr(hub_download, "ROOM_LEFT", 2**62)
+    assert "Free some space" in refusal(look_up, NAME, cache, environment)
+
+
+def test_without_a_network_it_is_said(
+    cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    gone = {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    assert refusal(look_up, NAME, cache, gone).startswith("127.0.0.1 cannot be reached: ")
+
+
+def test_a_full_disk_is_said(
+    cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer = look_up(NAME, cache, environment)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(hub_download, "_link", full)
+    assert "The disk is full" in refusal(download, offer, no_progress, environment)
+
+
+def test_one_download_of_a_repository_at_a_time(cache: Path, environment: dict[str, str]) -> None:
+    offer = look_up(NAME, cache, environment)
+    said: list[str] = []
+
+    def again(done: int, of: int) -> None:
+        if not said:
+            said.append(refusal(download, offer, no_progress, environment))
+
+    download(offer, again, environment)
+    assert said == ["org/tiny is being downloaded already."]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links may not be allowed")
+def test_a_link_in_the_place_of_a_begun_file_is_not_written_through(
+    server: HubServer, cache: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    offer = look_up(NAME, cache, environment)
+    other = tmp_path / "other"
+    other.write_bytes(b"mine")
+    blobs = offer.folder / "blobs"
+    blobs.mkdir(parents=True)
+    for file in offer.files:
+        (blobs / f"{file.blob}.incomplete").symlink_to(other)
+    assert "cannot be written" in refusal(download, offer, no_progress, environment)
+    assert other.read_bytes() == b"mine"
+
+
+def test_a_token_is_sent_to_the_hub_alone(
+    server: HubServer, cache: Path, environment: dict[str, str]
+) -> None:
+    look_up(NAME, cache, {**environment, "HF_TOKEN": "secret"})
+    assert server.tokens == ["Bearer secret"]
+    with serving(HubServer(NAME, server.files)) as elsewhere:
+        server.leads_to = elsewhere
+        other = look_up(NAME, cache, {**environment, "HF_TOKEN": "secret"})
+    assert other.files
+    assert server.tokens == ["Bearer secret"] * 2
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://127.0.0.1/x"])
+def test_it_follows_to_no_other_address_than_of_the_web(
+    server: HubServer, cache: Path, environment: dict[str, str], address: str
+) -> None:
+    server.leads_to = address
+    assert "not safe" in refusal(look_up, NAME, cache, environment)

@@ -1,0 +1,101 @@
+"""The models of the local cache are listed, whatever else lies there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.hub_folders import COMMIT, cache_config, cache_folder, repository
+from visualizer.models import local_models
+from visualizer.models.local_models import ListedModel, hub_cache, list_models
+
+LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4}
+
+
+def test_the_cache_is_where_its_variables_say() -> None:
+    home = Path.home()
+    assert hub_cache({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}) == Path("/a")
+    assert hub_cache({"HF_HOME": "~/b", "XDG_CACHE_HOME": "/c"}) == home / "b" / "hub"
+    assert hub_cache({"XDG_CACHE_HOME": "/c"}) == Path("/c/huggingface/hub")
+    assert hub_cache({}) == home / ".cache" / "huggingface" / "hub"
+
+
+def test_without_a_cache_there_are_none(tmp_path: Path) -> None:
+    assert list_models(tmp_path / "nothing") == ()
+    assert list_models(tmp_path) == ()
+
+
+def test_models_are_listed_with_their_sizes(tmp_path: Path, tiny_model_folder: Path) -> None:
+    real = cache_folder(tmp_path, "org/tiny", tiny_model_folder)
+    cache_config(tmp_path, "Another/one", {**LLAMA, "model_type": "mistral"})
+    for other in ("datasets--some--texts", "models--empty--one", ".locks"):
+        (tmp_path / other).mkdir()
+    (tmp_path / "models--a--file").touch()
+    another, tiny = list_models(tmp_path)
+    size = sum(file.stat().st_size for file in tiny_model_folder.iterdir())
+    numbers = tiny.numbers
+    assert tiny == ListedModel("org/tiny", real, "llama", 2, 4, numbers, size)
+    assert 4 * numbers < (tiny_model_folder / "model.safetensors").stat().st_size < 5 * numbers
+    assert (another.name, another.kind, another.layers, another.heads, another.numbers) == (
+        "Another/one", "mistral", 3, 4, 17,
+    )  # fmt: skip
+
+
+def test_the_parts_of_a_config_are_counted_too(tmp_path: Path) -> None:
+    cache_config(tmp_path, "a/b", {"model_type": "gemma3", "text_config": LLAMA})
+    cache_config(tmp_path, "c/d", {"model_type": "x", "n_layer": True, "n_head": "4", "z": [1]})
+    assert [(model.layers, model.heads) for model in list_models(tmp_path)] == [(3, 4), (0, 0)]
+
+
+def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
+    cache_config(tmp_path, "a/code", {**LLAMA, "auto_map": {"AutoModel": "m.Model"}})
+    pickled = cache_config(tmp_path, "b/pickled", LLAMA)
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    broken = cache_config(tmp_path, "c/broken", LLAMA)
+    (broken / "model.safetensors").write_bytes(b"\xff" * 100)
+    (cache_config(tmp_path, "d/bare", LLAMA) / "config.json").unlink()
+    said = {model.name: model.why_not for model in list_models(tmp_path)}
+    assert "code of its own" in said["a/code"]
+    assert "could run code" in said["b/pickled"]
+    assert "damaged" in said["c/broken"]
+    assert "no config.json" in said["d/bare"]
+    assert all(model.bytes for model in list_models(tmp_path))
+
+
+def test_the_version_of_the_main_branch_is_taken_or_the_newest(tmp_path: Path) -> None:
+    old = cache_config(tmp_path, "a/b", LLAMA)
+    new = cache_config(tmp_path, "a/b", LLAMA, "b" * 40)
+    os.utime(old, (1, 1))
+    assert list_models(tmp_path)[0].path == new
+    refs = repository(tmp_path, "a/b") / "refs"
+    refs.mkdir()
+    for written, expected in ((COMMIT, old), ("c" * 40, new), ("../../..", new)):
+        (refs / "main").write_text(written, encoding="ascii")
+        assert list_models(tmp_path)[0].path == expected
+
+
+@pytest.mark.skipif(os.name == "nt", reason="such a name cannot be there")
+def test_a_name_is_shown_as_one_line_of_text(tmp_path: Path) -> None:
+    cache_config(tmp_path, "a/<b>\n\x07c", LLAMA)
+    assert list_models(tmp_path)[0].name == "a/<b>��c"
+
+
+def test_only_so_many_entries_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        cache_config(tmp_path, f"a/{number}", LLAMA)
+    monkeypatch.setattr(local_models, "MOST_ENTRIES", 3)
+    assert len(list_models(tmp_path)) == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has no pipes that are files")
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    snapshot = cache_config(tmp_path, "a/b", LLAMA)
+    (snapshot / "config.json").unlink()
+    os.mkfifo(snapshot / "config.json")
+    (repository(tmp_path, "a/b") / "refs").mkdir()
+    os.mkfifo(repository(tmp_path, "a/b") / "refs" / "main")
+    assert "it is no file, but a pipe" in list_models(tmp_path)[0].why_not

@@ -1,0 +1,89 @@
+"""A model of the language lab is opened in the window as any model is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import visualizer
+from visualizer.documents.document_change import DocumentChange
+from visualizer.features.next_token.presenter import NEXT_TOKEN
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.trained_example import FOLDER, STEPS, TEXT
+from visualizer.read_files_and_restore_runs import read_file
+from visualizer.session.document import BOOK_SENTENCE, Document
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.window_input import Hand
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+
+
+@pytest.fixture(scope="module", autouse=True)
+def transformers() -> object:
+    """The library, whose first import takes long and is none of what is waited for."""
+    return pytest.importorskip("transformers.modeling_utils")
+
+
+def open_in(hand: Hand, path: Path) -> None:
+    hand.window.document_controller.open(path)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+
+
+def weights(hand: Hand) -> np.ndarray:
+    run = hand.window.workspace.run
+    assert run
+    found: np.ndarray = run.trace.read("weights")
+    return found
+
+
+def test_it_reads_what_it_has_learned_where_it_does_not_know_the_text(hand: Hand) -> None:
+    hand.type_sentence(BOOK_SENTENCE)
+    hand.settle()
+    open_in(hand, FOLDER)
+    model = visualizer.open_model(FOLDER)
+    known = model.opened.folder.text_to_begin_with
+    assert hand.sentence.toPlainText() == known
+    assert "knows only what it has learned" in hand.window.statusBar().currentMessage()
+    np.testing.assert_allclose(weights(hand), model.attend(known)["weights"], atol=1e-6)
+    assert hand.window.workspace.screen.panel(NEXT_TOKEN).rows
+    run = hand.window.workspace.run
+    hand.type_sentence(BOOK_SENTENCE)
+    hand.until(lambda: "are not in the text" in hand.window.setup_pane.problem.text())
+    assert hand.window.setup_pane.problem.text().startswith("“Y”, “␣” are not in the text that")
+    assert hand.window.workspace.run is run
+    hand.type_sentence(TEXT)
+    hand.settle()
+    np.testing.assert_allclose(weights(hand), model.attend(TEXT)["weights"], atol=1e-6)
+
+
+def test_a_text_that_it_knows_stays_and_undo_takes_the_model_back(hand: Hand) -> None:
+    hand.type_sentence(TEXT)
+    hand.settle()
+    snapshot = RunFolder(FOLDER).snapshot(STEPS[0]).path
+    open_in(hand, snapshot)
+    assert hand.sentence.toPlainText() == TEXT
+    model = hand.window.workspace.document.model
+    assert model
+    assert model.name == f"trained_example, step {STEPS[0]}"
+    expected = visualizer.open_model(snapshot).attend(TEXT)["weights"]
+    np.testing.assert_allclose(weights(hand), expected, atol=1e-6)
+    hand.window.actions_.by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert hand.window.workspace.document.has_module
+    assert hand.sentence.toPlainText() == TEXT
+
+
+def test_without_transformers_a_file_of_weights_has_its_modules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("visualizer.read_files_and_restore_runs.can_open_models", lambda: False)
+    found = read_file(RunFolder(FOLDER).snapshot(STEPS[0]).path, Document())
+    assert isinstance(found, DocumentChange)
+    assert found.document.model is None
+    assert (found.document.spec.d_in, len(found.document.spec.own_weights)) == (64, 5)

@@ -1,0 +1,207 @@
+"""The panes that ask a model about a text that it has read, in the window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+import visualizer
+from visualizer.features.head_scatter.presenter import SCATTER
+from visualizer.features.logit_lens.presenter import LENS
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.window_input import Hand
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat"
+
+
+@pytest.fixture
+def folder(tiny_model_folder: Path) -> Path:
+    return tiny_model_folder
+
+
+@pytest.fixture
+def model_window(hand: Hand, folder: Path) -> Hand:
+    """A window in which a model reads a text."""
+    hand.type_sentence(TEXT)
+    hand.settle()
+    hand.window.document_controller.open(folder)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    hand.until(lambda: hand.window.panes["Next token"].isVisible())
+    return hand
+
+
+def open_pane(hand: Hand, id_: str) -> None:
+    hand.window.docks.actions[id_].trigger()
+    hand.until(lambda: id_ in hand.window.docks.seen)
+    answered(hand)
+
+
+def answered(hand: Hand) -> None:
+    hand.settle()
+    hand.until(lambda: not hand.window.model_question_controller.is_working)
+
+
+def lens_of(folder: Path, text: str) -> np.ndarray:
+    lens = visualizer.open_model(folder).logit_lens(text)
+    return np.array([[rank[0][1] for rank in layer] for layer in lens])
+
+
+def test_the_lens_is_read_while_its_pane_is_open_and_follows_the_text(
+    model_window: Hand, folder: Path
+) -> None:
+    hand = model_window
+    run = hand.window.workspace.run
+    assert run
+    assert run.reading
+    assert not run.reading.answers.known
+    open_pane(hand, "Lens")
+    cells = hand.window.workspace.screen.panel(LENS).cells
+    assert cells is not None
+    np.testing.assert_allclose(cells.values, lens_of(folder, TEXT), atol=1e-6)
+    assert hand.window.panes["Lens"].table.cells is cells
+    hand.type_sentence("the dog sat")
+    answered(hand)
+    shown = hand.window.panes["Lens"].table.cells
+    np.testing.assert_allclose(shown.values, lens_of(folder, "the dog sat"), atol=1e-6)
+    assert shown.columns == ("<s>", "the", "dog", "sat")
+
+
+def test_the_last_row_is_what_the_next_token_pane_says_with_heads_off(model_window: Hand) -> None:
+    hand = model_window
+    open_pane(hand, "Lens")
+    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.settle()
+    hand.window.actions_.by_id["head_switch.toggle"].trigger()
+    answered(hand)
+    cells = hand.window.panes["Lens"].table.cells
+    row = hand.window.panes["Next token"].bars.rows[0]
+    assert cells.values[-1, -1] == pytest.approx(row.probability, abs=1e-6)
+
+
+def test_a_click_shows_the_layer_and_pins_the_token(model_window: Hand) -> None:
+    hand = model_window
+    open_pane(hand, "Lens")
+    table = hand.window.panes["Lens"].table
+    table.setFocus()
+    QTest.keyClick(table, Qt.Key.Key_Down)
+    QTest.keyClick(table, Qt.Key.Key_Right)
+    QTest.keyClick(table, Qt.Key.Key_Right)
+    QTest.keyClick(table, Qt.Key.Key_Return)
+    hand.settle()
+    resolved = hand.window.workspace.screen.resolved
+    assert resolved
+    assert resolved.leading == (1,)
+    pinned = hand.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned
+    assert pinned
+    head, query, key = pinned.place
+    row = resolved.run.trace.read("weights", (1, head, query))
+    assert (query, key) == (2, int(row.argmax()))
+    assert table.cells.marked == {(1, 2)}
+    assert "The model says" in hand.window.panes["Lens"].said.text()
+
+
+def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
+    open_pane(hand, "Lens")
+    pane = hand.window.panes["Lens"]
+    assert "Open a model" in pane.message.text()
+    assert pane.message.isVisible()
+    assert not pane.table.isVisible()
+
+
+def test_what_heads_add_and_what_is_lost_without_them(model_window: Hand, folder: Path) -> None:
+    hand = model_window
+    open_pane(hand, "Attribution")
+    pane = hand.window.panes["Attribution"]
+    model = visualizer.open_model(folder)
+    parts = model.logit_parts(TEXT)
+    cells = pane.parts.table.cells
+    np.testing.assert_allclose(cells.values[:, :-1], parts.heads, atol=1e-6)
+    np.testing.assert_allclose(cells.values[:, -1], parts.rest, atol=1e-6)
+    assert "Sum" in pane.sum.text()
+    assert not pane.changes.isVisible()
+    assert "two questions" in pane.said.text()
+    QTest.mouseClick(pane.ablate, Qt.MouseButton.LeftButton)
+    answered(hand)
+    assert pane.changes.isVisible()
+    np.testing.assert_allclose(pane.changes.table.cells.values, -model.ablations(TEXT), atol=1e-5)
+    assert not pane.ablate.isVisible()
+    pane.changes.table.setFocus()
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Return):
+        QTest.keyClick(pane.changes.table, key)
+    assert "Without layer 2, head 2" in pane.said.text()
+    hand.settle()
+    resolved = hand.window.workspace.screen.resolved
+    assert resolved
+    assert (resolved.leading, resolved.heads) == ((1,), (1,))
+
+
+def test_another_token_is_typed(model_window: Hand, folder: Path) -> None:
+    hand = model_window
+    open_pane(hand, "Attribution")
+    pane = hand.window.panes["Attribution"]
+    edit = pane.token.lineEdit()
+    edit.setFocus()
+    edit.selectAll()
+    QTest.keyClicks(edit, "log")
+    QTest.keyClick(edit, Qt.Key.Key_Return)
+    answered(hand)
+    parts = visualizer.open_model(folder).logit_parts(TEXT, "log")
+    np.testing.assert_allclose(pane.parts.table.cells.values[:, :-1], parts.heads, atol=1e-6)
+    edit.selectAll()
+    QTest.keyClicks(edit, "the cat")
+    QTest.keyClick(edit, Qt.Key.Key_Return)
+    answered(hand)
+    assert "is 2 tokens of" in pane.message.text()
+    assert pane.message.isVisible()
+
+
+def test_switching_off_is_stopped_by_its_command(model_window: Hand) -> None:
+    hand = model_window
+    action = hand.window.actions_.by_id["attribution.toggle_ablations"]
+    assert not action.isEnabled()
+    open_pane(hand, "Attribution")
+    assert action.isEnabled()
+    action.trigger()
+    assert action.isChecked()
+    action.trigger()
+    assert not action.isChecked()
+    answered(hand)
+    run = hand.window.workspace.run
+    assert run
+    assert run.reading
+    assert not run.reading.answers.wanted
+    assert hand.window.panes["Attribution"].ablate.isVisible()
+
+
+def test_heads_stand_between_two_measures_and_a_click_shows_one(model_window: Hand) -> None:
+    hand = model_window
+    open_pane(hand, "Attribution")
+    open_pane(hand, "Scatter")
+    pane = hand.window.panes["Scatter"]
+    assert pane.up.findData("added") > 0
+    pane.measuresChosen.emit("previous", "added")
+    hand.settle()
+    panel = hand.window.workspace.screen.panel(SCATTER)
+    assert len(panel.places) == 8
+    assert pane.up.currentText() == "Added to the logit"
+    place = panel.places[3]
+    QTest.mouseMove(pane.plot, pane.plot.point_of(place).toPoint())
+    hand.until(lambda: pane.said.text() == panel.describe(place))
+    hand.click(pane.plot, pane.plot.point_of(place).toPoint())
+    hand.settle()
+    assert hand.window.workspace.screen.panel(SCATTER).shown == {place}
+    pane.plot.setFocus()
+    QTest.keyClick(pane.plot, Qt.Key.Key_Right)
+    QTest.keyClick(pane.plot, Qt.Key.Key_Return)
+    hand.settle()
+    assert hand.window.workspace.screen.panel(SCATTER).shown == {panel.places[4]}

@@ -1,0 +1,80 @@
+"""Shares made of scores and of a sink: a logit of the head that takes part in each row's softmax.
+
+Source: OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card"; Xiao et al. 2023, "Efficient
+Streaming Language Models with Attention Sinks".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.model_layer_steps import SinkSoftmax
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import share_equation
+from visualizer.explanations.cell_terms import CombineRule, Group, TermList
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.operation_sentence_parts import SHARES, most_read, shared_out
+from visualizer.explanations.operations.scores_to_weights import exponentials
+from visualizer.explanations.shared_sentences import weights_sentence
+from visualizer.number_format import format_share
+
+if TYPE_CHECKING:
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.step_values_and_wording import StepValues
+
+
+def _logits(stage: Stage) -> str:
+    assert isinstance(stage.step, SinkSoftmax)
+    return stage.step.logits
+
+
+def _cell(facts: CellFacts) -> str:
+    if facts.is_forbidden or not np.isfinite(facts.value):
+        return weights_sentence(facts)
+    terms = facts.explanation.terms
+    taken = format_share(float(terms[-1] / terms.sum()))
+    return f"{weights_sentence(facts)} The sink{facts.in_head} takes {taken} of the row."
+
+
+def _row(block: StepValues) -> str:
+    weights = block.row()
+    if not np.isfinite(weights).all():
+        return f"{block.query} has no weights: its row cannot be worked out"
+    made = f"softmax turns the scores of {block.query} and the sink into {SHARES}"
+    taken = format_share(max(0.0, 1 - float(weights.sum())))
+    if not weights.any():
+        return f"{made}: the sink takes all"
+    return f"{made}: {shared_out(block, weights)}, and {taken} to the sink"
+
+
+def _stage(block: StepValues) -> str:
+    made = f"softmax turns each row of scores and the sink into {SHARES}"
+    rows = block.matrix().sum(-1, dtype=np.float64)
+    if not np.isfinite(rows).all():
+        return f"{made}; {most_read(block)}"
+    taken = format_share(max(0.0, 1 - float(rows.mean())))
+    return f"{made}; {most_read(block)}, and the sink takes {taken}"
+
+
+def _terms(explained: ExplainedCell) -> TermList:
+    head, query, key = explained.place
+    row = explained.factor(explained.stage.reads[0], head, query, None)
+    sink = explained.weight(_logits(explained.stage), explained.layer, head)
+    largest = float(max(row.read.max(), sink.read.max()))
+    groups = (Group((exponentials(row, largest),)), Group((exponentials(sink, largest),)))
+    return TermList(CombineRule.SHARE, groups, key)
+
+
+SOFTMAX_WITH_SINK = OperationExplainer(
+    operation=Operation.SOFTMAX_WITH_SINK,
+    terms=_terms,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda facts: "exp(score) ÷ (Σ of the row + exp(sink))",
+    equation=share_equation,
+)

@@ -1,0 +1,1 @@
+"""The pane that places all heads between two measures."""

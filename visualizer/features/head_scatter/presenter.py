@@ -1,0 +1,235 @@
+"""All heads as points between two measures, with what uniform attention would give."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from visualizer.attention.model_answers import (
+    AblationAnswer,
+    ModelQuestion,
+    PartsAnswer,
+    QuestionKind,
+)
+from visualizer.number_format import format_short
+from visualizer.session.screen import PanelId
+
+if TYPE_CHECKING:
+    from visualizer.attention.model_answers import ModelAnswer
+    from visualizer.attention.run import Run
+    from visualizer.session.resolved_view import Resolved
+
+PANE = "Scatter"
+SCORES = "These are scores: heads are measured by their weights only."
+COVERED = "Hidden during a prediction."
+NOTHING = "No head has both measures here: choose others."
+ADDED, LOST = "added", "lost"
+Place = tuple[int, int]
+"""A layer of the run and a head, from 0."""
+
+
+class ScatterMeasure(Struct, frozen=True):
+    """A measure that can be an axis: its field of `HeadMeasures`, or `ADDED` or `LOST`."""
+
+    name: str
+    title: str
+    unit: str = ""
+
+
+MEASURES = (
+    ScatterMeasure("previous", "Previous token"),
+    ScatterMeasure("induction", "Induction"),
+    ScatterMeasure("duplicate", "Same token earlier"),
+    ScatterMeasure("first", "First token"),
+    ScatterMeasure("own", "Own token"),
+    ScatterMeasure("largest", "Largest weight"),
+    ScatterMeasure("entropy", "Entropy", "bits"),
+    ScatterMeasure("distance", "Distance", "tokens"),
+)
+ANSWERED = (
+    ScatterMeasure(ADDED, "Added to the logit"),
+    ScatterMeasure(LOST, "Lost without it", "nats"),
+)
+"""Measures that the Attribution pane has asked of the model."""
+
+
+class ScatterAxis(Struct, frozen=True, eq=False):
+    """One axis.
+
+    Parameters
+    ----------
+    values : ndarray
+        [layer, head]; NaN of heads that have none.
+    chance : float
+        What uniform attention would give, or a head that adds nothing; NaN where that is unknown.
+    """
+
+    measure: ScatterMeasure
+    values: np.ndarray
+    chance: float
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest number of heads and chance, somewhat apart."""
+        known = np.append(self.values[np.isfinite(self.values)], self.chance)
+        known = known[np.isfinite(known)]
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+        return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+    @property
+    def title(self) -> str:
+        """The measure with its unit."""
+        unit = f" ({self.measure.unit})" if self.measure.unit else ""
+        return f"{self.measure.title}{unit}"
+
+    def describe(self, place: Place) -> str:
+        """Say the number of a head, beside that of uniform attention."""
+        number = format_short(float(self.values[place]))
+        said = f"{self.measure.title} {number} {self.measure.unit}".rstrip()
+        has_uniform = self.measure in MEASURES and math.isfinite(self.chance)
+        return said + (f" (uniform {format_short(self.chance)})" if has_uniform else "")
+
+
+class HeadScatterPanel(Struct, frozen=True, eq=False):
+    """The Scatter pane.
+
+    Parameters
+    ----------
+    choices : tuple of ScatterMeasure
+        The measures that there are.
+    across, up : ScatterAxis or None
+        The axes; None where there is nothing to show.
+    message : str
+        Why there is nothing.
+    layers : tuple of int
+        Each layer's number, from 0: that in its model.
+    shown : frozenset of Place
+        The heads on the heatmaps.
+    map_name : str
+        The colour map of layers.
+    """
+
+    choices: tuple[ScatterMeasure, ...] = MEASURES
+    across: ScatterAxis | None = None
+    up: ScatterAxis | None = None
+    message: str = ""
+    layers: tuple[int, ...] = ()
+    shown: frozenset[Place] = frozenset()
+    map_name: str = ""
+    made_of: tuple[object, ...] = ()
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The heads that have both measures, from left to right."""
+        if self.across is None or self.up is None:
+            return ()
+        across, up = self.across.values, self.up.values
+        known = np.argwhere(np.isfinite(across) & np.isfinite(up)).tolist()
+        found = [(layer, head) for layer, head in known]
+        return tuple(sorted(found, key=lambda place: (across[place], place)))
+
+    def describe(self, place: Place) -> str:
+        """Say what a head is, with both measures beside what chance would give."""
+        said = [axis.describe(place) for axis in (self.across, self.up) if axis]
+        return f"Layer {self.layers[place[0]] + 1}, head {place[1] + 1}: {'; '.join(said)}."
+
+    def as_tsv(self) -> str:
+        """Format the heads as tab-separated values, for a spreadsheet."""
+        if self.across is None or self.up is None:
+            return ""
+        lines = [f"Layer\tHead\t{self.across.title}\t{self.up.title}"]
+        for layer, head in self.places:
+            numbers = (axis.values[layer, head] for axis in (self.across, self.up))
+            written = "\t".join(f"{number:.7g}" for number in numbers)
+            lines.append(f"{self.layers[layer] + 1}\t{head + 1}\t{written}")
+        return "".join(f"{line}\n" for line in lines)
+
+
+SCATTER: PanelId[HeadScatterPanel] = PanelId(PANE)
+
+
+def warm(resolved: Resolved) -> None:
+    """Measure the heads ahead of `present_scatter`; called on the worker."""
+    if "weights" in resolved.run.trace:
+        texts = _texts(resolved.run)
+        resolved.run.trace.measured("weights", texts)
+        resolved.run.trace.measured_uniform("weights", resolved.leading, texts)
+
+
+def present_scatter(
+    resolved: Resolved, previous: HeadScatterPanel | None = None
+) -> HeadScatterPanel:
+    """Present all heads of the current text between the two measures that were chosen."""
+    run, options = resolved.run, resolved.view.scatter
+    if "weights" in resolved.covered:
+        return HeadScatterPanel(message=COVERED)
+    if "weights" not in run.trace:
+        return HeadScatterPanel(message=SCORES)
+    said = _said(resolved)
+    measures = run.trace.measured("weights", _texts(run))
+    layer = run.trace.at("layer", resolved.leading)
+    shown = frozenset((layer, head) for head in resolved.heads)
+    map_name = resolved.view.colouring.sequential
+    made_of = (measures, options, shown, map_name, resolved.leading, *said)
+    if previous and previous.made_of == made_of:
+        return previous
+    answers = _answers(said, resolved)
+    count = run.trace.leading[run.trace.axes.index("layer")] if "layer" in run.trace.axes else 1
+    choices = (*MEASURES, *(each for each in ANSWERED if each.name in answers))
+    by_name = {each.name: each for each in choices}
+    across, up = (
+        _axis(resolved, by_name.get(name, usual), answers, count)
+        for name, usual in zip((options.across, options.up), MEASURES[:2], strict=True)
+    )
+    numbers = run.reading.layers if run.reading else tuple(range(count))
+    panel = HeadScatterPanel(choices, across, up, "", numbers, shown, map_name, made_of)
+    return (
+        panel
+        if panel.places
+        else HeadScatterPanel(choices, across, up, NOTHING, numbers, shown, map_name, made_of)
+    )
+
+
+def _texts(run: Run) -> tuple[tuple[str, ...], ...]:
+    """Return the tokens by which queries and keys can be compared; none where they differ."""
+    return run.texts if run.has_same_keys else ()
+
+
+def _axis(
+    resolved: Resolved, measure: ScatterMeasure, answers: dict[str, np.ndarray], layers: int
+) -> ScatterAxis:
+    """Return the numbers of all heads of the text that is shown."""
+    if measure.name in answers:
+        return ScatterAxis(measure, answers[measure.name], 0.0)
+    run = resolved.run
+    values: np.ndarray = getattr(run.trace.measured("weights", _texts(run)), measure.name)
+    text = run.trace.at("text", resolved.leading)
+    values = values[tuple(text if axis == "text" else slice(None) for axis in run.trace.axes)]
+    alike = run.trace.measured_uniform("weights", resolved.leading, _texts(run))
+    return ScatterAxis(measure, values.reshape(layers, -1), float(getattr(alike, measure.name)[0]))
+
+
+def _said(resolved: Resolved) -> tuple[ModelAnswer | None, ...]:
+    """Return what the model has said of its heads for the token that is asked about."""
+    reading, token = resolved.run.reading, resolved.view.attribution.token
+    known = reading.answers.known if reading else {}
+    kinds = QuestionKind.PARTS, QuestionKind.ABLATIONS
+    return tuple(known.get(ModelQuestion(kind, token)) for kind in kinds)
+
+
+def _answers(said: tuple[ModelAnswer | None, ...], resolved: Resolved) -> dict[str, np.ndarray]:
+    """Return the numbers of the heads of the run's layers in it, [layer, head]."""
+    reading, found = resolved.run.reading, {}
+    for answer in said if reading else ():
+        if isinstance(answer, PartsAnswer):
+            name, layers, values = ADDED, answer.parts.layers, answer.parts.heads
+        elif isinstance(answer, AblationAnswer):
+            name, layers, values = LOST, answer.layers, -answer.changes
+        else:
+            continue
+        if reading and {*reading.layers} <= {*layers}:
+            found[name] = values[[layers.index(layer) for layer in reading.layers]]
+    return found

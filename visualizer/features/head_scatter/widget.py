@@ -1,0 +1,299 @@
+"""The Scatter pane: heads as points between two measures, coloured by layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QKeySequence, QPainter, QPen
+from PySide6.QtWidgets import QComboBox, QWidget
+
+from visualizer.features.head_scatter.presenter import SCATTER, HeadScatterPanel
+from visualizer.heatmap.value_to_colour_mapping import LARGEST, image, table
+from visualizer.number_format import format_short
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QEvent
+    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent
+
+    from visualizer.features.head_scatter.presenter import Place
+    from visualizer.session.screen import Screen
+
+WIDTH = 252
+DOT, NEAR = 4, 12
+"""The radius of a point, and how far from it the pointer may be, at the usual text size."""
+LINES = 4
+HINT = "Each point is a head; dashed lines are uniform attention, or nothing added. Click to open."
+KEYS = (
+    "Left and Right go from head to head along the horizontal axis, Enter shows one on the "
+    "heatmaps, Ctrl+C copies the numbers."
+)
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+
+class HeadScatterPane(QWidget):
+    """Two lists of measures over the plot over what the pointed head is."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    measuresChosen = Signal(str, str)
+    """The names of the measures across and up."""
+    headChosen = Signal(int, int)
+    """A layer of the run and a head, to be shown on the heatmaps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Scatter")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.across, self.up = QComboBox(), QComboBox()
+        self.plot, self.said = HeadScatterPlot(), PlainLabel()
+        column = column_layout(self, (12, 4, 8, 8), spacing=6)
+        for box, title in ((self.up, "Up"), (self.across, "Across")):
+            box.setAccessibleName(f"Measure {title.lower()}")
+            box.setToolTip(plain_tooltip(f"The measure of the heads that goes {title.lower()}"))
+            box.activated.connect(self._choose)
+            install_input_filters(box)
+            whole, label = QWidget(), PlainLabel(title)
+            row = row_layout(whole, (0, 0, 0, 0), spacing=6)
+            row.addWidget(label)
+            row.addWidget(box, 1)
+            column.addWidget(whole)
+        column.addWidget(self.plot, 1)
+        column.addWidget(self.said)
+        self.said.setWordWrap(True)
+        self.said.setProperty("role", "quiet")
+        self.said.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.plot.chosen.connect(self.headChosen)
+        self.plot.pointed.connect(self._describe)
+        self._describe("")
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        panel = screen.panel(SCATTER)
+        for box, axis in ((self.across, panel.across), (self.up, panel.up)):
+            names = [box.itemData(at) for at in range(box.count())]
+            if names != [each.name for each in panel.choices]:
+                box.clear()
+                for each in panel.choices:
+                    box.addItem(each.title, each.name)
+            box.setEnabled(axis is not None)
+            if axis is not None:
+                box.setCurrentIndex(box.findData(axis.measure.name))
+        self.said.setFixedHeight(LINES * self.said.fontMetrics().lineSpacing())
+        self.plot.show_panel(panel, theme)
+
+    def _choose(self) -> None:
+        self.measuresChosen.emit(self.across.currentData(), self.up.currentData())
+
+    def _describe(self, words: str) -> None:
+        self.said.setText(words or HINT)
+
+
+class HeadScatterPlot(QWidget):
+    """The points, for the mouse and the keyboard."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Chart
+    chosen = Signal(int, int)
+    pointed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Heads between two measures")
+        self.setAccessibleDescription(KEYS)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setMouseTracking(True)
+        self.setMinimumHeight(round(160 * text_scale()))
+        self._panel, self._theme = HeadScatterPanel(), LIGHT
+        self._places: tuple[Place, ...] = ()
+        self._at: Place | None = None
+        """The head that keys go from."""
+        self._hovered: Place | None = None
+
+    def show_panel(self, panel: HeadScatterPanel, theme: Theme) -> None:
+        """Show the heads, or a sentence without any."""
+        if panel is self._panel and theme is self._theme:
+            return
+        self._panel, self._theme, self._places = panel, theme, panel.places
+        if self._at not in self._places:
+            self._at = self._places[0] if self._places else None
+        if self._hovered not in self._places:
+            self._hovered = None
+        self._tell()
+        self.update()
+
+    # ------------------------------------------------------------------ places
+
+    @property
+    def _area(self) -> QRectF:
+        """The rectangle between the axes."""
+        line, radius = metrics(10).height(), (DOT + 2) * text_scale()
+        up = self._panel.up
+        ends = map(format_short, up.ends if up else (0.0, 1.0))
+        left = max(map(metrics(10).horizontalAdvance, ends)) + 6 + radius
+        whole = QRectF(self.rect())
+        return whole.adjusted(left, line + radius, -radius - 2, -3 * line - radius)
+
+    def point_of(self, place: Place) -> QPointF:
+        """Return where a head is."""
+        across, up = self._panel.across, self._panel.up
+        assert across is not None
+        assert up is not None
+        return self._point(float(across.values[place]), float(up.values[place]))
+
+    def _point(self, right: float, above: float) -> QPointF:
+        area, shares = self._area, []
+        for axis, value in ((self._panel.across, right), (self._panel.up, above)):
+            low, high = axis.ends if axis else (0.0, 1.0)
+            shares.append((value - low) / (high - low))
+        return QPointF(
+            area.left() + shares[0] * area.width(), area.bottom() - shares[1] * area.height()
+        )
+
+    def _place_at(self, point: QPointF) -> Place | None:
+        distances = [
+            ((self.point_of(place) - point).manhattanLength(), place) for place in self._places
+        ]
+        distance, place = min(distances, default=(float("inf"), None))
+        return place if distance <= NEAR * text_scale() else None
+
+    # ------------------------------------------------------------------ painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter, panel = QPainter(self), self._panel
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(font(10))
+        painter.setPen(QColor(self._theme.quiet))
+        if panel.message or panel.across is None:
+            flags = Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
+            painter.drawText(QRectF(self.rect()), flags, panel.message)
+        else:
+            self._paint_axes(painter)
+            self._paint_points(painter)
+        painter.end()
+
+    def _paint_axes(self, painter: QPainter) -> None:
+        area, line = self._area, metrics(10).height()
+        across, up = self._panel.across, self._panel.up
+        assert across is not None
+        assert up is not None
+        margin = (DOT + 2) * text_scale()
+        frame = area.adjusted(-margin, -margin, margin, margin)
+        painter.setPen(QPen(QColor(self._theme.hairline), 1))
+        painter.drawRect(frame)
+        painter.setPen(QPen(QColor(self._theme.quiet), 1, Qt.PenStyle.DashLine))
+        if np.isfinite(across.chance):
+            at = self._point(across.chance, up.ends[0]).x()
+            painter.drawLine(QPointF(at, frame.top()), QPointF(at, frame.bottom()))
+        if np.isfinite(up.chance):
+            at = self._point(across.ends[0], up.chance).y()
+            painter.drawLine(QPointF(frame.left(), at), QPointF(frame.right(), at))
+        painter.setPen(QColor(self._theme.quiet))
+        below, room = (
+            frame.bottom() + 1,
+            QRectF(frame.left(), frame.bottom() + 1, frame.width(), line),
+        )
+        painter.drawText(room, LEFT, format_short(across.ends[0]))
+        painter.drawText(room, RIGHT, format_short(across.ends[1]))
+        title = metrics(10).elidedText(
+            f"{across.title} →", Qt.TextElideMode.ElideRight, 0.6 * frame.width()
+        )
+        painter.drawText(room, Qt.AlignmentFlag.AlignCenter, title)
+        painter.drawText(QRectF(0, 0, self.width(), line), LEFT, f"↑ {up.title}")
+        for value, at in ((up.ends[0], area.bottom()), (up.ends[1], area.top())):
+            side = QRectF(0, at - line / 2, frame.left() - 3, line)
+            painter.drawText(side, RIGHT, format_short(value))
+        self._paint_layers(painter, QRectF(frame.left(), below + 1.3 * line, frame.width(), line))
+
+    def _paint_layers(self, painter: QPainter, room: QRectF) -> None:
+        """Paint the colours of the layers with the numbers of the first and the last."""
+        layers, lines = self._panel.layers, metrics(10)
+        first, last = f"layer {layers[0] + 1}", str(layers[-1] + 1)
+        left = lines.horizontalAdvance(first) + 6
+        width = min(0.5 * room.width(), 100 * text_scale())
+        painter.drawText(room, LEFT, first)
+        bar = QRectF(room.left() + left, room.center().y() - 3, width, 6)
+        ramp = np.arange(LARGEST + 1, dtype=np.uint8)[None]
+        painter.drawImage(bar, image(ramp, self._panel.map_name, self._theme))
+        painter.drawText(room.adjusted(left + width + 6, 0, 0, 0), LEFT, last)
+
+    def _paint_points(self, painter: QPainter) -> None:
+        colours = table(self._panel.map_name, self._theme)
+        radius, count = DOT * text_scale(), max(1, len(self._panel.layers) - 1)
+        edge = QPen(QColor(self._theme.border), 1)
+        for place in self._places:
+            painter.setPen(edge)
+            painter.setBrush(QColor(int(colours[place[0] * LARGEST // count])))
+            painter.drawEllipse(self.point_of(place), radius, radius)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for place in self._panel.shown if len(self._panel.shown) == 1 else ():
+            if place in self._places:
+                self._ring(painter, place, self._theme.ink)
+        if self.hasFocus() and self._at is not None:
+            self._ring(painter, self._at, self._theme.accent)
+        if self._hovered is not None:
+            self._ring(painter, self._hovered, self._theme.ink)
+
+    def _ring(self, painter: QPainter, place: Place, colour: str) -> None:
+        painter.setPen(QPen(QColor(colour), 2 * self._theme.stroke))
+        radius = (DOT + 2) * text_scale()
+        painter.drawEllipse(self.point_of(place), radius, radius)
+
+    # ------------------------------------------------------------------ input
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._hover(self._place_at(event.position()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._hover(None)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        place = self._place_at(event.position())
+        if event.button() is Qt.MouseButton.LeftButton and place is not None:
+            self._at = place
+            self.chosen.emit(*place)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
+        if event.matches(QKeySequence.StandardKey.Copy):
+            QGuiApplication.clipboard().setText(self._panel.as_tsv())
+        elif step and not event.modifiers() and self._at is not None:
+            to = self._places.index(self._at) + step
+            self._at = self._places[min(max(0, to), len(self._places) - 1)]
+            self._tell()
+            self.update()
+        elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self._at is not None:
+            self.chosen.emit(*self._at)
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self._tell()
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._tell()
+        self.update()
+
+    def _hover(self, place: Place | None) -> None:
+        if place != self._hovered:
+            self._hovered = place
+            self._tell()
+            self.update()
+
+    def _tell(self) -> None:
+        """Say what the head under the pointer is, else that of the keys."""
+        place = self._hovered or (self._at if self.hasFocus() else None)
+        words = self._panel.describe(place) if place is not None else self._panel.message
+        set_accessible_value(self, words)
+        self.pointed.emit(words if place is not None else "")

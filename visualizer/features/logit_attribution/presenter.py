@@ -1,0 +1,251 @@
+"""What each head adds to the logit of a next token, and what is lost without each head."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from visualizer.attention.model_answers import (
+    AblationAnswer,
+    ModelQuestion,
+    PartsAnswer,
+    QuestionKind,
+)
+from visualizer.errors import InputError
+from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
+from visualizer.number_format import format_number, format_share, format_short
+from visualizer.session.screen import PanelId
+
+if TYPE_CHECKING:
+    from visualizer.attention.model_answers import LogitParts
+    from visualizer.attention.model_reading import ModelReading
+    from visualizer.session.resolved_view import Resolved
+
+PANE = "Attribution"
+NO_MODEL = "Open a model (File > Open a model…) to see what each head adds to its next token."
+NOT_READ = "The numbers are those that were saved. Change the text, and the model reads it again."
+WORKING = "The parts of the logit are being read."
+TWO_QUESTIONS = (
+    "What each head itself adds to the logit, and what is lost without it, are two questions: the "
+    "answers differ, as later layers build on a head, or make up for it."
+)
+REST = "rest"
+LIKELIEST = "the likeliest"
+
+
+class AttributionPanel(Struct, frozen=True, eq=False):
+    """The Attribution pane.
+
+    Parameters
+    ----------
+    parts : LabelledCells or None
+        A row a layer, a column a head, and one more for the rest of the layer.
+    sum : str
+        The sum of all parts, as a sentence.
+    message : str
+        Why there are none; empty where there are.
+    changes : LabelledCells or None
+        What is lost without each head; None until it was asked for.
+    changes_message : str
+        Why there is none though it was asked for.
+    ablation : ModelQuestion or None
+        What is asked when heads are to be switched off one by one; None where it cannot be.
+    done, count : int
+        How many heads have been switched off, of how many.
+    is_ablating : bool
+        Whether heads are being switched off.
+    token : str
+        The token that was typed; empty for the likeliest.
+    likely : tuple of str
+        Tokens that may come next, to choose from.
+    questions : tuple of ModelQuestion
+        What the model is to be asked.
+    layers : tuple of int
+        The layer's number in the model of each row.
+    heads : int
+        How many columns are heads.
+    """
+
+    parts: LabelledCells | None = None
+    sum: str = ""
+    message: str = NO_MODEL
+    changes: LabelledCells | None = None
+    changes_message: str = ""
+    ablation: ModelQuestion | None = None
+    done: int = 0
+    count: int = 0
+    is_ablating: bool = False
+    token: str = ""
+    likely: tuple[str, ...] = ()
+    questions: tuple[ModelQuestion, ...] = ()
+    layers: tuple[int, ...] = ()
+    heads: int = 0
+    made_of: tuple[object, ...] = ()
+
+    @property
+    def is_asking_parts(self) -> bool:
+        """Whether the parts of the logit are being read."""
+        return any(each.kind is QuestionKind.PARTS for each in self.questions)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every head has been switched off."""
+        return 0 < self.count == self.done
+
+
+ATTRIBUTION: PanelId[AttributionPanel] = PanelId(PANE)
+
+
+def present_attribution(
+    resolved: Resolved, previous: AttributionPanel | None = None
+) -> AttributionPanel:
+    """Present the parts of a logit, and what is lost without each head as far as it is known."""
+    reading, token = resolved.run.reading, resolved.view.attribution.token
+    if resolved.document.model is None:
+        return AttributionPanel(token=token)
+    if reading is None:
+        return AttributionPanel(message=NOT_READ, token=token)
+    if reading.no_next_token:
+        return AttributionPanel(message=reading.no_next_token, token=token)
+    questions = [
+        ModelQuestion(kind, token) for kind in (QuestionKind.PARTS, QuestionKind.ABLATIONS)
+    ]
+    known, wanted = reading.answers.known, reading.answers.wanted
+    parts, changes = map(known.get, questions)
+    is_complete = isinstance(changes, InputError) or (
+        isinstance(changes, AblationAnswer) and changes.is_complete
+    )
+    is_ablating = questions[1] in wanted and not is_complete
+    asked = [questions[0]] if parts is None else []
+    asked += [questions[1]] if is_ablating else []
+    view = resolved.view.colouring.diverging, _shown(resolved, reading)
+    made_of = (parts, changes, tuple(asked), token, view, reading)
+    if previous and previous.made_of == made_of:
+        return previous
+    found = parts if isinstance(parts, PartsAnswer) else None
+    lost = changes if isinstance(changes, AblationAnswer) else None
+    likely = sorted(reading.next_tokens, key=lambda row: -row.probability)
+    message = "" if found else WORKING
+    return AttributionPanel(
+        _parts_cells(found, view) if found else None,
+        _sum_in_words(found) if found else "",
+        parts.sentence if isinstance(parts, InputError) else message,
+        _changes_cells(lost, view) if lost else None,
+        changes.sentence if isinstance(changes, InputError) else "",
+        questions[1] if reading.are_heads_switchable else None,
+        lost.done if lost else 0,
+        lost.changes.size if lost else 0,
+        is_ablating,
+        token,
+        tuple(row.token for row in likely),
+        tuple(asked),
+        (found.parts.layers if found else ()) or (lost.layers if lost else ()),
+        found.parts.heads.shape[1] if found else (lost.changes.shape[1] if lost else 0),
+        made_of,
+    )
+
+
+def _shown(resolved: Resolved, reading: ModelReading) -> tuple[int, tuple[int, ...]]:
+    """Return the layer's number in the model and the heads that the heatmaps show."""
+    return reading.layers[resolved.run.trace.at("layer", resolved.leading)], resolved.heads
+
+
+def _parts_cells(
+    answer: PartsAnswer, view: tuple[str, tuple[int, tuple[int, ...]]]
+) -> LabelledCells:
+    parts, (map_name, shown) = answer.parts, view
+    values = np.concatenate([parts.heads, parts.rest[:, None]], axis=1)
+    end, rest = largest_size(parts.heads), largest_size(parts.rest)
+    heads = parts.heads.shape[1]
+    return LabelledCells(
+        values,
+        tuple(str(layer + 1) for layer in parts.layers),
+        (*(str(head + 1) for head in range(heads)), REST),
+        -end,
+        end,
+        map_name,
+        f"added (rest: ±{format_short(rest)})",
+        marked=_marked(parts.layers, heads, shown),
+        marked_row=parts.layers.index(shown[0]) if shown[0] in parts.layers else None,
+        apart=heads,
+        apart_high=rest,
+        describe=partial(describe_part, parts, answer.token),
+    )
+
+
+def _changes_cells(
+    answer: AblationAnswer, view: tuple[str, tuple[int, tuple[int, ...]]]
+) -> LabelledCells:
+    map_name, shown = view
+    end, heads = largest_size(answer.changes), answer.changes.shape[1]
+    return LabelledCells(
+        -answer.changes,  # so that what speaks for the token has the same colours in both maps
+        tuple(str(layer + 1) for layer in answer.layers),
+        tuple(str(head + 1) for head in range(heads)),
+        -end,
+        end,
+        map_name,
+        "nats lost",
+        marked=_marked(answer.layers, heads, shown),
+        marked_row=answer.layers.index(shown[0]) if shown[0] in answer.layers else None,
+        describe=partial(describe_change, answer),
+    )
+
+
+def _marked(
+    layers: tuple[int, ...], heads: int, shown: tuple[int, tuple[int, ...]]
+) -> frozenset[tuple[int, int]]:
+    """Return the cell of the head that is shown alone."""
+    layer, seen = shown
+    is_one = len(seen) == 1 and seen[0] < heads and layer in layers
+    return frozenset([(layers.index(layer), seen[0])]) if is_one else frozenset()
+
+
+def _sum_in_words(answer: PartsAnswer) -> str:
+    parts = answer.parts
+    whole, logit = format_number(parts.sum, 3), format_number(parts.logit, 3)
+    return (
+        f"“{answer.token}” ({format_share(answer.probability)}): "
+        f"heads {format_number(float(parts.heads.sum()), 2)}, "
+        f"rest of the layers {format_number(float(parts.rest.sum()), 2)}, "
+        f"embedding {format_number(parts.embedding, 2)}, biases {format_number(parts.bias, 2)}. "
+        f"Sum {whole}; the model’s logit is {logit}."
+    )
+
+
+def describe_part(parts: LogitParts, token: str, row: int, column: int) -> str:
+    """Say what a head, or the rest of its layer, adds to the logit."""
+    layer, heads = parts.layers[row] + 1, parts.heads.shape[1]
+    if column == heads:
+        value = float(parts.rest[row])
+        name = f"Layer {layer}, rest (feed-forward and biases)"
+    else:
+        value, name = float(parts.heads[row, column]), f"Layer {layer}, head {column + 1}"
+    does = "adds" if value >= 0 else "takes"
+    way = "to" if value >= 0 else "from"
+    size = format_number(abs(value), 3)
+    speaks = "It speaks for the token." if value >= 0 else "It speaks against the token."
+    return f"{name} {does} {size} {way} the logit of “{token}”, {_format_logit(parts)}. {speaks}"
+
+
+def _format_logit(parts: LogitParts) -> str:
+    return format_number(parts.logit, 2)
+
+
+def describe_change(answer: AblationAnswer, row: int, column: int) -> str:
+    """Say what is lost of the token without a head."""
+    change = float(answer.changes[row, column])
+    name = f"layer {answer.layers[row] + 1}, head {column + 1}"
+    if np.isnan(change):
+        return f"{name.capitalize()} has not been switched off yet."
+    rises = "falls" if change < 0 else "rises"
+    factor = format_number(float(np.exp(change)), 3)
+    speaks = "The model needs it for the token." if change < 0 else "It is in the token’s way."
+    return (
+        f"Without {name} the log-probability of “{answer.token}” {rises} by "
+        f"{format_number(abs(change), 3)} nats: its probability is {factor} times what it was. "
+        f"{speaks}"
+    )

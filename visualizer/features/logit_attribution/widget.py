@@ -1,0 +1,215 @@
+"""The Attribution pane: what each head adds to a logit, beside what is lost without each head."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import QComboBox, QLineEdit, QProgressBar, QPushButton, QWidget
+
+from visualizer.features.logit_attribution.presenter import (
+    ATTRIBUTION,
+    LIKELIEST,
+    TWO_QUESTIONS,
+    AttributionPanel,
+)
+from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
+from visualizer.widgets.busy_line import ProgressLine
+from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.labelled_cells import LabelledCells
+    from visualizer.session.screen import Screen
+    from visualizer.widgets.theme import Theme
+
+WIDTH = 252
+LONGEST = 100
+"""Of a token, in characters."""
+KEYS = "Arrow keys go from head to head, Enter shows one on the heatmaps, Ctrl+C copies the table."
+LINES = 5
+"""So many lines are kept for what a cell is."""
+
+
+class HeadMap(QWidget):
+    """A titled table of heads over its colour bar."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self.setAccessibleName(title)
+        self.title = PlainLabel(title)
+        self.table, self.bar = LabelledCellsView(title, KEYS), CellColourBar(f"{title}: colours")
+        column = column_layout(self, (0, 0, 0, 0), spacing=3)
+        column.addWidget(self.title)
+        column.addWidget(self.table, 1)
+        column.addWidget(self.bar)
+
+    def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
+        """Show a table, or nothing."""
+        self.table.show_cells(cells, theme)
+        self.bar.show_cells(cells, theme)
+
+
+class AttributionPane(QWidget):
+    """The token, the two maps, and what the pointed cell is in words."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    tokenChosen = Signal(str)
+    """The token that is asked about; empty for the likeliest."""
+    headChosen = Signal(int, int)
+    """The number of a layer in the model and a head, to be shown on the heatmaps."""
+    ablationWanted = Signal(object)
+    ablationCancelled = Signal(object)
+    """The question of what is lost without each head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Attribution")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.message, self.sum, self.said = (PlainLabel() for _ in range(3))
+        self.working, self.problem = ProgressLine(), PlainLabel()
+        self.parts, self.changes = HeadMap("Each head adds"), HeadMap("Lost without each")
+        self.token = QComboBox()
+        self.progress = QProgressBar()
+        self.ablate, self.cancel = QPushButton("Switch off each head"), QPushButton("Stop")
+        self._panel: AttributionPanel | None = None
+        self._maps = QWidget()
+        self._prepare()
+        column = column_layout(self, (12, 4, 8, 8), spacing=6)
+        for part in (self.working, self._token_row(), self.message, self.sum):
+            column.addWidget(part)
+        row = row_layout(self._maps, (0, 0, 0, 0), spacing=10)
+        row.addWidget(self.parts, 11)
+        row.addWidget(self.changes, 10)
+        column.addWidget(self._maps, 1)
+        column.addWidget(self._ablation_row())
+        column.addWidget(self.problem)
+        column.addWidget(self.said)
+        self._space = QWidget()
+        column.addWidget(self._space, 1)
+        self._describe("")
+
+    def _prepare(self) -> None:
+        for label in (self.message, self.sum, self.said, self.problem):
+            label.setWordWrap(True)
+            label.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.said.setProperty("role", "quiet")
+        self.problem.setProperty("role", "warning")
+        self.ablate.setToolTip(
+            plain_tooltip("Run the model once without each head, to see what is lost")
+        )
+        self.cancel.setToolTip(plain_tooltip("Stop switching heads off; what is known stays"))
+        self.progress.setAccessibleName("Heads that were switched off")
+        self.progress.setTextVisible(False)
+        self.progress.setFixedHeight(round(6 * text_scale()))
+        self.ablate.clicked.connect(self._ablate)
+        self.cancel.clicked.connect(self._cancel)
+        for each in (self.parts.table, self.changes.table):
+            each.chosen.connect(self._choose)
+            each.pointed.connect(self._describe)
+
+    def _token_row(self) -> QWidget:
+        """Make the box in which the token is chosen or typed."""
+        self.token.setEditable(True)
+        self.token.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.token.setAccessibleName("Token that may come next")
+        self.token.setToolTip(plain_tooltip("The token whose logit is split, with its blank"))
+        edit = self.token.lineEdit()
+        assert isinstance(edit, QLineEdit)
+        edit.setMaxLength(LONGEST)
+        edit.setPlaceholderText(LIKELIEST)
+        edit.setAccessibleName("Token that may come next")
+        self.token.activated.connect(self._choose_token)
+        edit.editingFinished.connect(self._type_token)
+        install_input_filters(self.token)
+        whole = QWidget()
+        row = row_layout(whole, (0, 0, 0, 0), spacing=6)
+        row.addWidget(PlainLabel("Next token"))
+        row.addWidget(self.token, 1)
+        return whole
+
+    def _ablation_row(self) -> QWidget:
+        self._ablations = QWidget()
+        row = row_layout(self._ablations, (0, 0, 0, 0), spacing=6)
+        row.addWidget(self.ablate)
+        row.addWidget(self.progress, 1)
+        row.addWidget(self.cancel)
+        return self._ablations
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        panel = screen.panel(ATTRIBUTION)
+        before, self._panel = self._panel, panel
+        self.working.show_working(panel.is_asking_parts, theme)
+        is_empty = panel.parts is None
+        is_waiting = is_empty and panel.is_asking_parts and self.parts.table.cells is not None
+        if not is_waiting:  # while it is read anew, what was read before stays
+            self.parts.show_cells(panel.parts, theme)
+            self.sum.setText(panel.sum)
+            self.message.setText(panel.message)
+        self.changes.show_cells(panel.changes, theme)
+        self.changes.setVisible(panel.changes is not None)
+        is_empty = is_empty and not is_waiting and panel.changes is None
+        self.message.setVisible(bool(self.message.text()))
+        self.sum.setVisible(bool(self.sum.text()))
+        self.parts.setVisible(self.parts.table.cells is not None)
+        for part in (self._maps, self.said):
+            part.setVisible(not is_empty)
+        self._space.setVisible(is_empty)
+        self.problem.setText(panel.changes_message)
+        self.problem.setVisible(bool(panel.changes_message))
+        self._show_ablation(panel)
+        self.said.setFixedHeight(LINES * self.said.fontMetrics().lineSpacing())
+        if before is None or (before.likely, before.token) != (panel.likely, panel.token):
+            self._show_token(panel)
+
+    def _show_ablation(self, panel: AttributionPanel) -> None:
+        can_ablate = panel.ablation is not None and not panel.is_complete
+        self._ablations.setVisible(can_ablate)
+        self.ablate.setVisible(can_ablate and not panel.is_ablating)
+        self.ablate.setText("Switch off each head" if not panel.done else "Go on switching off")
+        for part in (self.progress, self.cancel):
+            part.setVisible(panel.is_ablating)
+        self.progress.setRange(0, max(1, panel.count))
+        self.progress.setValue(panel.done)
+
+    def _show_token(self, panel: AttributionPanel) -> None:
+        edit = self.token.lineEdit()
+        if edit is not None and edit.hasFocus() and edit.isModified():
+            return  # it is being typed
+        self.token.blockSignals(True)
+        self.token.clear()
+        self.token.addItem("")
+        self.token.addItems(list(panel.likely))
+        self.token.setEditText(panel.token)
+        self.token.blockSignals(False)
+
+    def _choose_token(self, index: int) -> None:
+        self.tokenChosen.emit(self.token.itemText(index))
+
+    def _type_token(self) -> None:
+        edit = self.token.lineEdit()
+        if edit is not None and edit.isModified():
+            edit.setModified(False)
+            self.tokenChosen.emit(edit.text())
+
+    def _ablate(self) -> None:
+        if self._panel and self._panel.ablation:
+            self.ablationWanted.emit(self._panel.ablation)
+
+    def _cancel(self) -> None:
+        if self._panel and self._panel.ablation:
+            self.ablationCancelled.emit(self._panel.ablation)
+
+    def _choose(self, row: int, column: int) -> None:
+        panel = self._panel
+        if panel and row < len(panel.layers):
+            self.headChosen.emit(panel.layers[row], column if column < panel.heads else -1)
+
+    def _describe(self, words: str) -> None:
+        self.said.setText(words or TWO_QUESTIONS)

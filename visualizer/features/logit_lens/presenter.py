@@ -1,0 +1,144 @@
+"""What each layer of a model would say next at every token of the text: the logit lens."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.attention.model_answers import (
+    CostlyAnswer,
+    LensAnswer,
+    ModelQuestion,
+    QuestionKind,
+)
+from visualizer.errors import InputError
+from visualizer.heatmap.labelled_cells import LabelledCells
+from visualizer.number_format import format_share
+from visualizer.session.screen import PanelId
+
+if TYPE_CHECKING:
+    from visualizer.session.resolved_view import Resolved
+
+PANE = "Lens"
+NO_MODEL = "Open a model (File > Open a model…) to see what each of its layers would say next."
+NOT_READ = "The numbers are those that were saved. Change the text, and the model reads it again."
+WORKING = "The layers are being read."
+HOW = (
+    "Each layer’s stream goes through the last norm and the last matrix, as if it were the last. "
+    "The last row is what the model says."
+)
+QUESTION = ModelQuestion(QuestionKind.LENS)
+ANYWAY = ModelQuestion(QuestionKind.LENS, is_costly=True)
+
+
+class LensPanel(Struct, frozen=True, eq=False):
+    """The Lens pane.
+
+    Parameters
+    ----------
+    cells : LabelledCells or None
+        A row a layer, a column a token of the text: the likeliest token and its probability.
+    message : str
+        Why there are none; empty where there are.
+    costly : ModelQuestion or None
+        What is asked once the user wants it, as it takes long.
+    questions : tuple of ModelQuestion
+        What the model is to be asked.
+    layers : tuple of int
+        The layer's number in the model of each row.
+    """
+
+    cells: LabelledCells | None = None
+    message: str = NO_MODEL
+    costly: ModelQuestion | None = None
+    questions: tuple[ModelQuestion, ...] = ()
+    layers: tuple[int, ...] = ()
+    made_of: tuple[object, ...] = ()
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the model is being asked."""
+        return bool(self.questions)
+
+
+LENS: PanelId[LensPanel] = PanelId(PANE)
+
+
+def present_lens(resolved: Resolved, previous: LensPanel | None = None) -> LensPanel:
+    """Present what each layer would say."""
+    reading = resolved.run.reading
+    if resolved.document.model is None:
+        return LensPanel()
+    if reading is None:
+        return LensPanel(message=NOT_READ)
+    if reading.no_next_token:
+        return LensPanel(message=reading.no_next_token)
+    answers = reading.answers
+    question = ANYWAY if ANYWAY in answers.wanted else QUESTION
+    answer = answers.known.get(question)
+    if isinstance(answer, InputError):
+        return LensPanel(message=answer.sentence)
+    if isinstance(answer, CostlyAnswer):
+        return LensPanel(message=answer.sentence, costly=ANYWAY)
+    if not isinstance(answer, LensAnswer):
+        return LensPanel(message=WORKING, questions=(question,))
+    number = reading.layers[resolved.run.trace.at("layer", resolved.leading)]
+    shown = answer.layers.index(number) if number in answer.layers else None
+    pinned = _pinned_token(resolved)
+    map_name = resolved.view.colouring.sequential
+    made_of = (answer, shown, pinned, map_name)
+    if previous and previous.made_of == made_of:
+        return previous
+    tokens = resolved.run.texts[0]
+    place = None if shown is None or pinned is None else (shown, pinned)
+    cells = LabelledCells(
+        answer.probabilities[..., 0],
+        tuple(_title(answer, row) for row in range(len(answer.layers))),
+        tuple(visible_blanks(token) for token in tokens),
+        0.0,
+        1.0,
+        map_name,
+        "probability of the likeliest next token",
+        tuple(tuple(visible_blanks(rank[0]) for rank in layer) for layer in answer.words),
+        frozenset([place] if place else []),
+        shown,
+        describe=partial(describe, answer, tokens),
+    )
+    return LensPanel(cells, "", None, (), answer.layers, made_of)
+
+
+def _pinned_token(resolved: Resolved) -> int | None:
+    """Return the token of the text whose row is pinned; None where there is none."""
+    pinned = resolved.pinned
+    dims = resolved.run.trace.stage(pinned.stage).dims if pinned else ()
+    is_of_token = pinned is not None and len(dims) > 1 and dims[-2] in {"query", "token"}
+    return pinned.place[-2] if pinned and is_of_token else None
+
+
+def _title(answer: LensAnswer, row: int) -> str:
+    return "model" if row == len(answer.layers) - 1 else str(answer.layers[row] + 1)
+
+
+def describe(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int) -> str:
+    """Say which tokens a layer holds for the likeliest next ones at a token of the text."""
+    said = ", ".join(
+        f"“{word}” {format_share(float(share))}"
+        for word, share in zip(
+            answer.words[row][column], answer.probabilities[row, column], strict=True
+        )
+    )
+    after = f"after “{tokens[column]}” (token {column + 1:,} of {len(tokens):,})"
+    if row == len(answer.layers) - 1:
+        return f"The model says {after}: {said}."
+    return f"Layer {answer.layers[row] + 1:,} would say {after}: {said}."
+
+
+def visible_blanks(token: str) -> str:
+    """Return a token for a narrow place: a blank at its edge and line breaks can be seen."""
+    inner = token.strip(" ")
+    if not inner:
+        return "·" * max(1, len(token))
+    before = len(token) - len(token.lstrip(" "))
+    return ("·" * before + token.lstrip(" ")).replace("\n", "⏎")

@@ -1,0 +1,1 @@
+"""The dialog in which a model is chosen, downloaded and opened."""

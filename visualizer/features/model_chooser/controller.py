@@ -1,0 +1,304 @@
+"""Lists, downloads and opens models off the GUI thread, and shows in a dialog how far that is."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.errors import InputError
+from visualizer.features.model_chooser.dialog import ModelChooserDialog
+from visualizer.features.model_chooser.presenter import (
+    DOWNLOADED,
+    ModelActivity,
+    ModelChooserState,
+    offer_in_words,
+    present_model_chooser,
+)
+from visualizer.models.local_models import ListedModel, hub_cache, list_models
+from visualizer.models.model_folder import name_of
+from visualizer.models.repository_offer import RepositoryOffer
+from visualizer.progress_callback import CancelledError
+from visualizer.session import model_opening
+from visualizer.session.newest_request_worker import Worker
+from visualizer.widgets.dialogs import ask_for_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.attention.spec import Device, Dtype
+    from visualizer.models.model_source import ModelSource
+    from visualizer.progress_callback import Progress
+    from visualizer.session.model_opening import ModelPlace
+    from visualizer.session.workspace import Workspace
+
+SHOWN_S = 0.05
+"""Least interval between progress updates in seconds."""
+
+
+class _Listing(Struct, frozen=True):
+    models: tuple[ListedModel, ...]
+    places: Mapping[tuple[Device, Dtype], ModelPlace]
+    has_library: bool
+
+
+class _Opened(Struct, frozen=True):
+    source: ModelSource
+    device: Device
+    dtype: Dtype
+    other_text: str
+
+
+class _Downloaded(Struct, frozen=True):
+    path: Path
+
+
+class _Cancelled(Struct, frozen=True):
+    """What was asked for was cancelled: nothing of it is kept."""
+
+
+_Answer = _Listing | _Opened | _Downloaded | _Cancelled | RepositoryOffer
+
+
+class ModelChooserController(QObject):
+    """Opens the dialog of models, and does what is chosen there; one thing at a time."""
+
+    opened = Signal(object, object, object, str)
+    """The `ModelSource` of a model that is open, the device and type chosen for it, and what it
+    reads in place of a text that it cannot read."""
+    broke = Signal(str)
+    _progressed = Signal(int, int)
+
+    def __init__(self, workspace: Workspace, window: QWidget) -> None:
+        super().__init__(window)
+        self._workspace, self._window = workspace, window
+        self.dialog: ModelChooserDialog | None = None
+        self._state = ModelChooserState(hub_cache())
+        self._offer: RepositoryOffer | None = None
+        """What was asked of the hub, until another name is typed."""
+        self._is_called_off = threading.Event()
+        self._due = 0.0
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
+        self._progressed.connect(self._show_progress)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a model is being opened or downloaded."""
+        return self._state.activity is not ModelActivity.NONE
+
+    # ------------------------------------------------------------------ user intents
+
+    def open(self) -> None:
+        """Open the dialog, and list the models of the local cache."""
+        if self.dialog is None:
+            self._make_dialog()
+            self._worker.ask(partial(_listing, self._state.cache))
+        self._raise()
+
+    def open_folder(self, path: Path) -> None:
+        """Open the model of a folder, and show in the dialog how far that is."""
+        if self.dialog is None:
+            self._make_dialog()
+        self._raise()
+        self._open(path)
+
+    def cancel(self) -> None:
+        """Stop what is being done; nothing of it is kept but what was downloaded so far."""
+        if self.is_working:
+            self._is_called_off.set()
+            self._change(is_cancelling=True)
+
+    def close(self) -> None:
+        """Stop what is being done, and end the thread."""
+        self._is_called_off.set()
+        self._worker.stop()
+        if self.dialog:
+            self.dialog.close()
+
+    # ------------------------------------------------------------------ the dialog
+
+    def _make_dialog(self) -> None:
+        spec = self._workspace.document.spec
+        self._offer = None
+        self._state = ModelChooserState(hub_cache(), device=spec.device, dtype=spec.dtype)
+        self.dialog = dialog = ModelChooserDialog(self._window, self._state.cache)
+        dialog.destroyed.connect(self._forget)
+        dialog.selected.connect(partial(self._set, "selected"))
+        dialog.openWanted.connect(self._open_selected)
+        dialog.folderWanted.connect(self._choose_folder)
+        dialog.deviceChosen.connect(partial(self._set, "device"))
+        dialog.dtypeChosen.connect(partial(self._set, "dtype"))
+        dialog.repositoryTyped.connect(self._type_repository)
+        dialog.downloadWanted.connect(self._download)
+        dialog.cancelWanted.connect(self.cancel)
+
+    def _raise(self) -> None:
+        assert self.dialog
+        self._show()
+        self.dialog.show()
+        self.dialog.raise_()
+        self.dialog.activateWindow()
+
+    def _forget(self) -> None:
+        self.dialog = None
+
+    def _set(self, name: str, value: object) -> None:
+        self._change(**{name: value})
+
+    def _change(self, **changes: object) -> None:
+        self._state = replace(self._state, **changes)
+        self._show()
+
+    def _show(self) -> None:
+        if self.dialog:
+            self.dialog.show_panel(present_model_chooser(self._state))
+
+    def _type_repository(self, text: str) -> None:
+        self._offer = None
+        self._change(repository=text, offer="", offered=0)
+
+    def _choose_folder(self) -> None:
+        ask_for_folder(
+            self.dialog or self._window, "Open the folder of a model", Path.home(), self._open_named
+        )
+
+    def _open_named(self, name: str) -> None:
+        self._open(Path(name))
+
+    # ------------------------------------------------------------------ what is done
+
+    def _open_selected(self) -> None:
+        panel = present_model_chooser(self._state)
+        if panel.can_open and self._state.selected:
+            self._open(self._state.selected)
+
+    def _open(self, path: Path) -> None:
+        device, dtype = self._state.device, self._state.dtype
+        text = self._workspace.document.text
+        request = partial(_opened, path, device, dtype, text, self._tell)
+        self._begin(ModelActivity.OPENING, name_of(path), request)
+
+    def _download(self) -> None:
+        """Ask the hub for a repository, and at the second time download it."""
+        name, offer = self._state.repository.strip(), self._offer
+        if offer is None:
+            request = partial(_looked_up, name, self._state.cache)
+            self._begin(ModelActivity.LOOKING_UP, name, request)
+        else:
+            self._begin(ModelActivity.DOWNLOADING, name, partial(_downloaded, offer, self._tell))
+
+    def _begin(self, activity: ModelActivity, subject: str, request: Callable[[], object]) -> None:
+        if self.is_working:
+            return
+        self._is_called_off.clear()
+        self._due = 0.0
+        self._change(
+            activity=activity, subject=subject, done=0, of=0, problem="", is_cancelling=False
+        )
+        self._worker.ask(request)
+
+    def _tell(self, done: int, of: int) -> None:
+        """Report progress; called on the worker's thread."""
+        if self._is_called_off.is_set():
+            raise CancelledError
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + SHOWN_S
+            self._progressed.emit(done, of)
+
+    def _show_progress(self, done: int, of: int) -> None:
+        if self.is_working:
+            self._change(done=done, of=of)
+
+    # ------------------------------------------------------------------ how it went
+
+    def _take(
+        self, answer: _Listing | _Opened | RepositoryOffer | _Downloaded | _Cancelled
+    ) -> None:
+        if isinstance(answer, _Listing):
+            self._take_listing(answer)
+            return
+        was_called_off = self._is_called_off.is_set()
+        self._change(activity=ModelActivity.NONE, is_cancelling=False)
+        if isinstance(answer, _Opened) and was_called_off:  # just before it was open
+            model_opening.let_go_of_models()
+        elif isinstance(answer, _Opened):
+            if self.dialog:
+                self.dialog.accept()
+                self._window.activateWindow()  # not every platform does so itself
+            self.opened.emit(answer.source, answer.device, answer.dtype, answer.other_text)
+        elif isinstance(answer, _Downloaded):
+            self._offer = None
+            self._change(
+                models=None, selected=answer.path, repository="", offer=DOWNLOADED, offered=0
+            )
+        elif not isinstance(answer, _Cancelled) and not was_called_off:
+            self._offer = answer
+            self._change(offer=offer_in_words(answer), offered=answer.missing)
+        self._list_if_unknown()
+
+    def _take_listing(self, found: _Listing) -> None:
+        openable = [model.path for model in found.models if not model.why_not]
+        selected = self._state.selected or next(iter(openable), None)
+        self._change(
+            models=found.models,
+            places=found.places,
+            has_library=found.has_library,
+            selected=selected,
+        )
+
+    def _list_if_unknown(self) -> None:
+        """List the models after the dialog was opened with one of them."""
+        if self.dialog and self.dialog.isVisible() and self._state.models is None:
+            self._worker.ask(partial(_listing, self._state.cache))
+
+    def _fail(self, error: Exception) -> None:
+        problem = error.sentence if isinstance(error, InputError) else ""
+        self._change(activity=ModelActivity.NONE, is_cancelling=False, problem=problem)
+        self._list_if_unknown()
+        if not problem:
+            self.broke.emit("".join(traceback.format_exception(error)))
+
+
+# What follows runs on the worker.
+
+
+def _listing(cache: Path) -> _Listing:
+    models = list_models(cache)
+    return _Listing(models, model_opening.model_places(), model_opening.has_library())
+
+
+def _opened(
+    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
+) -> _Opened | _Cancelled:
+    try:
+        found, other = model_opening.open_model_source(path, device, dtype, text, progress)
+        return _Opened(found, device, dtype, other)
+    except CancelledError:  # as a value: the error holds what was loaded
+        return _Cancelled()
+
+
+def _looked_up(name: str, cache: Path) -> RepositoryOffer:
+    from visualizer.models.hub_download import look_up
+
+    return look_up(name, cache)
+
+
+def _downloaded(offer: RepositoryOffer, progress: Progress) -> _Downloaded | _Cancelled:
+    from visualizer.models.hub_download import download
+
+    try:
+        return _Downloaded(download(offer, progress))
+    except CancelledError:
+        return _Cancelled()

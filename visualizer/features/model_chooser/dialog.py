@@ -1,0 +1,287 @@
+"""The dialog in which a model is chosen: the list, where it runs, a download, and its progress."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QDialog,
+    QDialogButtonBox,
+    QHeaderView,
+    QLineEdit,
+    QProgressBar,
+    QPushButton,
+    QTableWidget,
+    QTableWidgetItem,
+)
+
+from visualizer.attention.spec import Device, Dtype
+from visualizer.features.model_chooser.presenter import COLUMNS
+from visualizer.session.setting_definitions import SETTINGS
+from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.labels import ElidedLabel, PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.setting_controls import combo_box
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtGui import QKeyEvent
+    from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+    from visualizer.features.model_chooser.presenter import ModelChooserPanel, ModelRow
+
+SIZE = (760, 560)
+LINE = 4
+"""The height of the line of progress, in pixels."""
+STEPS = 1000
+FIRST_NUMBER = 2
+"""The first of the columns that hold numbers."""
+LONGEST_NAME = 200
+DEVICES = next(setting.choices for setting in SETTINGS if setting.name == "device")
+
+
+class ModelTable(QTableWidget):
+    """The models on this machine."""
+
+    opened = Signal()
+    """The selected model is to be opened."""
+
+    def __init__(self) -> None:
+        super().__init__(0, len(COLUMNS))
+        self.rows: tuple[ModelRow, ...] = ()
+        self.setAccessibleName("Models on this machine")
+        for column, title in enumerate(COLUMNS):
+            item = QTableWidgetItem(title)
+            item.setTextAlignment(_alignment(column))
+            self.setHorizontalHeaderItem(column, item)
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.setHighlightSections(False)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setTabKeyNavigation(False)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.doubleClicked.connect(self.opened)
+
+    def show_rows(self, rows: tuple[ModelRow, ...], selected: int) -> None:
+        """Show models, one a row."""
+        self.rows = rows
+        with QSignalBlocker(self):
+            self.setRowCount(len(rows))
+            for at, row in enumerate(rows):
+                for column, text in enumerate(row.cells):
+                    item = _item(text, row)
+                    item.setTextAlignment(_alignment(column))
+                    if not row.can_open:
+                        item.setForeground(self.palette().placeholderText())
+                    self.setItem(at, column, item)
+            self.select(selected)
+
+    def select(self, row: int) -> None:
+        """Select a row; none by −1."""
+        if row < 0:
+            self.clearSelection()
+        elif row != self.currentRow() or not self.selectedItems():
+            self.setCurrentCell(row, 0)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.opened.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+def _alignment(column: int) -> Qt.AlignmentFlag:
+    """Words stand on the left, numbers on the right."""
+    is_number = column >= FIRST_NUMBER
+    side = Qt.AlignmentFlag.AlignRight if is_number else Qt.AlignmentFlag.AlignLeft
+    return side | Qt.AlignmentFlag.AlignVCenter
+
+
+def _item(text: str, row: ModelRow) -> QTableWidgetItem:
+    item = QTableWidgetItem(text)
+    item.setToolTip(plain_tooltip(row.note or text))
+    item.setData(Qt.ItemDataRole.AccessibleTextRole, row.in_words)
+    return item
+
+
+class ModelChooserDialog(QDialog):
+    """Shows the models that can be opened, and tells what is chosen."""
+
+    selected = Signal(object)
+    """The path of a model of the list."""
+    openWanted = Signal()
+    folderWanted = Signal()
+    deviceChosen = Signal(object)
+    dtypeChosen = Signal(object)
+    repositoryTyped = Signal(str)
+    downloadWanted = Signal()
+    cancelWanted = Signal()
+
+    def __init__(self, window: QWidget, cache: Path) -> None:
+        super().__init__(window)
+        self.setWindowTitle("Open a model")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._panel: ModelChooserPanel | None = None
+        self.table, self.message, self.note, self.problem = (
+            ModelTable(), PlainLabel(), PlainLabel(), PlainLabel(),
+        )  # fmt: skip
+        self.offer, self.words, self.place = PlainLabel(), PlainLabel(), PlainLabel()
+        for label in (self.message, self.note, self.problem, self.offer, self.words):
+            label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        for label in (self.note, self.problem):
+            label.setProperty("role", "warning")
+        self.place.setProperty("role", "quiet")
+        column = column_layout(self, (24, 16, 24, 16), spacing=8)
+        folder = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)
+        folder.setIndent(0)
+        folder.tell(f"Models in {cache}")
+        for part in (folder, self.message, self.table, self.note):
+            column.addWidget(part, 1 if part is self.table else 0)
+        self._add_place(column_row := row_layout(spacing=8))
+        column.addLayout(column_row)
+        self._add_download(column_row := row_layout(spacing=8))
+        column.addSpacing(8)
+        column.addLayout(column_row)
+        column.addWidget(self.offer)
+        column.addWidget(self.problem)
+        self._add_progress(column)
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
+        self.open_button = self.buttons.addButton("&Open", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.open_button.setDefault(True)
+        self.open_button.clicked.connect(self.openWanted)
+        self.buttons.rejected.connect(self.reject)
+        column.addWidget(self.buttons)
+        self.table.opened.connect(self.openWanted)
+        self.table.itemSelectionChanged.connect(self._select)
+        self.resize(*(round(side * text_scale()) for side in SIZE))
+
+    def _add_place(self, row: QHBoxLayout) -> None:
+        self.folder_button = _button("Choose a &folder…", "Open the folder of a model")
+        self.folder_button.clicked.connect(self.folderWanted)
+        self.device = combo_box("Device", DEVICES)
+        self.dtype = combo_box("Numbers", [(each, each.value) for each in Dtype])
+        self.device.activated.connect(self._choose_device)
+        self.dtype.activated.connect(self._choose_dtype)
+        for part in (self.folder_button, self.device, self.dtype):
+            row.addWidget(part)
+        row.addWidget(self.place, 1)
+
+    def _add_download(self, row: QHBoxLayout) -> None:
+        self.repository = QLineEdit()
+        self.repository.setMaxLength(LONGEST_NAME)
+        self.repository.setPlaceholderText("organisation/name")
+        self.repository.setAccessibleName("Repository to download from Hugging Face")
+        self.repository.textEdited.connect(self.repositoryTyped)
+        self.repository.returnPressed.connect(self._download)
+        label = PlainLabel("From Hugging Face")
+        label.setBuddy(self.repository)
+        self.download_button = _button("Download", "Ask Hugging Face for this repository")
+        self.download_button.clicked.connect(self.downloadWanted)
+        row.addWidget(label)
+        row.addWidget(self.repository, 1)
+        row.addWidget(self.download_button)
+
+    def _add_progress(self, column: QVBoxLayout) -> None:
+        self.line, self.cancel_button = QProgressBar(), _button("&Cancel", "Stop, and keep nothing")
+        self.line.setFixedHeight(LINE)
+        self.line.setTextVisible(False)
+        self.line.setAccessibleName("Progress")
+        self.cancel_button.clicked.connect(self.cancelWanted)
+        row = row_layout(spacing=8)
+        row.addWidget(self.words, 1)
+        row.addWidget(self.cancel_button)
+        column.addLayout(row)
+        column.addWidget(self.line)
+
+    # ------------------------------------------------------------------ showing
+
+    def show_panel(self, panel: ModelChooserPanel) -> None:
+        """Show what there is and what is being done."""
+        before, self._panel = self._panel, panel
+        if before is None or before.rows != panel.rows:
+            self.table.show_rows(panel.rows, panel.selected)
+        with QSignalBlocker(self.table):
+            self.table.select(panel.selected)
+        self._show_table(bool(panel.rows))
+        for label, text in (
+            (self.message, panel.message),
+            (self.note, panel.note),
+            (self.offer, panel.offer),
+            (self.problem, panel.problem),
+            (self.words, panel.words),
+        ):
+            label.setText(text)
+            label.setVisible(bool(text))
+        self.place.setText(panel.place)
+        self.device.setCurrentIndex(self.device.findData(panel.device))
+        self.dtype.setCurrentIndex(self.dtype.findData(panel.dtype))
+        if self.repository.text() != panel.repository:
+            self.repository.setText(panel.repository)
+        self.download_button.setText(panel.download)
+        self._show_progress(panel)
+        self.open_button.setEnabled(panel.can_open)
+        self.download_button.setEnabled(panel.can_download)
+        for part in (self.folder_button, self.device, self.dtype):
+            part.setEnabled(panel.can_choose)
+        self.repository.setReadOnly(not panel.can_choose)  # disabled it would lose the focus
+
+    def _show_table(self, has_rows: bool) -> None:
+        is_first = has_rows and self.table.isHidden()
+        self.table.setVisible(has_rows)
+        if is_first and not self.repository.text():  # else a name is being typed
+            self.table.setFocus()
+
+    def _show_progress(self, panel: ModelChooserPanel) -> None:
+        for part in (self.line, self.cancel_button):
+            part.setVisible(panel.is_working)
+        self.cancel_button.setEnabled(panel.can_cancel)
+        if panel.progress is None:
+            self.line.setRange(0, 0)
+        else:
+            self.line.setRange(0, STEPS)
+            self.line.setValue(round(STEPS * panel.progress))
+
+    # ------------------------------------------------------------------ what is chosen
+
+    def _select(self) -> None:
+        if self.table.selectedItems():
+            self.selected.emit(self.table.rows[self.table.currentRow()].path)
+
+    def _choose_device(self, at: int) -> None:
+        self.deviceChosen.emit(Device(self.device.itemData(at)))
+
+    def _choose_dtype(self, at: int) -> None:
+        self.dtypeChosen.emit(Dtype(self.dtype.itemData(at)))
+
+    def _download(self) -> None:
+        if self._panel and self._panel.can_download:
+            self.downloadWanted.emit()
+
+    def reject(self) -> None:
+        """Cancel what is being done, or else close."""
+        if self._panel and self._panel.is_working:
+            self.cancelWanted.emit()
+        else:
+            super().reject()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if not (is_return and self.repository.hasFocus()):  # which asks for the download instead
+            super().keyPressEvent(event)
+
+
+def _button(words: str, hint: str) -> QPushButton:
+    button = QPushButton(words)
+    button.setAutoDefault(False)
+    button.setToolTip(plain_tooltip(hint))
+    return button

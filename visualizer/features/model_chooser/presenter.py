@@ -1,0 +1,246 @@
+"""What the dialog of models shows: those on this machine, and what is being done with one."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from visualizer.attention.spec import Device, Dtype
+from visualizer.models.model_folder import MISSING, bytes_in_memory
+from visualizer.number_format import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from visualizer.models.local_models import ListedModel
+    from visualizer.models.repository_offer import RepositoryOffer
+    from visualizer.session.model_opening import ModelPlace
+
+COLUMNS = ("Name", "Architecture", "Layers × heads", "Size", "Parameters")
+LISTING = "Looking for models…"
+NO_MODELS = "There are no models in this folder. Choose another one, or download a model below."
+UNKNOWN = "–"
+IMPORTING = "Loading transformers…"
+DOWNLOADED = "Downloaded. Open it above."
+CANCELLING = "Cancelling…"
+
+
+class ModelActivity(Enum):
+    """What is being done with a model."""
+
+    NONE = auto()
+    OPENING = auto()
+    LOOKING_UP = auto()
+    DOWNLOADING = auto()
+
+
+class ModelChooserState(Struct, frozen=True):
+    """What is known and chosen in the dialog.
+
+    Parameters
+    ----------
+    cache : Path
+        The folder whose models are listed.
+    models : tuple of ListedModel or None
+        None while they are being looked for.
+    places : mapping
+        Where models would compute, by device and type.
+    has_library : bool
+        Whether transformers is installed.
+    selected : Path or None
+        The folder of the model that is selected.
+    subject : str
+        The name of the model that something is being done with.
+    done, of : int
+        Bytes read or downloaded, and their total; 0 where it is not known yet.
+    problem : str
+        Why the last model was not opened or downloaded.
+    repository : str
+        The name that was typed to be downloaded.
+    offer : str
+        What would be downloaded, in words; empty until it is known.
+    offered : int
+        The bytes that would be downloaded.
+    """
+
+    cache: Path
+    models: tuple[ListedModel, ...] | None = None
+    places: Mapping[tuple[Device, Dtype], ModelPlace] = field(default_factory=dict)
+    has_library: bool = True
+    selected: Path | None = None
+    device: Device = Device.AUTO
+    dtype: Dtype = Dtype.FLOAT32
+    activity: ModelActivity = ModelActivity.NONE
+    is_cancelling: bool = False
+    subject: str = ""
+    done: int = 0
+    of: int = 0
+    problem: str = ""
+    repository: str = ""
+    offer: str = ""
+    offered: int = 0
+
+
+class ModelRow(Struct, frozen=True):
+    """A model of the list.
+
+    Parameters
+    ----------
+    cells : tuple of str
+        Its text in each of `COLUMNS`.
+    note : str
+        Why it cannot be opened, or what speaks against it; empty where nothing does.
+    """
+
+    path: Path
+    cells: tuple[str, ...]
+    can_open: bool
+    note: str
+
+    @property
+    def in_words(self) -> str:
+        """The row as a sentence, for screen readers."""
+        name, kind, shape, size, numbers = self.cells
+        known = f"{kind}, {shape} layers and heads, {numbers} parameters, " if self.can_open else ""
+        return f"{name}: {known}{size}. {self.note}".strip()
+
+
+class ModelChooserPanel(Struct, frozen=True):
+    """The dialog of models.
+
+    Parameters
+    ----------
+    message : str
+        What stands in place of the list; empty where there is one.
+    selected : int
+        The number of the selected row; −1 where there is none.
+    note : str
+        What is to be known of the selected model before it is opened.
+    place : str
+        Where models run, as a sentence.
+    progress : float or None
+        The share that is done, from 0 to 1; None while it is not known.
+    words : str
+        What is being done and how far it is; empty where nothing is.
+    download : str
+        The text of the button that downloads.
+    """
+
+    rows: tuple[ModelRow, ...]
+    message: str
+    selected: int
+    note: str
+    place: str
+    device: Device
+    dtype: Dtype
+    problem: str
+    is_working: bool
+    progress: float | None
+    words: str
+    can_cancel: bool
+    can_open: bool
+    can_choose: bool
+    repository: str
+    offer: str
+    download: str
+    can_download: bool
+
+
+def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
+    """Present the state of the dialog."""
+    place = state.places.get((state.device, state.dtype))
+    rows = tuple(_row(model, state.dtype, place) for model in state.models or ())
+    at = next((at for at, row in enumerate(rows) if row.path == state.selected), -1)
+    is_working = state.activity is not ModelActivity.NONE
+    may_act = state.has_library and not is_working
+    message = LISTING if state.models is None else "" if rows else NO_MODELS
+    of = state.of
+    return ModelChooserPanel(
+        rows,
+        message if state.has_library else MISSING,
+        at,
+        rows[at].note if at >= 0 else "",
+        place.sentence if place else "",
+        state.device,
+        state.dtype,
+        state.problem,
+        is_working,
+        min(1.0, state.done / of) if of else None,
+        _words(state),
+        is_working and not state.is_cancelling,
+        may_act and at >= 0 and rows[at].can_open,
+        may_act,
+        state.repository,
+        state.offer,
+        f"Download {format_bytes(state.offered)}" if state.offered else "Download",
+        may_act and bool(state.repository.strip()),
+    )
+
+
+def _row(model: ListedModel, dtype: Dtype, place: ModelPlace | None) -> ModelRow:
+    shape = f"{model.layers:,} × {model.heads:,}" if model.layers and model.heads else UNKNOWN
+    size = format_bytes(model.bytes) if model.bytes else UNKNOWN
+    cells = (model.name, model.kind or UNKNOWN, shape, size, format_parameters(model.numbers))
+    needed = bytes_in_memory(model.numbers, dtype)
+    note = model.why_not
+    if not note and place and needed > place.room:
+        room = format_bytes(place.room)
+        note = f"It needs {format_bytes(needed)} as {dtype}, and {room} can be used."
+    return ModelRow(model.path, cells, not model.why_not, note)
+
+
+def format_parameters(count: int) -> str:
+    """Format a number of parameters as is usual for models: 135 M, 7.2 B."""
+    for unit, size in (("B", 10**9), ("M", 10**6), ("K", 10**3)):
+        if count >= size:
+            share = count / size
+            return f"{share:,.1f} {unit}" if share < 10 else f"{share:,.0f} {unit}"
+    return str(count) if count else UNKNOWN
+
+
+def offer_in_words(offer: RepositoryOffer) -> str:
+    """Say how much of a repository would be downloaded, and where to."""
+    count = format_count(len(offer.files), "file")
+    free = f"{format_bytes(offer.free)} are free in {offer.folder.parent}."
+    if not offer.missing:
+        return f"All {count} of {offer.repository} are there; downloading lists it above."
+    there = offer.bytes - offer.missing
+    begun = f" ({format_bytes(there)} are there already)" if there else ""
+    return f"{offer.repository}: {count}, {format_bytes(offer.missing)}{begun}. {free}"
+
+
+def _words(state: ModelChooserState) -> str:
+    if state.activity is ModelActivity.NONE:
+        return ""
+    if state.is_cancelling:
+        return CANCELLING
+    if state.activity is ModelActivity.LOOKING_UP:
+        return f"Asking for {state.subject}…"
+    doing = "Opening" if state.activity is ModelActivity.OPENING else "Downloading"
+    if not state.of:
+        is_opening = state.activity is ModelActivity.OPENING
+        return (
+            f"{doing} {state.subject}. {IMPORTING}" if is_opening else f"{doing} {state.subject}…"
+        )
+    return f"{doing} {state.subject}: {format_progress(state.done, state.of)}"
+
+
+_UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+"""Thousands, as Hugging Face counts the bytes of files."""
+
+
+def format_progress(done: int, of: int) -> str:
+    """Format bytes of a total in the total's unit: 120 of 538 MB."""
+    for unit, size in _UNITS:
+        if of >= size:
+            decimals = 1 if of < 10 * size else 0
+            return f"{done / size:,.{decimals}f} of {of / size:,.{decimals}f} {unit}"
+    return f"{done} of {of} bytes"
+
+
+def format_bytes(count: int) -> str:
+    """Format a number of bytes as its progress is: 538 MB."""
+    return format_progress(0, count).partition(" of ")[2]

@@ -1,0 +1,399 @@
+"""A scrollable table of coloured cells, for the mouse and the keyboard, and its colour bar."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QAccessible,
+    QColor,
+    QGuiApplication,
+    QKeySequence,
+    QPainter,
+    QPen,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
+
+from visualizer.heatmap.value_to_colour_mapping import (
+    LARGEST,
+    NOT_A_NUMBER,
+    image,
+    light_entries,
+    table,
+)
+from visualizer.number_format import format_short
+from visualizer.widgets.accessible_roles_and_values import set_accessible_value
+from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.fonts import font, metrics, text_scale
+from visualizer.widgets.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QEvent, QPointF
+    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
+
+    from visualizer.heatmap.labelled_cells import LabelledCells, Place
+
+WORDY, PLAIN = (46, 96), (7, 26)
+"""The least and the largest width of a cell, with and without words in it."""
+HEIGHTS = (7, 22)
+"""The least and the largest height of a cell without words."""
+GAP = 6
+MOST_OF_TITLES = 90
+STEPS = {
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+}
+CENTRE = Qt.AlignmentFlag.AlignCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+
+
+class LabelledCellsView(QAbstractScrollArea):
+    """The table; it emits what is pointed at, in words, and what is chosen."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Table
+    pointed = Signal(str)
+    chosen = Signal(int, int)
+
+    def __init__(self, name: str, keys: str) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        self.setAccessibleDescription(keys)
+        self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self.viewport().setMouseTracking(True)
+        self.viewport().setAutoFillBackground(False)
+        self.cells: LabelledCells | None = None
+        self._theme = LIGHT
+        self._at: Place = (0, 0)
+        """The cell that keys go from."""
+        self._hovered: Place | None = None
+        self._side = self._top = self._width = self._height = self._gap = 0.0
+        """Measured once for each table and size: every cell is placed by them."""
+
+    def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
+        """Show a table, or nothing."""
+        if cells is self.cells and theme is self._theme:
+            return
+        before = self.cells.columns if self.cells else ()
+        self.cells, self._theme = cells, theme
+        if cells is not None:
+            rows, columns = cells.values.shape
+            self._at = (min(self._at[0], rows - 1), min(self._at[1], columns - 1))
+            if self._hovered and not (self._hovered[0] < rows and self._hovered[1] < columns):
+                self._hovered = None
+        else:
+            self._hovered = None
+        self._arrange()
+        if cells is not None and cells.words and cells.columns != before:
+            bar = self.horizontalScrollBar()  # how a text goes on is asked first
+            bar.setValue(bar.maximum())
+        self._tell()
+        self.viewport().update()
+
+    # ------------------------------------------------------------------ places
+
+    def _measure_side(self) -> float:
+        """The width of the titles of the rows."""
+        titles = self.cells.rows if self.cells else ()
+        widest = max(map(metrics(10).horizontalAdvance, titles), default=0.0)
+        return min(widest, MOST_OF_TITLES * text_scale()) + 6
+
+    def _measure_top(self) -> float:
+        return float(metrics(10).height() + 3)
+
+    def _measure_width(self) -> float:
+        """The width of a cell, in logical pixels."""
+        cells = self.cells
+        assert cells is not None
+        least, most = (each * text_scale() for each in (WORDY if cells.words else PLAIN))
+        room = self.viewport().width() - self._side - self._gap
+        return float(np.clip(room // max(1, len(cells.columns)), least, most))
+
+    def _measure_height(self) -> float:
+        cells = self.cells
+        assert cells is not None
+        least, most = (each * text_scale() for each in HEIGHTS)
+        if cells.words:
+            least, most = (metrics(10).height() + more for more in (1, 6))
+        room = self.viewport().height() - self._top
+        return float(np.clip(room // max(1, len(cells.rows)), round(least), round(most)))
+
+    def _measure_gap(self) -> float:
+        return GAP * text_scale() if self.cells and self.cells.apart else 0.0
+
+    def rect_of(self, row: int, column: int) -> QRect:
+        """Return where a cell is in the viewport."""
+        left = self._left_of(column) - self.horizontalScrollBar().value()
+        top = self._top + row * self._height - self.verticalScrollBar().value()
+        return QRect(round(left), round(top), round(self._width), round(self._height))
+
+    def _left_of(self, column: int) -> float:
+        cells = self.cells
+        assert cells is not None
+        is_apart = cells.apart and column >= cells.apart
+        return self._side + column * self._width + (self._gap if is_apart else 0)
+
+    def _place_at(self, point: QPointF) -> Place | None:
+        cells = self.cells
+        if cells is None or point.x() < self._side or point.y() < self._top:
+            return None
+        rows, columns = cells.values.shape
+        row = int((point.y() - self._top + self.verticalScrollBar().value()) // self._height)
+        right = point.x() + self.horizontalScrollBar().value() - self._side
+        column = int(right // self._width)
+        if cells.apart and column >= cells.apart:
+            column = max(cells.apart, int((right - self._gap) // self._width))
+        return (row, column) if 0 <= row < rows and 0 <= column < columns else None
+
+    def _arrange(self) -> None:
+        """Give the scroll bars their ranges."""
+        view, cells = self.viewport().size(), self.cells
+        self._side, self._top, self._gap = (
+            self._measure_side(),
+            self._measure_top(),
+            self._measure_gap(),
+        )
+        if cells is not None:
+            self._width, self._height = self._measure_width(), self._measure_height()
+        right = self._left_of(len(cells.columns)) if cells else 0
+        bottom = self._top + len(cells.rows) * self._height if cells else 0
+        for bar, needed, room in (
+            (self.horizontalScrollBar(), right, view.width()),
+            (self.verticalScrollBar(), bottom, view.height()),
+        ):
+            bar.setPageStep(room)
+            bar.setSingleStep(round(20 * text_scale()))
+            bar.setRange(0, max(0, round(needed) - room))
+
+    def sizeHint(self) -> QSize:
+        cells = self.cells
+        if cells is None:
+            return QSize(0, 0)
+        return QSize(200, round(self._top + len(cells.rows) * self._height))
+
+    # ------------------------------------------------------------------ painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        cells = self.cells
+        if cells is None:
+            return
+        painter = QPainter(self.viewport())
+        painter.setFont(font(10))
+        view = self.viewport().size()
+        painter.save()
+        painter.setClipRect(
+            QRectF(self._side, self._top, view.width() - self._side, view.height() - self._top)
+        )
+        self._paint_cells(painter, cells)
+        painter.restore()
+        self._paint_titles(painter, cells)
+        painter.end()
+
+    def _paint_cells(self, painter: QPainter, cells: LabelledCells) -> None:
+        numbers = cells.positions()
+        unknown = np.isnan(numbers)
+        indices = np.where(unknown, NOT_A_NUMBER, np.nan_to_num(numbers) * LARGEST + 0.5)
+        indices = indices.astype(np.uint8)
+        colours, light = (
+            table(cells.map_name, self._theme),
+            light_entries(cells.map_name, self._theme),
+        )
+        paper = QColor(self._theme.raised)
+        view, lines = self.viewport().rect(), metrics(10)
+        for row in range(len(cells.rows)):
+            for column in range(len(cells.columns)):
+                box = self.rect_of(row, column)
+                if not box.intersects(view):
+                    continue
+                inner = QRectF(box).adjusted(0, 0, -1, -1)
+                index = indices[row, column]
+                is_unknown = bool(unknown[row, column])
+                painter.fillRect(inner, paper if is_unknown else QColor(int(colours[index])))
+                if cells.words and not is_unknown:
+                    painter.setPen(QColor("#000000" if light[index] else "#ffffff"))
+                    word = cells.words[row][column]
+                    short = lines.elidedText(word, Qt.TextElideMode.ElideRight, inner.width() - 4)
+                    painter.drawText(inner.adjusted(2, 0, -2, 0), LEFT, short)
+        for place in cells.marked:
+            self._frame(painter, place, QColor(self._theme.ink), 2)
+        if self.hasFocus():
+            self._frame(painter, self._at, QColor(self._theme.accent), 2)
+        if self._hovered is not None:
+            self._frame(painter, self._hovered, QColor(self._theme.ink), 1)
+
+    def _frame(self, painter: QPainter, place: Place, colour: QColor, width: float) -> None:
+        painter.setPen(QPen(colour, width * self._theme.stroke))
+        painter.drawRect(QRectF(self.rect_of(*place)).adjusted(0, 0, -1, -1))
+
+    def _paint_titles(self, painter: QPainter, cells: LabelledCells) -> None:
+        lines, view = metrics(10), self.viewport().size()
+        painter.setClipRect(QRectF(0, self._top, self._side, view.height() - self._top))
+        for row in self._titled_rows(cells):
+            box = QRectF(self.rect_of(row, 0))
+            box.setLeft(0)
+            box.setRight(self._side - 5)
+            is_marked = row == cells.marked_row
+            painter.setPen(QColor(self._theme.accent if is_marked else self._theme.quiet))
+            title = lines.elidedText(cells.rows[row], Qt.TextElideMode.ElideRight, box.width())
+            painter.drawText(box, RIGHT | Qt.TextFlag.TextDontClip, title)
+        painter.setClipRect(QRectF(self._side, 0, view.width() - self._side, self._top))
+        painter.setPen(QColor(self._theme.quiet))
+        longest = max(map(len, cells.columns), default=1)
+        needed = lines.horizontalAdvance("0" * min(longest, 3))
+        every = 1 if cells.words else max(1, -(-round(needed) // round(self._width)))
+        for column, title in enumerate(cells.columns):
+            box = QRectF(self.rect_of(0, column))
+            box.setTop(0)
+            box.setBottom(self._top - 2)
+            if cells.words:
+                short = lines.elidedText(title, Qt.TextElideMode.ElideRight, box.width() - 4)
+                painter.drawText(box.adjusted(2, 0, -2, 0), LEFT, short)
+            elif cells.apart and column >= cells.apart:
+                box.setLeft(box.right() - lines.horizontalAdvance(title) - 1)
+                painter.drawText(box, RIGHT | Qt.TextFlag.TextDontClip, title)
+            elif column % every == 0 and not self._is_beneath_last_title(column):
+                painter.drawText(box, CENTRE | Qt.TextFlag.TextDontClip, title)
+
+    def _is_beneath_last_title(self, column: int) -> bool:
+        """Whether the title of the column that is apart needs the room over another one."""
+        cells = self.cells
+        if cells is None or not cells.apart:
+            return False
+        last = self._left_of(len(cells.columns)) - metrics(10).horizontalAdvance(cells.columns[-1])
+        return self._left_of(column) + self._width > last
+
+    def _titled_rows(self, cells: LabelledCells) -> list[int]:
+        """Return the rows whose titles fit: the marked one, the last, others apart from them."""
+        every = max(1, math.ceil(0.8 * metrics(10).height() / self._height))
+        fixed = [len(cells.rows) - 1]
+        if cells.marked_row is not None:
+            fixed.append(cells.marked_row)
+        others = range(0, len(cells.rows), every)
+        near = (row for row in others if all(abs(row - one) >= every for one in fixed))
+        if cells.marked_row is not None and 0 < fixed[0] - fixed[1] < every:
+            fixed = fixed[1:]
+        return [*near, *fixed]
+
+    # ------------------------------------------------------------------ input
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._hover(self._place_at(event.position()))
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == event.Type.Leave:
+            self._hover(None)
+        return super().viewportEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        place = self._place_at(event.position())
+        if event.button() is Qt.MouseButton.LeftButton and place is not None:
+            self._at = place
+            self.chosen.emit(*place)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key, cells = Qt.Key(event.key()), self.cells
+        if cells is None:
+            super().keyPressEvent(event)
+        elif event.matches(QKeySequence.StandardKey.Copy):
+            QGuiApplication.clipboard().setText(cells.as_tsv())
+        elif key in STEPS and not event.modifiers():
+            row, column = (at + by for at, by in zip(self._at, STEPS[key], strict=True))
+            if 0 <= row < len(cells.rows) and 0 <= column < len(cells.columns):
+                self._at = (row, column)
+                self._reveal()
+                self._tell()
+                self.viewport().update()
+        elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
+            self.chosen.emit(*self._at)
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self._tell()
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._tell()
+        self.viewport().update()
+
+    def _hover(self, place: Place | None) -> None:
+        if place != self._hovered:
+            self._hovered = place
+            self._tell()
+            self.viewport().update()
+
+    def _tell(self) -> None:
+        """Say what the cell under the pointer is, else that of the keys."""
+        is_asked = self._hovered is not None or self.hasFocus()
+        words = self.cells.describe(*(self._hovered or self._at)) if self.cells and is_asked else ""
+        if words:
+            set_accessible_value(self, words)
+        self.pointed.emit(words)
+
+    def _reveal(self) -> None:
+        box, view = self.rect_of(*self._at), self.viewport().size()
+        for bar, start, end, least, most in (
+            (self.verticalScrollBar(), box.top(), box.bottom(), self._top, view.height()),
+            (self.horizontalScrollBar(), box.left(), box.right(), self._side, view.width()),
+        ):
+            if start < least:
+                bar.setValue(bar.value() + round(start - least))
+            elif end > most:
+                bar.setValue(bar.value() + round(end - most))
+
+
+class CellColourBar(QWidget):
+    """The colours of a table from its lowest to its highest number, with what the numbers are."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Graphic
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self._cells: LabelledCells | None = None
+        self._theme = LIGHT
+
+    def sizeHint(self) -> QSize:
+        return QSize(round(120 * text_scale()), round(2 * metrics(10).height()) + 4)
+
+    def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
+        """Show the scale of a table."""
+        self._cells, self._theme = cells, theme
+        self.setVisible(cells is not None)
+        if cells is not None:
+            ends = f"{format_short(cells.low)} to {format_short(cells.high)}"
+            set_accessible_value(self, f"{cells.unit}, {ends}")
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        cells = self._cells
+        if cells is None:
+            return
+        painter, lines = QPainter(self), metrics(10)
+        painter.setFont(font(10))
+        painter.setPen(QColor(self._theme.quiet))
+        low, high = format_short(cells.low), format_short(cells.high)
+        left, right = (lines.horizontalAdvance(end) + 6 for end in (low, high))
+        line = lines.height()
+        width = min(self.width() - left - right, 160 * text_scale())
+        ramp = np.arange(LARGEST + 1, dtype=np.uint8)[None]
+        bar = QRectF(left, 0.25 * line, max(1.0, width), 0.5 * line)
+        painter.drawImage(bar, image(ramp, cells.map_name, self._theme))
+        painter.drawText(QRectF(0, 0, left, line), LEFT, low)
+        painter.drawText(QRectF(bar.right() + 6, 0, right, line), LEFT, high)
+        short = lines.elidedText(cells.unit, Qt.TextElideMode.ElideRight, self.width())
+        painter.drawText(QRectF(0, line + 2, self.width(), line), LEFT, short)
+        painter.end()

@@ -1,0 +1,21 @@
+"""The text with which a trained model is read first: the beginning of what it has learned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.language.tokenizers import Tokenizer, tokenize
+
+if TYPE_CHECKING:
+    from visualizer.language.training_settings import TrainingSettings
+
+LONGEST, MOST_WORDS = 32, 12
+
+
+def first_probe_of(sample: str, settings: TrainingSettings) -> str:
+    """Return the beginning of the training text, short enough to see at a glance."""
+    line = next((line for line in sample.splitlines() if line.strip()), "")
+    if settings.source.tokenizer is Tokenizer.WORDS:
+        words = tokenize(line, Tokenizer.WORDS)
+        return " ".join(words[: min(MOST_WORDS, settings.block)])
+    return line[: min(LONGEST, settings.block)]

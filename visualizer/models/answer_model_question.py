@@ -1,0 +1,89 @@
+"""Answers a question about a text that a model has read, edited and cut as it was then."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from visualizer.attention.model_answers import (
+    AblationAnswer,
+    CostlyAnswer,
+    LensAnswer,
+    PartsAnswer,
+    QuestionKind,
+)
+from visualizer.models.head_ablations import ablation_changes
+from visualizer.models.logit_attribution import logit_lens, logit_parts
+from visualizer.models.opened_model import OpenedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.model_answers import ModelAnswer, ModelQuestion
+    from visualizer.attention.model_reading import ModelReading
+    from visualizer.models.opened_model import Cuts, Edits
+    from visualizer.progress_callback import Progress
+
+MOST_RANKS = 5
+"""How many tokens are named at each place."""
+MOST_PRODUCTS = 6e10
+"""A lens that takes more multiplications is costly: seconds on a slow machine."""
+
+
+def answer_model_question(
+    reading: ModelReading,
+    question: ModelQuestion,
+    progress: Progress,
+    report: Callable[[ModelAnswer], object],
+) -> ModelAnswer:
+    """Answer a question.
+
+    Parameters
+    ----------
+    progress : callable
+        May cancel.
+    report : callable
+        Given parts of an answer as they are known.
+
+    Raises
+    ------
+    InputError
+        When the model's answer is not known, or there is no such token.
+    """
+    model, text = reading.model, reading.text
+    assert isinstance(model, OpenedModel)
+    edits, cuts = reading.context_edits, reading.cuts
+    if question.kind is QuestionKind.LENS:
+        costly = "" if question.is_costly else _cost_of_lens(model, text)
+        return CostlyAnswer(costly) if costly else _lens(model, text, edits, cuts, progress)
+    if question.kind is QuestionKind.PARTS:
+        number = model.number_of(question.token) if question.token else None
+        parts = logit_parts(model, text, number, edits, cuts)
+        logs = model.next_token_log_probabilities(text, edits, cuts)
+        return PartsAnswer(parts, model.token(parts.number), math.exp(float(logs[parts.number])))
+    known = reading.answers.known.get(question)
+    begun = known if isinstance(known, AblationAnswer) else None
+    token = question.token or None
+    return ablation_changes(model, text, token, edits, cuts, begun, progress, report)
+
+
+def _lens(
+    model: OpenedModel, text: str, edits: Edits, cuts: Cuts, progress: Progress
+) -> LensAnswer:
+    read = logit_lens(model, text, MOST_RANKS, edits, cuts, progress)
+    numbers = read.numbers.tolist()
+    names = {one: model.token(one) for layer in numbers for rank in layer for one in rank}
+    words = tuple(tuple(tuple(names[one] for one in rank) for rank in layer) for layer in numbers)
+    return LensAnswer(read.layers, words, read.probabilities)
+
+
+def _cost_of_lens(model: OpenedModel, text: str) -> str:
+    """Say how much a lens would compute, where that is much."""
+    tokens = len(model.inputs(text)[1])
+    layers, width, words = map(model.size, ("num_hidden_layers", "hidden_size", "vocab_size"))
+    if float(layers) * tokens * width * words <= MOST_PRODUCTS:
+        return ""
+    return (
+        f"{layers:,} layers at {tokens:,} tokens are {layers * tokens:,} predictions among "
+        f"{words:,} tokens each: this takes a while."
+    )

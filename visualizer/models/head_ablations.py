@@ -1,0 +1,76 @@
+"""What is lost of a next token without each head: one reading of the text for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.model_answers import AblationAnswer
+from visualizer.errors import InputError
+from visualizer.progress_callback import no_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.models.opened_model import Cuts, Edits, OpenedModel
+    from visualizer.progress_callback import Progress
+
+MOST_IN_BATCH = 512
+"""At most so many tokens are read at a time, by all texts of a batch together."""
+
+
+def _no_report(answer: AblationAnswer) -> None:
+    return None
+
+
+def ablation_changes(
+    model: OpenedModel,
+    text: str,
+    token: str | None = None,
+    edits: Edits | None = None,
+    cuts: Cuts | None = None,
+    known: AblationAnswer | None = None,
+    progress: Progress = no_progress,
+    report: Callable[[AblationAnswer], object] = _no_report,
+) -> AblationAnswer:
+    """Return the change of a next token's log-probability without each head.
+
+    Parameters
+    ----------
+    token : str, optional
+        The token; the likeliest without it.
+    edits, cuts : mapping, optional
+        What is changed in the model beforehand, as in `OpenedModel.next_token_log_probabilities`.
+    known : AblationAnswer, optional
+        An earlier answer to the same question: only the heads that it lacks are tried.
+    progress : callable
+        Told how many heads are done; it may cancel.
+    report : callable
+        Given the answer so far after each layer.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when it does not continue texts; of ``text``, when its layers differ in their
+        heads; of ``token``, when it is not one token.
+    """
+    before = model.next_token_log_probabilities(text, edits, cuts)
+    number = int(before.argmax()) if token is None else model.number_of(token)
+    heads = model.layers_and_heads(text)
+    layers = tuple(sorted({layer for layer, _ in heads}))
+    count = 1 + max(head for _, head in heads)
+    if len(heads) != count * len(layers):
+        raise InputError("text", "The layers differ in their heads: use ablate.")
+    changes = np.full((len(layers), count), np.nan) if known is None else known.changes.copy()
+    word, several = model.token(number), max(1, MOST_IN_BATCH // len(model.inputs(text)[1]))
+    for row, layer in enumerate(layers):
+        left = [(layer, head) for head in range(count) if np.isnan(changes[row, head])]
+        for start in range(0, len(left), several):
+            progress(row * count + start, len(heads))
+            part = left[start : start + several]
+            after = model.log_probabilities_without_each(text, part, edits, cuts)[:, number]
+            changes[row, [head for _, head in part]] = (after - before[number]).numpy()
+        report(AblationAnswer(word, layers, changes.copy()))
+    changes.flags.writeable = False
+    return AblationAnswer(word, layers, changes)

@@ -1,0 +1,368 @@
+"""Downloads a model from the Hugging Face hub into its local cache; no torch.
+
+The server is not trusted: only files of known names are asked for, no more bytes are taken than it
+announced, and a file counts only if it has the hash that was announced. Files lie in the cache as
+huggingface_hub puts them there. huggingface_hub itself is not used: its downloads begin anew after
+they were broken off, and it takes paths and sizes as the server says them.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+from contextlib import contextmanager, suppress
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from visualizer.errors import InputError, reason_of
+from visualizer.models.local_models import COMMIT
+from visualizer.models.model_folder import (
+    CONFIG,
+    INDEX,
+    LARGEST_TEXT,
+    LARGEST_TOKENIZER,
+    TOKENIZER_CONFIG,
+    WEIGHTS,
+    refuse_code,
+)
+from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
+from visualizer.number_format import format_size
+from visualizer.storage import atomic_file
+from visualizer.storage.file_lock import FileLock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from visualizer.progress_callback import Progress
+
+HUB = "https://huggingface.co"
+SMALL_FILES = (
+    CONFIG, TOKENIZER_CONFIG, "generation_config.json", "special_tokens_map.json",
+    "added_tokens.json", "chat_template.jinja", INDEX,
+)  # fmt: skip
+TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "merges.txt", "spiece.model",
+    "sentencepiece.bpe.model", "source.spm", "target.spm",
+)  # fmt: skip
+SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+LARGEST_LIST = 16 * 2**20
+"""Bytes of the largest list of files that is read."""
+LARGEST_WEIGHTS = 2**42
+CHUNK = 2**18
+TIMEOUT_S = 10.0
+"""How long a silent server is waited for, and so at most a cancelled download goes on."""
+ROOM_LEFT = 2**28
+"""Bytes of the disk that a download leaves free."""
+
+
+def look_up(
+    repository: str, cache: Path, environment: Mapping[str, str] = os.environ
+) -> RepositoryOffer:
+    """Ask the hub what a repository holds, and compare with what is there and what fits.
+
+    Raises
+    ------
+    InputError
+        Of ``repository``, with what to do about it.
+    """
+    endpoint = _endpoint(environment)
+    name = repository.strip().removeprefix(f"{endpoint}/").rstrip("/")
+    if not REPOSITORY.fullmatch(name) or "--" in name or ".." in name:
+        raise _refused("Type the name of a repository as organisation/name.")
+    with _explained(name, endpoint):
+        url = f"{endpoint}/api/models/{name}/revision/main?blobs=true"
+        with _opened(url, environment) as response:
+            text = response.read(LARGEST_LIST + 1)
+        said = json.loads(text) if len(text) <= LARGEST_LIST else None
+    commit, files = _files(name, said)
+    folder = cache / f"models--{name.replace('/', '--')}"
+    missing = sum(file.size - _bytes_there(folder, file) for file in files)
+    free = _free(cache)
+    if missing + ROOM_LEFT > free:
+        sizes = f"{format_size(missing)}, and {format_size(free)} are free in {cache}"
+        raise _refused(f"{name} needs {sizes}. Free some space, or set HF_HUB_CACHE.")
+    return RepositoryOffer(name, commit, files, folder, missing, free)
+
+
+def download(
+    offer: RepositoryOffer, progress: Progress, environment: Mapping[str, str] = os.environ
+) -> Path:
+    """Download what is not there yet, and return the model's folder.
+
+    What was broken off or cancelled goes on where it ended.
+
+    Parameters
+    ----------
+    progress : Progress
+        Called with the bytes that are there and their total; what it raises ends the download.
+
+    Raises
+    ------
+    InputError
+        Of ``repository``, with what to do about it.
+    """
+    endpoint = _endpoint(environment)
+    blobs = offer.folder / "blobs"
+    with _explained(offer.repository, endpoint):
+        blobs.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(offer.folder / "download.lock")
+        try:
+            done = 0
+            for file in sorted(offer.files, key=lambda file: file.size):
+                if not (blobs / file.blob).is_file():
+                    url = f"{endpoint}/{offer.repository}/resolve/{offer.commit}/{quote(file.name)}"
+                    counted = _Counted(progress, done, offer.bytes)
+                    _fetch(file, url, blobs, counted, environment)
+                if file.name in (CONFIG, TOKENIZER_CONFIG):  # before the weights, which are large
+                    refuse_code(file.name, json.loads((blobs / file.blob).read_bytes()))
+                done += file.size
+                progress(done, offer.bytes)
+            for file in offer.files:
+                _link(offer.snapshot / file.name, blobs / file.blob)
+            refs = offer.folder / "refs"
+            refs.mkdir(exist_ok=True)
+            atomic_file.write(refs / "main", lambda out: out.write(offer.commit.encode()))
+        finally:
+            lock.release()
+    return offer.snapshot
+
+
+# ---------------------------------------------------------------- what there is
+
+
+def _files(name: str, said: Any) -> tuple[str, tuple[RepositoryFile, ...]]:
+    """Return the version and the files to download, of what the hub says of a repository."""
+    odd = f"The hub’s list of the files of {name} is damaged. Try again."
+    if not isinstance(said, dict) or not isinstance(said.get("siblings"), list):
+        raise _refused(odd)
+    commit = said.get("sha")
+    listed = [each for each in said["siblings"] if isinstance(each, dict)]
+    found = {str(each.get("rfilename")): each for each in listed}
+    weights = [WEIGHTS] if WEIGHTS in found else sorted(filter(SHARD.fullmatch, found))
+    if not weights or (weights != [WEIGHTS] and INDEX not in found):
+        raise _refused(f"{name} holds no weights as .safetensors, and others are never opened.")
+    if CONFIG not in found:
+        raise _refused(f"{name} has no config.json, so it is no model for transformers.")
+    small = (file for file in SMALL_FILES if file != INDEX or weights != [WEIGHTS])
+    wanted = (*small, *TOKENIZER_FILES, *weights)
+    files = tuple(_file(found[each]) for each in wanted if each in found)
+    if not isinstance(commit, str) or not COMMIT.fullmatch(commit) or None in files:
+        raise _refused(odd)
+    return commit, tuple(file for file in files if file)
+
+
+def _file(said: Mapping[str, Any]) -> RepositoryFile | None:
+    """Return a file as the hub describes it; None if it cannot be as described."""
+    name, large = said["rfilename"], said.get("lfs")
+    of = large if isinstance(large, dict) else said
+    size, blob = of.get("size"), of.get("sha256") if isinstance(large, dict) else of.get("blobId")
+    most = LARGEST_TEXT if name in SMALL_FILES else LARGEST_TOKENIZER
+    if name.endswith(".safetensors"):
+        most = LARGEST_WEIGHTS
+    length = 64 if isinstance(large, dict) else 40
+    if type(size) is not int or not 0 < size <= most or not isinstance(blob, str):
+        return None
+    if not re.fullmatch(rf"[0-9a-f]{{{length}}}", blob):
+        return None
+    return RepositoryFile(name, size, blob)
+
+
+def _bytes_there(folder: Path, file: RepositoryFile) -> int:
+    """Return how many bytes of a file are in the cache, whole or begun."""
+    for name in (file.blob, f"{file.blob}.incomplete"):
+        with suppress(OSError):
+            return min(file.size, (folder / "blobs" / name).stat().st_size)
+    return 0
+
+
+def _free(folder: Path) -> int:
+    """Return the free bytes of the disk on which a folder is, or will be made."""
+    there = next((each for each in (folder, *folder.parents) if each.is_dir()), Path.cwd())
+    return shutil.disk_usage(there).free
+
+
+# ---------------------------------------------------------------- the network
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows the hub to where its files lie, but to nothing else than the web, or less safe."""
+
+    def redirect_request(
+        self, request: Request, fp: Any, code: int, message: str, headers: Any, url: str
+    ) -> Request | None:
+        before, after = urlsplit(request.full_url).scheme, urlsplit(url).scheme
+        if after not in ("https", before):
+            raise HTTPError(request.full_url, code, message, headers, fp)
+        return super().redirect_request(request, fp, code, message, headers, url)
+
+
+@contextmanager
+def _opened(url: str, environment: Mapping[str, str], start: int = 0) -> Iterator[HTTPResponse]:
+    request = Request(url, headers={"User-Agent": "attention-visualizer"})
+    if token := environment.get("HF_TOKEN", "").strip():
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
+    if start:
+        request.add_header("Range", f"bytes={start}-")
+    with build_opener(_Redirects).open(request, timeout=TIMEOUT_S) as response:
+        yield response
+
+
+def _endpoint(environment: Mapping[str, str]) -> str:
+    if environment.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise _refused("HF_HUB_OFFLINE is set, so nothing is downloaded.")
+    endpoint = environment.get("HF_ENDPOINT", "").rstrip("/") or HUB
+    if urlsplit(endpoint).scheme not in ("https", "http"):
+        raise _refused("HF_ENDPOINT is no address of the web.")
+    return endpoint
+
+
+class _Counted:
+    """Reports the bytes of one file as a part of all."""
+
+    def __init__(self, progress: Progress, before: int, of: int) -> None:
+        self._progress, self._before, self._of = progress, before, of
+
+    def __call__(self, done: int) -> None:
+        self._progress(self._before + done, self._of)
+
+
+def _fetch(
+    file: RepositoryFile, url: str, blobs: Path, tell: _Counted, environment: Mapping[str, str]
+) -> None:
+    """Download a file, from where an earlier download ended."""
+    begun = blobs / f"{file.blob}.incomplete"
+    with os.fdopen(os.open(begun, _FLAGS, 0o644), "r+b") as out:
+        if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no file", str(begun))
+        digest, done = _digest_of(out, file, tell)
+        if done < file.size:
+            digest, done = _receive(out, file, url, digest, done, tell, environment)
+        if done < file.size:
+            raise _refused("The connection broke off. Download again: it goes on where it ended.")
+        if digest.hexdigest() != file.blob:
+            out.truncate(0)
+            raise _refused(f"{file.name} came damaged: it has another hash than announced.")
+    begun.replace(blobs / file.blob)
+
+
+_FLAGS = (
+    os.O_RDWR | os.O_CREAT
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+)  # fmt: skip
+
+
+def _receive(
+    out: IO[bytes],
+    file: RepositoryFile,
+    url: str,
+    digest: Any,
+    done: int,
+    tell: _Counted,
+    environment: Mapping[str, str],
+) -> tuple[Any, int]:
+    with _opened(url, environment, done) as response:
+        goes_on = response.status == 206 and (
+            response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
+        )
+        if not goes_on:  # the server sends all of it
+            digest, done = _new_digest(file), 0
+            out.seek(0)
+            out.truncate(0)
+        while chunk := response.read1(CHUNK):
+            done += len(chunk)
+            if done > file.size:
+                out.truncate(0)
+                raise _refused(f"{file.name} is larger than announced, so it is not taken.")
+            out.write(chunk)
+            digest.update(chunk)
+            tell(done)
+    return digest, done
+
+
+def _digest_of(out: IO[bytes], file: RepositoryFile, tell: _Counted) -> tuple[Any, int]:
+    """Return the hash of what is there of a file, and how much that is."""
+    digest, done = _new_digest(file), 0
+    while chunk := out.read(CHUNK):
+        done += len(chunk)
+        if done > file.size:
+            out.seek(0)
+            out.truncate(0)
+            return _new_digest(file), 0
+        digest.update(chunk)
+        tell(done)
+    return digest, done
+
+
+def _new_digest(file: RepositoryFile) -> Any:
+    if len(file.blob) == 64:
+        return hashlib.sha256()
+    return hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)  # as git does
+
+
+def _link(link: Path, blob: Path) -> None:
+    """Put a file into a snapshot: as a link, or where there are none, as itself."""
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if link.exists() and link.samefile(blob):
+        return
+    link.unlink(missing_ok=True)
+    try:
+        link.symlink_to(Path("..", "..", "blobs", blob.name))
+    except OSError:  # on Windows it may not be allowed
+        shutil.copyfile(blob, link)
+
+
+# ---------------------------------------------------------------- what went wrong
+
+
+@contextmanager
+def _explained(repository: str, endpoint: str) -> Iterator[None]:
+    """Say what went wrong with the network or the disk in a sentence."""
+    host = urlsplit(endpoint).hostname or endpoint
+    try:
+        yield
+    except HTTPError as error:
+        with error:
+            raise _refused(_answer(repository, host, error)) from None
+    except BlockingIOError:
+        raise _refused(f"{repository} is being downloaded already.") from None
+    except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", error)
+        told = reason_of(reason) if isinstance(reason, OSError) else str(reason)
+        raise _refused(f"{host} cannot be reached: {told[:200]}. Check the network.") from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _refused("The disk is full. Free some space, and download again.") from None
+        raise _refused(f"The cache cannot be written: {reason_of(error)}.") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise _refused(f"{host} gave an answer that cannot be read.") from None
+
+
+def _answer(repository: str, host: str, error: HTTPError) -> str:
+    code = error.headers.get("X-Error-Code", "")
+    if code == "GatedRepo":
+        return (
+            f"{repository} is gated. Accept its terms on {host}, set HF_TOKEN to a token of yours, "
+            "start again and download it."
+        )
+    if error.code in (401, 403, 404):
+        return f"There is no repository “{repository}” on {host} that is open to everybody."
+    if 300 <= error.code < 400:
+        return f"{host} leads to an address that is not safe, so it is not followed."
+    return f"{host} answers with error {error.code}. Try again later."
+
+
+def _refused(sentence: str) -> InputError:
+    return InputError("repository", sentence)

@@ -1,0 +1,133 @@
+"""Finds the weights of a model that was trained in the language lab; no torch here.
+
+They are in a run's folder, in one of its snapshots or checkpoints, or in a file that the lab has
+saved. Each of these files says in its header how the model is made, and which tokens it knows.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.errors import InputError
+from visualizer.language.run_folder import (
+    MOST_CHECKPOINT_BYTES,
+    MOST_HEADER_BYTES,
+    RunFolder,
+    RunMetadata,
+    about_of,
+)
+from visualizer.language.training_settings import LAYERED, TITLES
+from visualizer.storage.json_coding import DamagedError
+from visualizer.storage.link_safe_folder import ContainedFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUFFIX = ".safetensors"
+WEIGHTS, CHECKPOINT = "run", "checkpoint"
+"""The entries of a header's metadata that tell a file of weights, and a checkpoint."""
+
+
+class LabModelFiles(Struct, frozen=True):
+    """The weights of a model of the lab.
+
+    Parameters
+    ----------
+    path : Path
+        A run's folder, or a file.
+    weights : ContainedFile
+        The file with the weights.
+    is_checkpoint : bool
+        Whether the file has the optimiser's numbers beside the weights.
+    """
+
+    path: Path
+    about: RunMetadata
+    weights: ContainedFile
+    is_checkpoint: bool
+
+    @property
+    def name(self) -> str:
+        """What the model is called: the run's name, of an earlier step with the step."""
+        weights = self.weights.path
+        if self.path.is_dir():
+            return self.path.resolve().name
+        if weights.parent.name == "snapshots" and weights.stem.isdecimal():
+            return f"{weights.resolve().parent.parent.name}, step {int(weights.stem):,}"
+        return weights.resolve().parent.name if self.is_checkpoint else weights.stem
+
+
+def can_open_models() -> bool:
+    """Whether the library is installed that models are opened with."""
+    return find_spec("transformers") is not None
+
+
+def is_lab_model(path: Path) -> bool:
+    """Whether a path is that of a run's folder, or of a file that the lab wrote."""
+    if path.is_dir():
+        return RunFolder(path).about.exists()
+    return path.suffix.lower() == SUFFIX and bool(_metadata(path).keys() & {WEIGHTS, CHECKPOINT})
+
+
+def find_lab_model(path: Path) -> LabModelFiles:
+    """Find the weights of a model, in a run's folder those that it has saved last.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when there are none, they cannot be read, or the model has no heads.
+    """
+    try:
+        found = _in_folder(path) if path.is_dir() else _in_file(path)
+    except InputError as refused:
+        raise InputError("model", refused.sentence) from refused
+    settings, tokens = found.about.settings, found.about.tokens
+    if settings.model not in LAYERED:
+        kinds = " or ".join(f"“{TITLES[kind]}”" for kind in LAYERED)
+        sentence = (
+            f"{found.name} is of the kind “{TITLES[settings.model]}” and has no heads with weights "
+            f"that were learned. Open a model of the lab of the kind {kinds}."
+        )
+        raise InputError("model", sentence)
+    if not tokens or len({*tokens}) < len(tokens):
+        raise InputError("model", f"{found.name} is damaged: its tokens are not distinct.")
+    return found
+
+
+def _in_folder(path: Path) -> LabModelFiles:
+    folder = RunFolder(path)
+    about, kept = folder.read_about(), folder.snapshots()
+    if folder.checkpoint.exists():
+        return LabModelFiles(path, about, folder.checkpoint, is_checkpoint=True)
+    if kept:
+        return LabModelFiles(path, about, folder.snapshot(kept[-1]), is_checkpoint=False)
+    raise InputError("folder", f"The run in {path} has not saved any weights yet.")
+
+
+def _in_file(path: Path) -> LabModelFiles:
+    metadata, damaged = _metadata(path), f"“{path.name}” is damaged"
+    is_checkpoint = CHECKPOINT in metadata
+    try:
+        found = json.loads(metadata[CHECKPOINT if is_checkpoint else WEIGHTS])
+        about = about_of(found["run"] if is_checkpoint else found)
+    except DamagedError as error:
+        raise InputError("model", f"{damaged}: its run {error}") from error
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InputError("model", f"{damaged}, or not of the language lab.") from error
+    return LabModelFiles(path, about, ContainedFile.at(path), is_checkpoint)
+
+
+def _metadata(path: Path) -> dict[str, str]:
+    """Return the texts in the header of a ``.safetensors`` file; none where it cannot be read."""
+    try:
+        with ContainedFile.at(path).open(MOST_CHECKPOINT_BYTES) as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length)) if length <= MOST_HEADER_BYTES else {}
+        found = header["__metadata__"]
+        return {name: each for name, each in found.items() if isinstance(each, str)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}

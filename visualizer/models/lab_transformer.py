@@ -1,0 +1,227 @@
+"""The language lab's transformer as a model of transformers, with the lab's own names of weights.
+
+It computes what `visualizer.language.language_models.LanguageModel` does, and lets its attention be
+recorded and its text be continued with a cache. Loading this module loads transformers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    AttentionInterface,
+    DynamicCache,
+    GenerationMixin,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizer,
+)
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from visualizer.language.language_models import FEED_FORWARD
+from visualizer.language.training_settings import ModelKind
+
+if TYPE_CHECKING:
+    from visualizer.language.language_models import LanguageModel
+    from visualizer.language.tokenizers import Vocabulary
+
+KIND = "attention_visualizer_lab"
+
+
+class LabConfig(PretrainedConfig):  # type: ignore[misc]
+    """The sizes of a model of the lab, by the names that configs have for them."""
+
+    model_type = KIND
+
+
+def config_of(model: LanguageModel) -> LabConfig:
+    """Return the config of a model with heads."""
+    settings = model.settings
+    feeds = settings.model is ModelKind.TRANSFORMER
+    return LabConfig(
+        vocab_size=model.projection.out_features,
+        hidden_size=settings.width,
+        intermediate_size=FEED_FORWARD * settings.width if feeds else 0,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        max_position_embeddings=settings.block,
+        tie_word_embeddings=False,
+        attn_implementation="eager",
+    )
+
+
+class LabAttention(nn.Module):
+    """Multi-head causal attention, whose matrices for queries, keys and values have no biases."""
+
+    def __init__(self, config: LabConfig, number: int) -> None:
+        super().__init__()
+        self.config, self.number = config, number
+        width = config.hidden_size
+        for name in ("W_query", "W_key", "W_value"):
+            self.add_module(name, nn.Linear(width, width, bias=False))
+        self.out_proj = nn.Linear(width, width)
+
+    def forward(self, stream: Tensor, mask: Tensor, cache: Any) -> Tensor:
+        """Map vectors [batch, query, width] to those that the heads write."""
+        heads = self.config.num_attention_heads
+        queries, keys, values = (
+            self.get_submodule(name)(stream).unflatten(-1, (heads, -1)).transpose(1, 2)
+            for name in ("W_query", "W_key", "W_value")
+        )  # batch head token d_head
+        if cache is not None:
+            keys, values = cache.update(keys, values, self.number)
+        attend = AttentionInterface().get_interface(self.config._attn_implementation, _eager)
+        scaling = queries.shape[-1] ** -0.5
+        context, _ = attend(self, queries, keys, values, mask, scaling=scaling)
+        written: Tensor = self.out_proj(context.flatten(2))
+        return written
+
+
+def _eager(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float,
+    **arguments: Any,
+) -> tuple[Tensor, Tensor]:
+    """Compute context [batch, query, head, d_head] and weights [batch, head, query, key]."""
+    scores = query @ key.transpose(-1, -2) * scaling
+    masked = scores if attention_mask is None else scores + attention_mask
+    weights = masked.softmax(-1)
+    return (weights @ value).transpose(1, 2).contiguous(), weights
+
+
+class LabLayer(nn.Module):
+    """Pre-norm attention and, in a transformer, a feed-forward part, with residuals."""
+
+    def __init__(self, config: LabConfig, number: int) -> None:
+        super().__init__()
+        width, wide = config.hidden_size, config.intermediate_size
+        self.attention = LabAttention(config, number)
+        self.attention_norm = nn.LayerNorm(width)
+        self.feed_forward = (
+            nn.Sequential(
+                nn.LayerNorm(width), nn.Linear(width, wide), nn.ReLU(), nn.Linear(wide, width)
+            )
+            if wide
+            else None
+        )
+
+    def forward(self, stream: Tensor, mask: Tensor, cache: Any) -> Tensor:
+        """Map vectors [batch, token, width] to those after the layer."""
+        stream = stream + self.attention(self.attention_norm(stream), mask, cache)
+        return stream if self.feed_forward is None else stream + self.feed_forward(stream)
+
+
+class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
+    """A model of the lab with heads, whose parameters have the names of `LanguageModel`."""
+
+    config_class = LabConfig
+
+    def __init__(self, config: LabConfig) -> None:
+        super().__init__(config)
+        width = config.hidden_size
+        self.embedding = nn.Embedding(config.vocab_size, width)
+        self.position = nn.Embedding(config.max_position_embeddings, width)
+        self.layers = nn.ModuleList(
+            LabLayer(config, number) for number in range(config.num_hidden_layers)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.projection = nn.Linear(width, config.vocab_size)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the table of tokens."""
+        return self.embedding
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """Return the last matrix."""
+        return self.projection
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        past_key_values: Any = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int = 0,
+        **others: Any,
+    ) -> Any:
+        """Compute logits [batch, token, vocabulary].
+
+        Parameters
+        ----------
+        attention_mask : Tensor, optional
+            0 where a token is padding, [batch, token].
+        logits_to_keep : int
+            So many tokens at the end have logits; 0 is all.
+        """
+        if use_cache and past_key_values is None:
+            past_key_values = DynamicCache()
+        before = 0 if past_key_values is None else past_key_values.get_seq_length()
+        places = torch.arange(before, before + input_ids.shape[-1], device=input_ids.device)
+        stream = self.embedding(input_ids) + self.position(places[None])
+        mask = _mask(places, attention_mask, stream.dtype)
+        for layer in self.layers:
+            stream = layer(stream, mask, past_key_values if use_cache else None)
+        stream = self.norm(stream[:, -logits_to_keep:])
+        cache = past_key_values if use_cache else None
+        return CausalLMOutputWithPast(logits=self.projection(stream), past_key_values=cache)
+
+
+def _mask(places: Tensor, attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """Return what is added to scores, [batch or 1, 1, query, key]."""
+    keys = torch.arange(int(places[-1]) + 1, device=places.device)
+    allowed = (keys <= places[:, None])[None, None]  # 1 1 query key
+    if attention_mask is not None:
+        allowed = allowed & (attention_mask[:, None, None, : len(keys)] != 0)
+    lowest = torch.finfo(dtype).min
+    return torch.zeros(allowed.shape, dtype=dtype, device=places.device).masked_fill(
+        ~allowed, lowest
+    )
+
+
+def lab_transformer(model: LanguageModel) -> LabForCausalLM:
+    """Return a model of transformers that is equal to one of the lab with heads."""
+    made = LabForCausalLM(config_of(model))
+    # The lab's modules keep the mask of a block beside their parameters.
+    made.load_state_dict({name: each.detach() for name, each in model.named_parameters()})
+    return made
+
+
+class LabTokenizer(PreTrainedTokenizer):  # type: ignore[misc]
+    """Splits texts as the lab does, and knows the tokens of a run and no others."""
+
+    model_input_names = ("input_ids", "attention_mask")
+
+    def __init__(self, vocabulary: Vocabulary, **settings: Any) -> None:
+        self.vocabulary = vocabulary
+        self._numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
+        super().__init__(**settings)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of its tokens."""
+        return len(self.vocabulary)
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return the numbers of all tokens."""
+        return dict(self._numbers)
+
+    def _tokenize(self, text: str, **others: Any) -> list[str]:
+        """Split a text; `InputError`, of ``text``, names tokens that are not known."""
+        return list(self.vocabulary.read(text)[0])
+
+    def _convert_token_to_id(self, token: str) -> int | None:
+        return self._numbers.get(token)
+
+    def _convert_id_to_token(self, index: int) -> str:
+        return self.vocabulary.tokens[index]
+
+    def convert_tokens_to_string(self, tokens: list[str]) -> str:
+        """Join tokens to a text: words with spaces between them, characters without."""
+        return self.vocabulary.write(tokens)

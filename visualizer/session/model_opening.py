@@ -1,0 +1,157 @@
+"""Opens a model off the GUI thread, so that the window answers meanwhile.
+
+Modules that load torch are imported where they are used.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import product
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.torch_library_loading import load_torch_library
+from visualizer.progress_callback import no_progress
+from visualizer.python_thread_for_qt_thread import on_python_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from visualizer.models.model_source import ModelSource
+    from visualizer.progress_callback import Progress
+
+LIBRARY = "transformers"
+
+
+class ModelPlace(Struct, frozen=True):
+    """Where a model would compute.
+
+    Parameters
+    ----------
+    sentence : str
+        The device and the type of its numbers, in words.
+    room : int
+        The bytes that a model may take there.
+    """
+
+    sentence: str
+    room: int
+
+
+def open_model_source(
+    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress = no_progress
+) -> tuple[ModelSource, str]:
+    """Open a model, which stays open until a text is read.
+
+    Parameters
+    ----------
+    text : str
+        What it is to read.
+    progress : Progress
+        Called with the bytes of weights read and their total.
+
+    Returns
+    -------
+    source : ModelSource
+    other_text : str
+        What it can read in place of the text; empty where it can read that.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when it cannot be opened.
+    CancelledError
+        As `progress` raises it; nothing of the model is kept.
+    """
+    return on_python_thread(partial(_open, path, device, dtype, text, progress))
+
+
+def let_go_of_models() -> None:
+    """Close a model that was opened and then left before it had read anything."""
+    if reading := sys.modules.get("visualizer.models.text_reading"):
+        reading.let_go_of_models()
+
+
+def return_memory_of_closed_models() -> None:
+    """Return to the system what models took that have been closed."""
+    if reading := sys.modules.get("visualizer.models.text_reading"):
+        reading.return_memory_of_closed_models()
+
+
+def has_library() -> bool:
+    """Whether what opens models is installed."""
+    return find_spec(LIBRARY) is not None
+
+
+def model_places() -> dict[tuple[Device, Dtype], ModelPlace]:
+    """Return where a model would compute, for each device and type that can be asked for."""
+    return on_python_thread(_places)
+
+
+def _places() -> dict[tuple[Device, Dtype], ModelPlace]:
+    load_torch_library()
+    from visualizer.attention import device as attention_device
+    from visualizer.attention.run import USABLE
+
+    places = {}
+    for device, dtype in product(Device, Dtype):
+        where, notice = attention_device.resolve(device, dtype)
+        sentence = notice or f"Runs in {dtype} on {attention_device.NAMES[where]}."
+        room = round(USABLE * attention_device.free_bytes(where))
+        places[device, dtype] = ModelPlace(sentence, room)
+    return places
+
+
+def _open(
+    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
+) -> tuple[ModelSource, str]:
+    from visualizer.models.lab_model_files import is_lab_model
+    from visualizer.models.model_folder import read_model_folder
+
+    if not is_lab_model(path):
+        read_model_folder(path, has_fingerprint=False)  # what is wrong with it is said at once
+    load_torch_library()
+    if LIBRARY not in sys.modules:
+        _import_library(progress)
+    from visualizer.models.text_reading import open_source, other_text_of
+
+    source = open_source(path, device, dtype, progress)
+    return source, other_text_of(source, text, device, dtype)
+
+
+def _import_library(progress: Progress) -> None:
+    """Import transformers, in parts between which it may be cancelled."""
+    with _left_out_of_collections(), suppress(ImportError):  # said where it is used
+        for name in ("visualizer.attention.run", LIBRARY):
+            progress(0, 0)
+            import_module(name)
+        library = import_module(LIBRARY)
+        for name in ("AutoTokenizer", "PreTrainedModel"):
+            progress(0, 0)
+            getattr(library, name)
+
+
+@contextmanager
+def _left_out_of_collections() -> Iterator[None]:
+    """Have garbage collection never look at what is made meanwhile.
+
+    The objects of large imports are permanent; scanning them would hold up the window, while they
+    are made and ever after.
+    """
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()

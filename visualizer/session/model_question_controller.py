@@ -1,0 +1,146 @@
+"""Asks the model that has read the text what open panes need to know, on a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.errors import InputError
+from visualizer.progress_callback import CancelledError
+from visualizer.session import worker_jobs
+from visualizer.session.newest_request_worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from visualizer.attention.model_answers import ModelAnswer, ModelQuestion
+    from visualizer.attention.model_reading import ModelReading
+    from visualizer.session.screen import PanelId
+    from visualizer.session.workspace import Workspace
+
+FAILED = "This could not be computed."
+
+
+class _Asked(Struct, frozen=True, eq=False):
+    """A question that is being answered."""
+
+    reading: ModelReading
+    question: ModelQuestion
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def go_on(self, done: int, of: int) -> None:
+        """Stop the work once it is cancelled; a progress callback."""
+        if self.is_cancelled.is_set():
+            raise CancelledError
+
+
+class ModelQuestionController(QObject):
+    """Asks one question at a time, of the reading that is shown; answers are kept with it.
+
+    An answer to a question that no open pane asks any more, or about a text that is not shown any
+    more, is given up.
+
+    Parameters
+    ----------
+    panels : iterable of PanelId
+        The panels that ask: their ``questions`` are not answered yet, the most urgent first.
+    """
+
+    _reported = Signal(object)
+
+    def __init__(
+        self, workspace: Workspace, panels: Iterable[PanelId[Any]], parent: QObject
+    ) -> None:
+        super().__init__(parent)
+        self._workspace, self._panels = workspace, tuple(panels)
+        self._asked: _Asked | None = None
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
+        self._reported.connect(self._keep)
+        workspace.changed.connect(self.look)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a question is being answered."""
+        return self._asked is not None
+
+    def want(self, question: ModelQuestion) -> None:
+        """Ask a question that is answered on demand only."""
+        reading = self._reading
+        if reading:
+            reading.answers.wanted.add(question)
+            self._workspace.show_again()
+
+    def give_up(self, question: ModelQuestion) -> None:
+        """Ask it no more; what is known of the answer is kept."""
+        reading = self._reading
+        if reading:
+            reading.answers.wanted.discard(question)
+            self._workspace.show_again()
+
+    def look(self) -> None:
+        """Ask what the open panes need to know."""
+        reading = self._reading
+        questions = tuple(self._questions()) if reading else ()
+        asked = self._asked
+        if asked and (asked.reading is not reading or asked.question not in questions):
+            asked.is_cancelled.set()
+            self._asked = asked = None
+        if reading and questions and asked is None:
+            self._asked = _Asked(reading, questions[0])
+            self._worker.ask(partial(_answer, self._asked, self._reported.emit))
+
+    def close(self) -> None:
+        """Give up what is being answered, and end the thread."""
+        if self._asked:
+            self._asked.is_cancelled.set()
+            self._asked = None
+        self._worker.stop()
+
+    @property
+    def _reading(self) -> ModelReading | None:
+        run = self._workspace.run
+        return run.reading if run else None
+
+    def _questions(self) -> Iterator[ModelQuestion]:
+        for id_ in self._panels:
+            yield from self._workspace.screen.panel(id_).questions
+
+    def _take(self, answer: tuple[_Asked, ModelAnswer | None]) -> None:
+        asked, known = answer
+        if asked is self._asked:
+            self._asked = None
+            if known is not None:
+                self._keep((asked, known))
+
+    def _keep(self, answer: tuple[_Asked, ModelAnswer]) -> None:
+        asked, known = answer
+        asked.reading.answers.known[asked.question] = known
+        if asked.reading is self._reading:
+            self._workspace.show_again()
+
+    def _fail(self, error: Exception) -> None:
+        asked, self._asked = self._asked, None
+        if asked:  # it would fail again
+            self._keep((asked, InputError("model", FAILED)))
+        self._workspace.broke.emit("".join(traceback.format_exception(error)))
+
+
+def _answer(
+    asked: _Asked, report: Callable[[tuple[_Asked, ModelAnswer]], object]
+) -> tuple[_Asked, ModelAnswer | None]:
+    try:
+        known = worker_jobs.answer_question(
+            asked.reading, asked.question, asked.go_on, lambda part: report((asked, part))
+        )
+    except InputError as refused:
+        return asked, refused
+    except CancelledError:
+        return asked, None
+    return asked, known
