@@ -161,7 +161,7 @@ class OpenedModel:
         self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
-            by_module = self._by_module(given, edits) if edits else {}
+            by_module = self.edits_by_module(given, edits)
             needed = self._bytes_of_layers(len(tokens))
             room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
             is_small = needed <= min(MOST_LAYER_BYTES, room)
@@ -226,7 +226,7 @@ class OpenedModel:
         given, *_ = self.inputs(text, None)
         self.check_memory(given, 1)
         with torch.inference_mode():
-            by_module = self._by_module(given, edits) if edits else {}
+            by_module = self.edits_by_module(given, edits)
             with self.recorded(by_module, keeps=False):
                 return _of_last(self.run({**given, **self._last_only()}))
 
@@ -259,8 +259,18 @@ class OpenedModel:
         met = {call.method for call in calls}
         self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
 
-    def _by_module(self, given: Mapping[str, Any], edits: Edits) -> dict[str, dict[int, HeadEdit]]:
-        """Return edits of heads by the path of their module instead of the layer's number."""
+    def edits_by_module(
+        self, given: Mapping[str, Any], edits: Edits
+    ) -> dict[str, dict[int, HeadEdit]]:
+        """Return edits of heads by the path of their module instead of the layer's number.
+
+        Raises
+        ------
+        InputError
+            Of ``heads``, when there is no such head, or it cannot be edited.
+        """
+        if not edits:
+            return {}
         layers = self._layers = self._layers or self._heads_of_layers(given)
         found: dict[str, dict[int, HeadEdit]] = {}
         for (layer, head), edit in edits.items():

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAccessible, QBrush, QColor, QFont, QHelpEvent, QPaint
 from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
 
 from visualizer.errors import InputError
-from visualizer.lab.generation.next_tokens_presenter import MOST, NextTokenBar, NextTokensPanel
+from visualizer.generation.next_tokens_presenter import MOST, NextTokenBar, NextTokensPanel
 from visualizer.language.sampling import Sampling, check
 from visualizer.number_format import format_share
 from visualizer.session.setting_definitions import Setting, SettingKind
