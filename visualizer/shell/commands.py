@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from visualizer.features.comparison_bar.controller import ComparisonController
     from visualizer.features.lessons.controller import LessonController
     from visualizer.features.mask_editor.controller import MaskEditController
+    from visualizer.features.model_generation.controller import ModelGenerationController
+    from visualizer.features.model_generation.presenter import ModelGenerationPanel
     from visualizer.features.next_token.controller import HeadSwitchController
     from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
@@ -86,6 +88,7 @@ class Controllers(Struct, frozen=True, eq=False):
     view_controller: ViewController
     lesson_controller: LessonController
     head_switch_controller: HeadSwitchController
+    model_generation_controller: ModelGenerationController
     focus_cycle: PaneFocusCycle
     presenter: PresenterMode
     start_page: StartPageController
@@ -118,6 +121,7 @@ class WindowState(Struct, frozen=True, eq=False):
     can_revert: bool
     is_presenting: bool
     is_motion_reduced: bool
+    continued: ModelGenerationPanel
 
 
 def _has_module(now: WindowState) -> bool:
@@ -216,6 +220,7 @@ Row = Command[Controllers, WindowState]
 FILE, EDIT, MODULE, PLAY, COMPARE = "&File", "&Edit", "&Module", "&Play", "&Compare"
 VIEW, LESSONS, LAB, HELP = "&View", "&Lessons", "L&ab", "&Help"
 RECENT = "&File>Open &recent"
+CONTINUE = "&Module>Contin&ue the text"
 MOVE, LAYOUT, WEIGHTS = "&View>&Move what is seen", "&View>Layou&t", "&View>Wei&ghts as"
 COLOURS, OPEN_PANES = "&View>Co&lours", "&View>Pan&es"
 
@@ -322,6 +327,32 @@ COMMANDS: tuple[Row, ...] = (
     Row("head_switch.all_on", MODULE, "All heads of the model &on",
         lambda c: c.head_switch_controller.all_on(), ("Ctrl+Alt+J",),
         is_enabled=lambda now: bool(now.screen.panel(NEXT_TOKEN).heads_off)),
+    Row("model_generation.toggle", CONTINUE, "&Write on, or stop",
+        lambda c: c.model_generation_controller.toggle(), ("Ctrl+Shift+E",),
+        is_enabled=lambda now: now.continued.can_run,
+        is_checked=lambda now: now.continued.generation.is_running,
+        tip="Draw token after token, until it is stopped"),
+    Row("model_generation.sample", CONTINUE, "&Draw a token",
+        lambda c: c.model_generation_controller.sample(), ("Ctrl+Shift+Y",),
+        is_enabled=lambda now: now.continued.can_draw),
+    Row("model_generation.step_back", CONTINUE, "Step &back",
+        lambda c: c.model_generation_controller.step_back(), ("Alt+PgUp",),
+        is_enabled=lambda now: now.continued.generation.can_step_back),
+    Row("model_generation.step_on", CONTINUE, "Step &on",
+        lambda c: c.model_generation_controller.step_on(), ("Alt+PgDown",),
+        is_enabled=lambda now: now.continued.generation.can_step_on),
+    Row("model_generation.turn", CONTINUE, "Other b&ranch",
+        lambda c: c.model_generation_controller.turn(), ("Alt+Down",),
+        is_enabled=lambda now: now.continued.generation.can_turn,
+        tip="Go to another token that was tried in this place"),
+    Row("model_generation.use", CONTINUE, "&Use as the text",
+        lambda c: c.model_generation_controller.use(), ("Alt+Ins",),
+        is_enabled=lambda now: now.continued.can_use,
+        tip="Put the continued text into the sentence, so that the board shows all heads on it"),
+    Row("model_generation.start_again", CONTINUE, "&Start again",
+        lambda c: c.model_generation_controller.start_again(), ("Alt+Del",),
+        is_enabled=lambda now: now.continued.last_step > 0,
+        tip="Leave all that was generated"),
     Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(),
         ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision: all that a module can have"),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.controller import LessonController
     from visualizer.features.lessons.widget import LessonPane
     from visualizer.features.line_view.widget import LinePane
+    from visualizer.features.model_generation.controller import ModelGenerationController
+    from visualizer.features.model_generation.widget import ModelGenerationPane
     from visualizer.features.next_token.controller import HeadSwitchController
     from visualizer.features.next_token.widget import NextTokenPane
     from visualizer.features.setup.controller import SetupController
@@ -53,6 +55,7 @@ class PaneControllers(Struct, frozen=True, eq=False):
     lesson_controller: LessonController
     export_controller: ExportController
     head_switch_controller: HeadSwitchController
+    model_generation_controller: ModelGenerationController
     show_stage: Callable[[str], object]
     walk: Callable[[int, int], object]
     name_keys: Callable[[Mapping[QWidget, str]], object]
@@ -160,3 +163,39 @@ def connect_next_token(pane: NextTokenPane, to: PaneControllers) -> None:
     pane.switched.connect(to.head_switch_controller.toggle)
     pane.allOn.connect(to.head_switch_controller.all_on)
     to.name_keys({pane.switch: "head_switch.toggle", pane.all_on: "head_switch.all_on"})
+
+
+def connect_continue(pane: ModelGenerationPane, to: PaneControllers) -> None:
+    """Have the model continue the text, go back and on, and branch."""
+    controller = to.model_generation_controller
+
+    def show() -> None:
+        pane.show_panel(controller.panel)
+
+    controller.changed.connect(show)
+    generation = pane.generation
+    generation.sampleWanted.connect(controller.sample)
+    generation.runWanted.connect(controller.run)
+    generation.steppedBack.connect(controller.step_back)
+    generation.steppedOn.connect(controller.step_on)
+    generation.turned.connect(controller.turn)
+    generation.nodeChosen.connect(controller.go)
+    generation.seedChosen.connect(controller.reseed)
+    pane.next.tokenPicked.connect(controller.pick)
+    pane.next.samplingChosen.connect(controller.choose)
+    pane.stepsChosen.connect(controller.set_steps)
+    pane.stepChosen.connect(controller.go_to_step)
+    pane.used.connect(controller.use)
+    pane.startedAgain.connect(controller.start_again)
+    to.name_keys(
+        {
+            generation.run: "model_generation.toggle",
+            generation.sample: "model_generation.sample",
+            generation.back: "model_generation.step_back",
+            generation.on: "model_generation.step_on",
+            generation.turn: "model_generation.turn",
+            pane.use: "model_generation.use",
+            pane.again: "model_generation.start_again",
+        }
+    )
+    show()

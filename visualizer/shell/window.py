@@ -19,6 +19,7 @@ from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
+from visualizer.features.model_generation.controller import ModelGenerationController
 from visualizer.features.next_token.controller import HeadSwitchController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
@@ -206,6 +207,7 @@ class MainWindow(QMainWindow):
             self.workspace, self.cell_selection_controller, self
         )
         self.head_switch_controller = HeadSwitchController(self.workspace, self)
+        self.model_generation_controller = ModelGenerationController(self.workspace, self)
         self.view_controller, self.setup = (
             ViewController(self.workspace, self),
             SetupController(self.workspace, self),
@@ -243,6 +245,7 @@ class MainWindow(QMainWindow):
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
             head_switch_controller=self.head_switch_controller,
+            model_generation_controller=self.model_generation_controller,
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
             start_page=self.start_page,
@@ -263,6 +266,7 @@ class MainWindow(QMainWindow):
             lesson_controller=self.lesson_controller,
             export_controller=self.export_controller,
             head_switch_controller=self.head_switch_controller,
+            model_generation_controller=self.model_generation_controller,
             show_stage=self.show_stage,
             walk=self.walk,
             name_keys=self.name_keys,
@@ -374,6 +378,7 @@ class MainWindow(QMainWindow):
             can_revert=self.document_controller.can_revert,
             is_presenting=self.presenter.is_on,
             is_motion_reduced=self.reduced_motion_controller.is_on,
+            continued=self.model_generation_controller.panel,
         )
 
     def _open_lesson(self, has_lesson: bool) -> None:
@@ -507,7 +512,12 @@ class MainWindow(QMainWindow):
         app_settings.save_last(self.document_controller.path)
         self.hide()
         self.playback_controller.stop()
-        for part in (self.export_controller, self.document_controller, self.workspace):
+        for part in (
+            self.export_controller,
+            self.document_controller,
+            self.model_generation_controller,
+            self.workspace,
+        ):
             part.close()
         event.accept()
         self.closed.emit(self)
@@ -543,6 +553,8 @@ def _connect_state(window: MainWindow) -> None:
     window.workspace.changed.connect(window.document_controller.see_changes)  # once it is painted
     window.workspace.edited.connect(window.show_history)
     window.workspace.broke.connect(window.show_bug)
+    window.model_generation_controller.changed.connect(window.show_commands)
+    window.model_generation_controller.broke.connect(window.show_bug)
     exporter = window.exporter
     exporter.said.connect(window.statusBar().showMessage)
     exporter.changed.connect(window.show_screen)
