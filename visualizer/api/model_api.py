@@ -13,6 +13,7 @@ from visualizer.api.argument_validation import (
     several,
     shown,
     string,
+    switch,
     whole_number,
 )
 from visualizer.api.attention_api import Attention
@@ -84,7 +85,7 @@ class Model:
         folder = self.opened.folder
         return f"<Model: {folder.name} · {folder.kind} · {folder.numbers:,} numbers>"
 
-    def attend(self, text: str, second: str | None = None) -> ModelAttention:
+    def attend(self, text: str, second: str | None = None, *, chat: bool = False) -> ModelAttention:
         """Run the model on a text and return the attention of all its layers.
 
         Parameters
@@ -92,6 +93,8 @@ class Model:
         second : str, optional
             The second text of a pair; of a model with an encoder and a decoder, what the decoder
             reads after its first token.
+        chat : bool
+            Whether the text is given as a user's message, by the tokenizer's chat template.
 
         Raises
         ------
@@ -99,7 +102,8 @@ class Model:
             When there is nothing to read, or it is too long for the model or the memory.
         """
         given = None if second is None else string("second", second)
-        return ModelAttention(self.opened.attend(string("text", text), given))
+        runs = self.opened.attend(string("text", text), given, is_chat=switch("chat", chat))
+        return ModelAttention(runs)
 
     def next_tokens(self, text: str, most: int = 10) -> list[tuple[str, float]]:
         """Return the likeliest tokens that follow a text, each with its probability.
@@ -221,6 +225,7 @@ class Model:
         top_k: int | None = None,
         top_p: float = 1.0,
         seed: int = 0,
+        chat: bool = False,
     ) -> GeneratedText:
         """Continue a text, token by token, with the cache of keys and values.
 
@@ -230,6 +235,8 @@ class Model:
             At most so many; the model may end its text before.
         temperature, top_k, top_p, seed
             As in the lab; at temperature 0 the likeliest token is taken.
+        chat : bool
+            Whether the text is a user's message, which the model answers.
 
         Raises
         ------
@@ -245,6 +252,7 @@ class Model:
             whole_number("tokens", tokens),
             Sampling(number("temperature", temperature), top_k, number("top_p", top_p)),
             whole_number("seed", seed),
+            is_chat=switch("chat", chat),
         )
 
     def ablations(self, text: str) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -10,6 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.captured_attention import CapturedAttention
+
+
+SpecialTokens = tuple[tuple[int, str], ...]
+"""The places of special tokens in a text, each with what it is for."""
+
+
+class SecondText(StrEnum):
+    """What a second text is to a model."""
+
+    NONE = "none"
+    PAIR = "pair"
+    DECODER = "decoder"
 
 
 class NextToken(Struct, frozen=True):
@@ -49,6 +62,12 @@ class ModelReading(Struct, frozen=True, eq=False):
         The run's numbers, as a document holds them.
     model : object
         The model, which stays in memory as long as one of its readings is shown.
+    special : SpecialTokens
+        The special tokens among those that read.
+    has_chat_template : bool
+        Whether a text can be given as a user's message.
+    second : SecondText
+        What a second text is to the model.
     """
 
     made_of: Hashable
@@ -59,3 +78,6 @@ class ModelReading(Struct, frozen=True, eq=False):
     no_next_token: str
     captured: CapturedAttention
     model: object
+    special: SpecialTokens = ()
+    has_chat_template: bool = False
+    second: SecondText = SecondText.NONE

@@ -79,6 +79,10 @@ def model_parser() -> option_types.OptionParser:
         help="the second text of a pair; of a model with a decoder, how that text begins",
     )  # fmt: skip
     opened.add_argument(
+        "--chat", action="store_true",
+        help="give the text as a user's message, by the chat template of the model's tokenizer",
+    )  # fmt: skip
+    opened.add_argument(
         "--part", metavar="NAME",
         help="which attention to read where there are several, such as encoder: its name, or "
         "letters that it alone has",
@@ -119,7 +123,15 @@ def model(arguments: Sequence[str]) -> int:
             return _read_and_write(options, progress)
     except InputError as refused:
         progress.clear()
-        is_given = refused.field in {"text", "part", "layer", "stages", "heads_shown", "size"}
+        is_given = refused.field in {
+            "text",
+            "chat",
+            "part",
+            "layer",
+            "stages",
+            "heads_shown",
+            "size",
+        }
         option = f"argument --{refused.field.replace('_', '-')}: " if is_given else ""
         say(f"{option}{refused.sentence}")
         return 1 if refused.field in {"model", "export"} else 2
@@ -149,7 +161,7 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     from visualizer.models.opened_model import open_model
 
     opened = open_model(options.folder, Device(options.device or Device.AUTO))
-    runs = opened.attend(options.text, options.second)
+    runs = opened.attend(options.text, options.second, is_chat=options.chat)
     runs = runs_of_part(runs, options.part) if options.part else runs_of_only_part(runs)
     for notice in dict.fromkeys(notice for each in runs for notice in each.notices):
         say(notice)

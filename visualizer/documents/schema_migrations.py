@@ -53,9 +53,12 @@ def _with_model(tree: Tree) -> Tree:
 
 
 def _with_layer_of_cells(tree: Tree) -> Tree:
-    """Let cells be of the layer that is shown (schema 6 to 7)."""
-    view = tree.get("view")
-    return {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
+    """Let cells be of the layer that is shown, and models read the text alone (schema 6 to 7)."""
+    alone = {"second": "", "is_chat": False}
+    whole = _filled(tree, alone, "document", "model")
+    whole = _filled(whole, alone, "view", "comparison", "document", "model")
+    view = whole.get("view")
+    return {**whole, "view": _cells_filled(view)} if isinstance(view, dict) else whole
 
 
 def _cells_filled(part: Any) -> Any:

@@ -61,6 +61,8 @@ def generate(
     sampling: Sampling,
     seed: int = 0,
     told: Callable[[str], object] | None = None,
+    *,
+    is_chat: bool = False,
 ) -> GeneratedText:
     """Continue a text by so many tokens, or until the model ends it.
 
@@ -70,6 +72,8 @@ def generate(
         Decides what is drawn.
     told : callable, optional
         Called with what each token adds to the text.
+    is_chat : bool
+        Whether the text is a user's message, which the model answers.
 
     Raises
     ------
@@ -77,7 +81,7 @@ def generate(
         As `OpenedModel.attend`; of ``model``, when it does not continue texts; of ``tokens``, when
         they are too many; of a field of ``sampling``, when it is invalid.
     """
-    reader = TokenReader(model, text)
+    reader = TokenReader(model, text, is_chat=is_chat)
     start = len(reader.words)
     if not 1 <= steps <= MOST_STEPS:
         raise InputError("tokens", f"tokens is from 1 to {MOST_STEPS:,}, and not {steps:,}.")
@@ -159,11 +163,18 @@ class TokenReader:
         there is no such head, or it cannot be switched off.
     """
 
-    def __init__(self, model: OpenedModel, text: str, edits: Edits | None = None) -> None:
+    def __init__(
+        self,
+        model: OpenedModel,
+        text: str,
+        edits: Edits | None = None,
+        *,
+        is_chat: bool = False,
+    ) -> None:
         if model.why_no_next_token:
             raise InputError("model", model.why_no_next_token)
-        self._model, self._text = model, text
-        self._given, self.words, _ = model.inputs(text)
+        self._model, self._text = model, model.as_given(text, is_chat=is_chat)
+        self._given, self.words, _ = model.inputs(text, is_chat=is_chat)
         self._edits = edits or {}
         self._cache: Any = None
         self._numbers: list[int] = []
@@ -227,10 +238,18 @@ class TokenReader:
         return (whole[len(start) :] if is_longer else decoded(self._model, [*numbers])).rstrip("�")
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
-        """Return the text with tokens after it, and whether it is split into these tokens again."""
+        """Return the text with tokens after it, and whether it is split into these tokens again.
+
+        Of a user's message it is the whole that the chat template writes.
+        """
         text = self._text + self.text_of(numbers)
-        split = self._model.inputs(text)[0]["input_ids"][0].tolist()
-        return text, split == [*self._given["input_ids"][0].tolist(), *numbers]
+        wanted = [*self._given["input_ids"][0].tolist(), *numbers]
+        first = getattr(self._model.tokenizer, "bos_token", None) or ""
+        bare = text.removeprefix(first)  # the tokenizer may put it there itself
+        for each in (text, bare):
+            if self._model.inputs(each)[0]["input_ids"][0].tolist() == wanted:
+                return each, True
+        return text, False
 
     def _cut_back(self, wanted: list[int]) -> int:
         """Cut the cache to the tokens that it shares with others; return how many it has then."""

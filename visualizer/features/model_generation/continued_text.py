@@ -98,10 +98,15 @@ class ContinuedText:
     ----------
     heads_off : frozenset
         Heads that are switched off, by the layer's number in the model.
+    is_chat : bool
+        Whether the text is a user's message.
     """
 
-    def __init__(self, model: OpenedModel, text: str, heads_off: frozenset[LayerAndHead]) -> None:
+    def __init__(
+        self, model: OpenedModel, text: str, heads_off: frozenset[LayerAndHead], is_chat: bool
+    ) -> None:
         self._model, self._text, self._heads_off = model, text, heads_off
+        self._is_chat = is_chat
 
     @cached_property
     def _reader(self) -> TokenReader:
@@ -109,7 +114,8 @@ class ContinuedText:
         from visualizer.models.generation_with_cache import TokenReader
 
         leave_core_to_window()
-        return TokenReader(self._model, self._text, dict.fromkeys(self._heads_off, 0.0))
+        off = dict.fromkeys(self._heads_off, 0.0)
+        return TokenReader(self._model, self._text, off, is_chat=self._is_chat)
 
     def read(self, tree: GenerationTree, sampling: Sampling) -> Continuation:
         """Read up to the current node.

@@ -155,9 +155,10 @@ class ModelGenerationController(QObject):
         self._problem = OTHER_SPLIT if reading and text == self._used else ""
         self._is_refused = False
         before, self._text = self._text, None
-        if reading:
+        source = self._workspace.document.model
+        if reading and source:
             model = cast("OpenedModel", reading.model)
-            self._text = ContinuedText(model, text, reading.heads_off)
+            self._text = ContinuedText(model, text, reading.heads_off, source.is_chat)
         if before is not None:
             self._worker.discard([before])  # with its cache of keys and values
 
@@ -325,5 +326,8 @@ class ModelGenerationController(QObject):
 
     def _use(self, branch: TextOfBranch) -> None:
         self._used = "" if branch.is_split_alike else branch.text
-        self._workspace.seal()
-        self._workspace.set_text(branch.text)
+        document = self._workspace.document
+        if document.model:
+            model = replace(document.model, is_chat=False)  # the template's words are in the text
+            used = document.set("text", branch.text).set("model", model)
+            self._workspace.show_document(used, self._workspace.wanted)
