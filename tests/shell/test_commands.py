@@ -303,7 +303,16 @@ def test_panes_by_keys(hand: Hand) -> None:
 READING = ("reader.step 1", "reader.step -1", "reader.back", "reader.close")
 CONTINUING = tuple(
     f"model_generation.{name}"
-    for name in ("toggle", "sample", "step_back", "step_on", "turn", "use", "start_again")
+    for name in (
+        "toggle",
+        "sample",
+        "step_back",
+        "step_on",
+        "turn",
+        "use",
+        "start_again",
+        "toggle_chat",
+    )
 )
 COMPARING = (
     *("comparer.swap", "comparer.add_sample", "comparer.go_to_largest", "comparer.stop"),

@@ -94,6 +94,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny", sliding_window=None)
 
 
+@pytest.fixture(scope="module")
+def bloom_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model that computes its attention by itself."""
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "bloom", "bloom")
+
+
+@pytest.fixture(scope="module")
+def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model with a chat template."""
+    saved = save_tiny_model(tmp_path_factory.mktemp("models") / "chat", sliding_window=None)
+    template = "{{ bos_token }}the {{ messages[0]['content'] }} </s> a"
+    (saved / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return saved
+
+
 @pytest.fixture
 def continuing(hand: Hand, folder: Path) -> Continuing:
     return Continuing(hand, folder)
@@ -267,8 +282,10 @@ def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
     assert not pane.body.isVisible()
 
 
-def test_a_model_without_a_cache_that_can_be_read_is_refused(hand: Hand, tmp_path: Path) -> None:
-    continuing = Continuing(hand, save_tiny_model(tmp_path / "bloom", "bloom"))
+def test_a_model_without_a_cache_that_can_be_read_is_refused(
+    hand: Hand, bloom_folder: Path
+) -> None:
+    continuing = Continuing(hand, bloom_folder)
     assert "keeps no keys and values that could be read" in continuing.problem
     assert continuing.controller.tree.nodes == ()
 
@@ -282,3 +299,38 @@ def test_the_pane_shows_who_reads_whom(continuing: Continuing) -> None:
     assert words.startswith("“sat” reads ")
     assert view.words_at(view.place(0, 3).center()) == ""
     assert continuing.pane.reads.text() == rows.of_last
+
+
+def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
+    continuing = Continuing(hand, chat_folder)
+    strip = hand.window.token_pane.strip
+    assert strip.tip(0) == "<s>, token 1 (BOS: a text begins)"
+    assert strip.tip(1) == "the, token 2"
+    by_id = hand.window.actions_.by_id
+    by_id["model_generation.toggle_chat"].trigger()
+    hand.settle()
+    words = ("<s>", "the", *TEXT.split(), "</s>", "a")
+    hand.until(lambda: continuing.controller.tree.prompt == words)
+    run = hand.window.workspace.run
+    assert run
+    assert run.texts == (words,)
+    assert by_id["model_generation.toggle_chat"].isChecked()
+    assert strip.tip(8) == "</s>, token 9 (EOS: a text ends)"
+    continuing.controller.pick(9)
+    continuing.rest()
+    continuing.controller.use()
+    hand.until(lambda: hand.window.workspace.document.text != TEXT)
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    assert run.texts == ((*words, "dog"),)
+    by_id["workspace.undo"].trigger()
+    hand.settle()
+    model = hand.window.workspace.document.model
+    assert model
+    assert model.is_chat
+    assert hand.window.workspace.document.text == TEXT
+    by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert hand.window.workspace.run
+    assert hand.window.workspace.run.texts == (("<s>", *TEXT.split()),)

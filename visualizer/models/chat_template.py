@@ -1,8 +1,8 @@
 """A text as a user's message to a model, by the chat template of its tokenizer.
 
 The template is code of the model's folder. transformers renders it in a sandbox, which keeps it
-from files and from other objects; its own length, that of what it writes and the time that it takes are
-bounded here.
+from files and from other objects; its own length, that of what it writes and the time that it
+takes are bounded here.
 """
 
 from __future__ import annotations

@@ -204,6 +204,14 @@ def _can_add_samples(now: WindowState) -> bool:
     return bar is not None and 0 < _samples(now) < bar.most
 
 
+def _can_chat(now: WindowState) -> bool:
+    """Whether the text can be given as a message, or is."""
+    model, resolved = now.document.model, now.screen.resolved
+    reading = resolved.run.reading if resolved else None
+    has_template = reading is not None and reading.has_chat_template
+    return model is not None and (model.is_chat or has_template)
+
+
 def _play_or_pause(now: WindowState) -> Face:
     name = "pause" if now.view.playhead.is_playing else "play"
     return Face(name, tip=name.capitalize())
@@ -349,6 +357,11 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.model_generation_controller.use(), ("Alt+Ins",),
         is_enabled=lambda now: now.continued.can_use,
         tip="Put the continued text into the sentence, so that the board shows all heads on it"),
+    Row("model_generation.toggle_chat", CONTINUE, "The text is a user’s &message",
+        lambda c: c.model_generation_controller.toggle_chat(), ("Shift+F2",), divides=True,
+        is_enabled=_can_chat,
+        is_checked=lambda now: bool(now.document.model and now.document.model.is_chat),
+        tip="Give it by the model’s chat template, up to where the answer begins"),
     Row("model_generation.start_again", CONTINUE, "&Start again",
         lambda c: c.model_generation_controller.start_again(), ("Alt+Del",),
         is_enabled=lambda now: now.continued.last_step > 0,

@@ -319,6 +319,13 @@ class ModelGenerationController(QObject):
         self.steps = steps
         self._tell()
 
+    def toggle_chat(self) -> None:
+        """Give the text as a user's message, or as it is."""
+        model = self._workspace.document.model
+        if model:
+            self._workspace.seal()
+            self._workspace.set("model", replace(model, is_chat=not model.is_chat))
+
     def use(self) -> None:
         """Use the text up to the current token as the document's."""
         self._left, self._is_text_wanted = 0, self.panel.can_use

@@ -48,6 +48,9 @@ def paint_chip(
         painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
         painter.drawRoundedRect(inner, ROUND, ROUND)
     painter.setBrush(Qt.BrushStyle.NoBrush)
+    if token in tokens.special:
+        painter.setPen(QPen(QColor(theme.quiet), 1, Qt.PenStyle.DashLine))
+        painter.drawRoundedRect(inner, ROUND, ROUND)
     if is_subject:
         _frame(painter, inner, 2.5, theme)
     elif is_key or is_query:

@@ -228,6 +228,8 @@ class TokenStrip(ChipScrollArea):
         """Return a token in full, and its number."""
         tokens = self._tokens
         said = f"{tokens.labels[token]}, token {token + 1:,}"
+        if token in tokens.special:
+            said += f" ({tokens.special[token]})"
         if tokens.weights is None:
             return said
         value = format_number(tokens.weights.values[token])
