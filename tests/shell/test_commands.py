@@ -301,6 +301,19 @@ def test_panes_by_keys(hand: Hand) -> None:
 
 
 READING = ("reader.step 1", "reader.step -1", "reader.back", "reader.close")
+CONTINUING = tuple(
+    f"model_generation.{name}"
+    for name in (
+        "toggle",
+        "sample",
+        "step_back",
+        "step_on",
+        "turn",
+        "use",
+        "start_again",
+        "toggle_chat",
+    )
+)
 COMPARING = (
     *("comparer.swap", "comparer.add_sample", "comparer.go_to_largest", "comparer.stop"),
     *("comparer.scale_samples 1", "comparer.scale_samples -1"),
@@ -317,7 +330,8 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
         *("gaze.whole", "gaze.further", "head_switch.toggle", "head_switch.all_on"),
         "attribution.toggle_ablations",
-        *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),
+        *("step_leading 1", "step_leading -1", "gaze.toggle_spread"),
+        *(*READING, *COMPARING, *CONTINUING),
     }
     hand.press(Qt.Key.Key_Plus)
     hand.settle()
@@ -337,7 +351,8 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         *("painter.paint_pinned", "gaze.whole", "gaze.further"),
         *("head_switch.toggle", "head_switch.all_on", "attribution.toggle_ablations"),
-        *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),
+        *("step_leading 1", "step_leading -1", "gaze.toggle_spread"),
+        *(*READING, *COMPARING, *CONTINUING),
     }
 
 

@@ -172,6 +172,8 @@ MODELS = structs(
     folder=ANY_TEXT.map(lambda text: f"/{text}".replace("//", "/").replace("\0", "")),
     name=ANY_TEXT,
     fingerprint=st.binary(min_size=32, max_size=32).map(bytes.hex),
+    second=ANY_TEXT,
+    is_chat=st.booleans(),
     heads_off=st.frozensets(LAYER_AND_HEAD, max_size=3).map(lambda heads: tuple(sorted(heads))),
 )
 DOCUMENTS = structs(

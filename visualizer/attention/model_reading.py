@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -12,6 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.captured_attention import CapturedAttention
+
+
+SpecialTokens = tuple[tuple[int, str], ...]
+"""The places of special tokens in a text, each with what it is for."""
+
+
+class SecondText(StrEnum):
+    """What a second text is to a model."""
+
+    NONE = "none"
+    PAIR = "pair"
+    DECODER = "decoder"
 
 
 class NextToken(Struct, frozen=True):
@@ -57,6 +70,14 @@ class ModelReading(Struct, frozen=True, eq=False):
         What it read.
     answers : ModelAnswers
         What else was asked about it, as far as it is answered.
+    special : SpecialTokens
+        The special tokens among those that read.
+    has_chat_template : bool
+        Whether a text can be given as a user's message.
+    is_text_alone : bool
+        Whether the text was given as it is, and no second one with it.
+    second : SecondText
+        What a second text is to the model.
     """
 
     made_of: Hashable
@@ -70,3 +91,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     is_of_lab: bool = False
     text: str = ""
     answers: ModelAnswers = field(default_factory=ModelAnswers)
+    special: SpecialTokens = ()
+    has_chat_template: bool = False
+    second: SecondText = SecondText.NONE
+    is_text_alone: bool = True

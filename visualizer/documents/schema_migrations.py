@@ -53,7 +53,10 @@ def _with_model(tree: Tree) -> Tree:
 
 
 def _with_layer_of_cells(tree: Tree) -> Tree:
-    """Let cells be of the layer that is shown, and vectors have nothing more (schema 6 to 7)."""
+    """Fill what cells, vectors and models had not yet (schema 6 to 7).
+
+    Cells are of the layer that is shown, vectors have nothing more, and models read the text alone.
+    """
     plain: Tree = {
         "layer_masks": [],
         "softcap": 0.0,
@@ -61,8 +64,10 @@ def _with_layer_of_cells(tree: Tree) -> Tree:
         "sinks": None,
         "not_understood": [],
     }
-    way = ("document", "captured", "vectors")
-    tree = _filled(_filled(tree, plain, *way), plain, "view", "comparison", *way)
+    alone: Tree = {"second": "", "is_chat": False}
+    for fields, way in ((plain, ("captured", "vectors")), (alone, ("model",))):
+        tree = _filled(tree, fields, "document", *way)
+        tree = _filled(tree, fields, "view", "comparison", "document", *way)
     view = tree.get("view")
     return {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
 

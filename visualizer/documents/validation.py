@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 LONGEST_PATH = 4096
 MOST_NAMES, LONGEST_ARGUMENT = 100, 200
+LONGEST_SECOND = 100_000
 Claim = tuple[bool, str]
 """Whether a condition holds, and the subject of the message if it does not."""
 
@@ -126,6 +127,7 @@ def _model(model: ModelSource) -> Iterator[Claim]:
     are_heads = all(0 <= at < LARGEST["heads"] for head in model.heads_off for at in head)
     is_sorted = [*model.heads_off] == sorted({*model.heads_off})
     yield are_heads and is_sorted, "heads of a model that are off"
+    yield len(model.second) <= LONGEST_SECOND, "a second text"
     count = len(model.layers)
     are_layers = all(0 <= layer < LARGEST["heads"] for layer in model.layers)
     yield are_layers and count <= MOST_LAYERS, "layers of a model"

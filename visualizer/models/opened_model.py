@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import position_labels
+from visualizer.attention.model_reading import SecondText
 from visualizer.attention.run import USABLE, gib, is_out_of_memory
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
@@ -22,6 +23,7 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
+from visualizer.models.chat_template import as_users_message
 from visualizer.models.image_reading import image_tokens
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
@@ -42,6 +44,7 @@ from visualizer.models.run_from_attention_calls import (
     run_of,
 )
 from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.models.special_token_names import special_names
 from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
 from visualizer.progress_callback import CancelledError, no_progress
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from visualizer.attention.model_reading import SpecialTokens
     from visualizer.models.attention_recorder import AttentionCall, HeadEdit
     from visualizer.models.layer_step_recognition import KnownLayers
     from visualizer.models.model_source import LayerAndHead
@@ -119,18 +123,22 @@ class OpenedModel:
         self._is_by_interface = False
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
-        self._plain: tuple[str | None, torch.Tensor | None] = (None, None)
+        self._plain: tuple[tuple[str, bool] | None, torch.Tensor | None] = (None, None)
         """The last text read by all heads, and the log-probabilities of its next token."""
         self.lock = RLock()
         """Held while it runs: what hooks keep is of one run, whichever thread it is on."""
 
-    def attend(self, text: str, second: str | None = None) -> tuple[LayerRun, ...]:
+    def attend(
+        self, text: str, second: str | None = None, *, is_chat: bool = False
+    ) -> tuple[LayerRun, ...]:
         """Run the model on a text and return the runs of its attention.
 
         Parameters
         ----------
         second : str, optional
             The second text of a pair; for an encoder–decoder model what its decoder begins with.
+        is_chat : bool
+            Whether the text is given as a user's message, by the tokenizer's chat template.
 
         Returns
         -------
@@ -140,9 +148,10 @@ class OpenedModel:
         Raises
         ------
         InputError
-            When there is no text, or it is too long for the model or the memory.
+            When there is no text, or it is too long for the model or the memory; of ``chat``, when
+            it cannot be given as a message.
         """
-        return self._attend(self.inputs(text, second), {})[0]
+        return self._attend(self.inputs(text, second, is_chat=is_chat), {})[0]
 
     def attend_image(self, path: Path) -> tuple[LayerRun, ...]:
         """Run the model on an image and return the runs of its attention, as `attend`.
@@ -171,7 +180,14 @@ class OpenedModel:
         part = getattr(self.model, "vision_model", None)
         return part if getattr(part, "main_input_name", "") == PIXELS else None
 
-    def read(self, text: str, edits: Edits | None = None) -> TextReading:
+    def read(
+        self,
+        text: str,
+        edits: Edits | None = None,
+        second: str | None = None,
+        *,
+        is_chat: bool = False,
+    ) -> TextReading:
         """Run the model on a text once, for its attention and for the token that it expects next.
 
         Parameters
@@ -184,16 +200,16 @@ class OpenedModel:
         InputError
             As `attend`; of ``heads``, when there is no such head, or it cannot be switched off.
         """
-        runs, result = self._attend(self.inputs(text, None), edits or {})
+        runs, result = self._attend(self.inputs(text, second, is_chat=is_chat), edits or {})
         if self.why_no_next_token:
             return TextReading(runs, None, None)
         logs = _of_last(result)
         known, plain = self._plain  # another window may read another text meanwhile
         if not edits:
             plain = logs
-        elif known != text:
-            plain = self.next_token_log_probabilities(text)
-        self._plain = (text, plain)
+        elif known != (text, is_chat):
+            plain = self.next_token_log_probabilities(text, is_chat=is_chat)
+        self._plain = ((text, is_chat), plain)
         return TextReading(runs, logs, plain)
 
     def _attend(
@@ -206,7 +222,7 @@ class OpenedModel:
             self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
-            by_module = self._by_module(given, edits) if edits else {}
+            by_module = self.edits_by_module(given, edits)
             needed = self._bytes_of_layers(len(tokens))
             room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
             is_small = needed <= min(MOST_LAYER_BYTES, room)
@@ -251,7 +267,9 @@ class OpenedModel:
             each.is_editable for each in (self._layers or {}).values()
         )
 
-    def next_token_log_probabilities(self, text: str, edits: Edits | None = None) -> torch.Tensor:
+    def next_token_log_probabilities(
+        self, text: str, edits: Edits | None = None, *, is_chat: bool = False
+    ) -> torch.Tensor:
         """Return the log-probability of each token of the vocabulary as the next one, [token].
 
         Parameters
@@ -268,10 +286,10 @@ class OpenedModel:
         """
         if self.why_no_next_token:
             raise InputError("model", self.why_no_next_token)
-        given, *_ = self.inputs(text, None)
+        given, *_ = self.inputs(text, None, is_chat=is_chat)
         self.check_memory(given, 1)
         with torch.inference_mode():
-            by_module = self._by_module(given, edits) if edits else {}
+            by_module = self.edits_by_module(given, edits)
             with self.lock, self.recorded(by_module, keeps=False):
                 return _of_last(self.run({**given, **self._last_only()}))
 
@@ -310,7 +328,7 @@ class OpenedModel:
                 each[head] = factors
         batch = {name: tensor.expand(len(heads), -1) for name, tensor in given.items()}
         with torch.inference_mode():
-            by_module = self._by_module(given, each)
+            by_module = self.edits_by_module(given, each)
             with self.lock, self.recorded(by_module, keeps=False):
                 logits = self.run({**batch, **self._last_only()}).logits
         logs: torch.Tensor = logits[:, -1].double().cpu().log_softmax(-1)
@@ -334,7 +352,7 @@ class OpenedModel:
         """
         self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         with torch.inference_mode():
-            by_module = self._by_module(given, edits) if edits else {}
+            by_module = self.edits_by_module(given, edits) if edits else {}
             with self.lock, self.recorded(by_module) as calls:
                 self.run(given)
         self._layers = self._layers or _layers_of(calls)
@@ -354,8 +372,18 @@ class OpenedModel:
         met = {call.method for call in calls}
         self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
 
-    def _by_module(self, given: Mapping[str, Any], edits: Edits) -> dict[str, dict[int, HeadEdit]]:
-        """Return edits of heads by the path of their module instead of the layer's number."""
+    def edits_by_module(
+        self, given: Mapping[str, Any], edits: Edits | None
+    ) -> dict[str, dict[int, HeadEdit]]:
+        """Return edits of heads by the path of their module instead of the layer's number.
+
+        Raises
+        ------
+        InputError
+            Of ``heads``, when there is no such head, or it cannot be edited.
+        """
+        if not edits:
+            return {}
         layers = self._layers = self._layers or self._heads_of_layers(given)
         found: dict[str, dict[int, HeadEdit]] = {}
         for (layer, head), edit in edits.items():
@@ -457,7 +485,7 @@ class OpenedModel:
         check_memory(layers, heads, given["input_ids"].shape[-1])
 
     def inputs(
-        self, text: str, second: str | None = None
+        self, text: str, second: str | None = None, *, is_chat: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
         """Return what the model is given of a text, the tokens of its queries, and other keys'."""
         if self.tokenizer is None:
@@ -468,7 +496,10 @@ class OpenedModel:
         if not text.strip():
             raise InputError("text", NOTHING)
         is_pair = second is not None and not self.has_decoder
-        coded = self.tokenizer(text, *([second] if is_pair else []), return_tensors="pt")
+        given_text = self.as_given(text, is_chat=is_chat)
+        # A template writes the special tokens itself.
+        settings = {"return_tensors": "pt", "add_special_tokens": not is_chat}
+        coded = self.tokenizer(given_text, *([second] if is_pair else []), **settings)
         ids = coded["input_ids"]
         count = ids.shape[-1]
         if not count:
@@ -481,6 +512,31 @@ class OpenedModel:
         start = self._decoder_ids(second)
         given["decoder_input_ids"] = start.to(self.model.device)
         return given, tuple(map(self.token, start[0].tolist())), words
+
+    def as_given(self, text: str, *, is_chat: bool = False) -> str:
+        """Return a text as it is given to the tokenizer: as it is, or as a user's message."""
+        if not is_chat or not text.strip():
+            return text
+        return as_users_message(self.tokenizer, text, self.folder.name)
+
+    def special_tokens(
+        self, text: str, second: str = "", *, is_chat: bool = False
+    ) -> SpecialTokens:
+        """Return the names of the special tokens of a text's queries, by their places."""
+        given, *_ = self.inputs(text, second or None, is_chat=is_chat)
+        ids = given.get("decoder_input_ids", given["input_ids"]) if second else given["input_ids"]
+        names = special_names(self.tokenizer)
+        numbers = enumerate(ids[0].tolist())
+        return tuple((at, names[number]) for at, number in numbers if number in names)
+
+    @property
+    def second_text(self) -> SecondText:
+        """What a second text is to it."""
+        if self.tokenizer is None:
+            return SecondText.NONE
+        if self.has_decoder:
+            return SecondText.DECODER
+        return SecondText.NONE if self.model.can_generate() else SecondText.PAIR
 
     def _decoder_ids(self, second: str | None) -> torch.Tensor:
         config = self.model.config
