@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from visualizer.attention.model_answers import (
     AblationAnswer,
@@ -93,6 +94,12 @@ def test_a_large_lens_says_what_it_takes_first(
     assert "2 layers at 9 tokens are 18 predictions among 64 tokens each" in said.sentence
     lens = answer(reading, ModelQuestion(QuestionKind.LENS, is_costly=True))
     assert isinstance(lens, LensAnswer)
+
+
+def test_a_text_that_is_given_as_a_message_is_refused(reading: ModelReading) -> None:
+    given = replace(reading, is_text_alone=False)
+    with pytest.raises(InputError, match="as it is: switch off “The text is a user’s message”"):
+        answer(given, ModelQuestion(QuestionKind.LENS))
 
 
 def test_what_is_no_token_is_refused(reading: ModelReading) -> None:

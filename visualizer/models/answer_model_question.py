@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 NOT_ALONE = (
-    "This is known of a text that is given as it is: switch off “The text is a user’s message”, and "
-    "take away the second text."
+    "This is known of a text that is given as it is: switch off “The text is a user’s message”, "
+    "and take away the second text."
 )
 MOST_RANKS = 5
 """How many tokens are named at each place."""

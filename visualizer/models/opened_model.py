@@ -290,7 +290,7 @@ class OpenedModel:
         self.check_memory(given, 1)
         with torch.inference_mode():
             by_module = self.edits_by_module(given, edits)
-            with self.lock, self.recorded(by_module, keeps=False):
+            with self.recorded(by_module, keeps=False):
                 return _of_last(self.run({**given, **self._last_only()}))
 
     def log_probabilities_without_each(
@@ -329,7 +329,7 @@ class OpenedModel:
         batch = {name: tensor.expand(len(heads), -1) for name, tensor in given.items()}
         with torch.inference_mode():
             by_module = self.edits_by_module(given, each)
-            with self.lock, self.recorded(by_module, keeps=False):
+            with self.recorded(by_module, keeps=False):
                 logits = self.run({**batch, **self._last_only()}).logits
         logs: torch.Tensor = logits[:, -1].double().cpu().log_softmax(-1)
         return logs
@@ -353,7 +353,7 @@ class OpenedModel:
         self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         with torch.inference_mode():
             by_module = self.edits_by_module(given, edits) if edits else {}
-            with self.lock, self.recorded(by_module) as calls:
+            with self.recorded(by_module) as calls:
                 self.run(given)
         self._layers = self._layers or _layers_of(calls)
         if not self.are_heads_switchable:
@@ -365,9 +365,12 @@ class OpenedModel:
     def recorded(
         self, edits: Mapping[str, Mapping[int, HeadEdit]] | None = None, *, keeps: bool = True
     ) -> Iterator[list[AttentionCall]]:
-        """Record attention; once it was met by its interface alone, softmax is not watched."""
+        """Record attention of one run at a time, whichever thread it is on.
+
+        Once it was met by its interface alone, softmax is not watched.
+        """
         watches = not self._is_by_interface
-        with record_attention(self.model, edits, keeps=keeps, watches=watches) as calls:
+        with self.lock, record_attention(self.model, edits, keeps=keeps, watches=watches) as calls:
             yield calls
         met = {call.method for call in calls}
         self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
@@ -397,7 +400,7 @@ class OpenedModel:
         return found
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
-        with self.lock, self.recorded() as calls:
+        with self.recorded() as calls:
             self.run(given)
         return _layers_of(calls)
 

@@ -113,7 +113,8 @@ class ModelGenerationController(QObject):
         """The model's reading of the document as it is now; None where there is none yet."""
         run, document = self._workspace.run, self._workspace.document
         reading = run.reading if run else None
-        wanted = (document.model, document.text, document.spec.device)
+        spec = document.spec
+        wanted = (document.model, document.text, spec.device, spec.dtype)
         return reading if reading and reading.made_of == wanted else None
 
     @property
