@@ -39,8 +39,13 @@ from shiboken6 import Shiboken
 from tests.support.shared_window import SHARED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from PySide6.QtWidgets import QWidget
+    from pytestqt.qtbot import QtBot
+
+    Show = Callable[[QWidget, tuple[int, int]], None]
 
 pytest_plugins = ["tests.support.window_fixtures"]
 
@@ -99,6 +104,19 @@ def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.support.tiny_models import save_tiny_model  # torch is not for every test
 
     return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def show(application: QApplication, qtbot: QtBot) -> Show:
+    """Shows a widget of a size."""
+
+    def show_(widget: QWidget, size: tuple[int, int]) -> None:
+        qtbot.addWidget(widget)
+        widget.resize(*size)
+        widget.show()
+        qtbot.waitExposed(widget)
+
+    return show_
 
 
 @pytest.fixture(autouse=True)

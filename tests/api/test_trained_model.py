@@ -20,7 +20,7 @@ from visualizer.api.trained_model import TrainedModel
 from visualizer.attention import device
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.errors import InputError
-from visualizer.lab.generation.generation_tree import new_generation_tree
+from visualizer.generation.generation_tree import new_generation_tree
 from visualizer.language.loss_log import MISSING
 from visualizer.language.probe import Probe, read
 from visualizer.language.run_folder import RunFolder

@@ -81,6 +81,7 @@ FLOORS = (
     ("documents",),
     ("explanations", "widgets"),
     ("heatmap",),
+    ("generation",),
     ("features",),
     ("export",),
     ("lab",),

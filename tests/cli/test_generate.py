@@ -17,8 +17,8 @@ from tests.cli.test_options import refusal
 from tests.support.small_trainings import begun
 from visualizer import app
 from visualizer.app import main
+from visualizer.generation.generation_tree import new_generation_tree
 from visualizer.lab.attention_view.opening_probe_text import opening_probe
-from visualizer.lab.generation.generation_tree import new_generation_tree
 from visualizer.language import probe as language_probe
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder

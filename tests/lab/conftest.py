@@ -17,23 +17,7 @@ from visualizer.lab.window import LabWindow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from PySide6.QtWidgets import QWidget
     from pytestqt.qtbot import QtBot
-
-    Show = Callable[[QWidget, tuple[int, int]], None]
-
-
-@pytest.fixture
-def show(application: QApplication, qtbot: QtBot) -> Show:
-    """Shows a widget of a size."""
-
-    def show_(widget: QWidget, size: tuple[int, int]) -> None:
-        qtbot.addWidget(widget)
-        widget.resize(*size)
-        widget.show()
-        qtbot.waitExposed(widget)
-
-    return show_
 
 
 def _let_go(window: LabWindow) -> None:

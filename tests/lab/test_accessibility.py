@@ -9,14 +9,14 @@ from PySide6.QtGui import QAccessible
 
 from tests.support.accessible_text import heard
 from tests.support.probe_results import a_reading
+from visualizer.generation.generated_tokens_presenter import present_generation
+from visualizer.generation.generated_tokens_widget import GenerationPane
+from visualizer.generation.generation_tree import new_generation_tree
+from visualizer.generation.next_tokens_and_sampling_widget import NextTokenBarView
+from visualizer.generation.next_tokens_presenter import present_bars
 from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
 from visualizer.lab.attention_view.presenter import present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
-from visualizer.lab.generation.generation_tree import new_generation_tree
-from visualizer.lab.generation.next_tokens_and_sampling_widget import NextTokenBarView
-from visualizer.lab.generation.next_tokens_presenter import present_bars
-from visualizer.lab.generation.presenter import present_generation
-from visualizer.lab.generation.widget import GenerationPane
 from visualizer.lab.snapshot_bar.presenter import present_scrub
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.recorded_losses import Measured
@@ -27,7 +27,7 @@ from visualizer.widgets import accessible_roles_and_values
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
-    from tests.lab.conftest import Show
+    from tests.conftest import Show
 
 Role = QAccessible.Role
 

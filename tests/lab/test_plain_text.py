@@ -11,15 +11,15 @@ from PySide6.QtWidgets import QLabel, QMessageBox
 
 from tests.support.hostile_markup import HOSTILE, hostile_places, is_hostile, rich, tip_at
 from tests.support.probe_results import causal_weights
+from visualizer.generation.generated_tokens_presenter import present_generation
+from visualizer.generation.generated_tokens_widget import GenerationPane
+from visualizer.generation.generation_tree import new_generation_tree
+from visualizer.generation.next_tokens_and_sampling_widget import NextTokensPane
+from visualizer.generation.next_tokens_presenter import present_bars
 from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import LabCellPointer
 from visualizer.lab.attention_view.presenter import present_attention
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
-from visualizer.lab.generation.generation_tree import new_generation_tree
-from visualizer.lab.generation.next_tokens_and_sampling_widget import NextTokensPane
-from visualizer.lab.generation.next_tokens_presenter import present_bars
-from visualizer.lab.generation.presenter import present_generation
-from visualizer.lab.generation.widget import GenerationPane
 from visualizer.lab.runs.confirmation_dialogs import ask_delete, ask_leaving
 from visualizer.lab.runs.run_store import StoredRun
 from visualizer.lab.runs.widget import RunsPane
@@ -32,7 +32,7 @@ from visualizer.widgets.theme import LIGHT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.lab.conftest import Show
+    from tests.conftest import Show
     from tests.support.lab_input import Student
 
 BOLD, FILE = HOSTILE[:2]

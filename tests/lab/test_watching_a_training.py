@@ -14,7 +14,7 @@ from tests.support.lab_input import NONE, Student
 from tests.support.window_input import CONTROL, LEFT
 
 if TYPE_CHECKING:
-    from visualizer.lab.generation.generation_tree import GenerationTree
+    from visualizer.generation.generation_tree import GenerationTree
     from visualizer.lab.loss_plot.model import LossPlot
 
 ALT = Qt.KeyboardModifier.AltModifier

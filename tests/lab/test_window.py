@@ -20,8 +20,8 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QWidget
 from tests.support.command_calls import called
 from tests.support.lab_input import NONE, Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, name_file, words
+from visualizer.generation.generated_tokens_presenter import LOADING
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
-from visualizer.lab.generation.presenter import LOADING
 from visualizer.lab.runs import run_store
 from visualizer.lab.training import detached_training_controller
 from visualizer.lab.training.process_controller import TrainingProcess

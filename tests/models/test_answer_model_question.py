@@ -146,6 +146,12 @@ def test_a_large_lens_says_what_it_takes_first(
     assert isinstance(lens, LensAnswer)
 
 
+def test_a_text_that_is_given_as_a_message_is_refused(reading: ModelReading) -> None:
+    given = replace(reading, is_text_alone=False)
+    with pytest.raises(InputError, match="as it is: switch off “The text is a user’s message”"):
+        answer(given, ModelQuestion(QuestionKind.LENS))
+
+
 def test_what_is_no_token_is_refused(reading: ModelReading) -> None:
     with pytest.raises(InputError, match="is 2 tokens of tiny, and not one"):
         answer(reading, ModelQuestion(QuestionKind.PARTS, "the cat"))

@@ -375,3 +375,20 @@ def test_an_encoder_that_has_no_mask_is_cut(tmp_path: Path) -> None:
     assert expected[0, 1, 2, 5] == 0
     assert run.trace.is_hatched("weights", (0,), 1)
     assert not run.trace.is_hatched("weights", (0,), 2)
+
+
+def test_heads_of_a_pair_of_texts_are_edited(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "bert", "bert")
+    source = replace(open_source(folder, Device.CPU), second="a dog ran")
+    plain = read_text(source, TEXT, Device.CPU).trace
+    edits = (HeadEdit(0, 1, HeadEditKind.MEAN), HeadEdit(0, 2, HeadEditKind.PATCHED, text=OTHER))
+    found = read_text(replace(source, edits=edits), TEXT, Device.CPU).trace
+    other = read_text(source, OTHER, Device.CPU).trace
+    context, now = plain.read("context", (0,)), found.read("concat", (0,))
+    size = context.shape[-1]
+    parts = [now[:, each * size : (each + 1) * size] for each in range(3)]
+    np.testing.assert_allclose(parts[0], context[0], atol=1e-6)
+    np.testing.assert_allclose(
+        parts[1], np.broadcast_to(context[1].mean(0), parts[1].shape), atol=1e-6
+    )
+    np.testing.assert_allclose(parts[2], other.read("context", (0, 2)), atol=1e-6)

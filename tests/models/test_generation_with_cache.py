@@ -12,7 +12,7 @@ import visualizer
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
 from visualizer.language.sampling import Sampling
-from visualizer.models.generation_with_cache import generate
+from visualizer.models.generation_with_cache import TokenReader, generate, matrix_of_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,3 +94,46 @@ def test_what_is_told_is_the_text(model: Model) -> None:
     assert len(told) <= 6
     assert (before + "".join(told)).startswith(before)
     assert "".join(told).strip().startswith(made.text.strip().split(" ")[0])
+
+
+def test_a_branch_is_read_as_if_there_were_no_other(model: Model) -> None:
+    opened = model.opened
+    first, second = [5, 9, 6, 12, 7], [5, 9, 11, 4]
+    reader = TokenReader(opened, TEXT)
+    for count in range(len(first) + 1):
+        reader.read(first[:count])
+    steps = [reader.read(second[:count]) for count in (0, 1, 2, 3, 4)]  # back to the text, and on
+    given = opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    ids = torch.cat([given, torch.tensor([second])], -1)
+    with visualizer.capture(opened.model) as seen, torch.no_grad():
+        logits = opened.model(ids).logits[0].double().numpy()
+    for count, step in enumerate(steps):
+        last = given.shape[-1] + count - 1
+        np.testing.assert_allclose(step.logits, logits[last], atol=1e-5)
+    for run in seen.runs:
+        for at, layer in enumerate(run.group.layers):
+            made = matrix_of_rows([step.rows[layer] for step in steps], ids.shape[-1])
+            whole = run.run.trace.read("weights")
+            wanted = whole[at] if run.run.trace.axes else whole
+            np.testing.assert_allclose(made, wanted, atol=1e-5)
+    assert steps[-1].tokens == ids.shape[-1]
+
+
+def test_heads_that_are_off_are_off_after_the_text_too(tmp_path: Path) -> None:
+    opened = visualizer.open_model(save_tiny_model(tmp_path / "llama", sliding_window=None)).opened
+    off = {(0, 1): 0.0, (1, 2): 0.0}
+    reader, numbers = TokenReader(opened, TEXT, off), [5, 9, 6]
+    for count in range(len(numbers) + 1):
+        found = reader.read(numbers[:count]).logits
+        text = " ".join([TEXT, *(opened.token(number) for number in numbers[:count])])
+        wanted = opened.next_token_log_probabilities(text, off).exp().numpy()
+        np.testing.assert_allclose(np.exp(found) / np.exp(found).sum(), wanted, atol=1e-6)
+    plain = TokenReader(opened, TEXT).read(numbers).logits
+    assert np.abs(plain - found).max() > 1e-3
+
+
+def test_a_continued_text_says_whether_it_is_split_alike(tmp_path: Path) -> None:
+    opened = visualizer.open_model(save_tiny_model(tmp_path / "llama", sliding_window=None)).opened
+    reader = TokenReader(opened, TEXT)
+    assert reader.continued_text([5, 9]) == (f"{TEXT} cat dog", True)
+    assert reader.continued_text([40])[1] is False  # a number without a word

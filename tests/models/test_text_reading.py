@@ -207,3 +207,22 @@ def test_the_memory_of_closed_models_is_returned_once(
     for _ in range(2):
         release_pooled_buffers()
         assert trims == [1]
+
+
+@pytest.mark.parametrize(("kind", "part"), [("bert", ""), ("t5", "decoder"), ("bart", "decoder")])
+def test_a_second_text_is_read_with_the_first(tmp_path: Path, kind: str, part: str) -> None:
+    source = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    run = read_text(replace(source, second="a dog ran"), TEXT, Device.CPU)
+    runs = open_model(source.path, Device.CPU).attend(TEXT, "a dog ran")
+    expected = next(
+        each.run
+        for each in runs
+        if not each.group.is_cross and (not part or part in each.group.name.split("."))
+    )
+    assert run.texts == expected.texts
+    assert run.texts[0][-3:] == ("a", "dog", "ran")
+    np.testing.assert_array_equal(run.trace.read("weights"), expected.trace.read("weights"))
+    alone = read_text(source, TEXT, Device.CPU)
+    assert alone.texts[0][1:] == tuple(TEXT.split())
+    assert run.reading
+    assert run.reading.special

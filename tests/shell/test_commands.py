@@ -301,6 +301,19 @@ def test_panes_by_keys(hand: Hand) -> None:
 
 
 READING = ("reader.step 1", "reader.step -1", "reader.back", "reader.close")
+CONTINUING = tuple(
+    f"model_generation.{name}"
+    for name in (
+        "toggle",
+        "sample",
+        "step_back",
+        "step_on",
+        "turn",
+        "use",
+        "start_again",
+        "toggle_chat",
+    )
+)
 COMPARING = (
     *("comparer.swap", "comparer.add_sample", "comparer.go_to_largest", "comparer.stop"),
     *("comparer.scale_samples 1", "comparer.scale_samples -1"),
@@ -324,7 +337,8 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("gaze.whole", "gaze.further"),
         *HEAD_EDITS,
         "attribution.toggle_ablations",
-        *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),
+        *("step_leading 1", "step_leading -1", "gaze.toggle_spread"),
+        *(*READING, *COMPARING, *CONTINUING),
     }
     hand.press(Qt.Key.Key_Plus)
     hand.settle()
@@ -345,7 +359,8 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("painter.paint_pinned", "gaze.whole", "gaze.further"),
         *HEAD_EDITS,
         "attribution.toggle_ablations",
-        *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),
+        *("step_leading 1", "step_leading -1", "gaze.toggle_spread"),
+        *(*READING, *COMPARING, *CONTINUING),
     }
 
 

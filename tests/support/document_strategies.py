@@ -221,6 +221,8 @@ MODELS = structs(
     folder=ANY_TEXT.map(lambda text: f"/{text}".replace("//", "/").replace("\0", "")),
     name=ANY_TEXT,
     fingerprint=st.binary(min_size=32, max_size=32).map(bytes.hex),
+    second=ANY_TEXT,
+    is_chat=st.booleans(),
     edits=by_place(EDITS),
     cuts=by_place(CUTS),
 )

@@ -13,6 +13,7 @@ from visualizer.api.argument_validation import (
     several,
     shown,
     string,
+    switch,
     whole_number,
 )
 from visualizer.api.attention_api import Attention
@@ -92,6 +93,7 @@ class Model:
         text: str | None = None,
         second: str | None = None,
         *,
+        chat: bool = False,
         image: str | Path | None = None,
     ) -> ModelAttention:
         """Run the model on a text, or on an image, and return the attention of all its layers.
@@ -101,6 +103,8 @@ class Model:
         second : str, optional
             The second text of a pair; of a model with an encoder and a decoder, what the decoder
             reads after its first token.
+        chat : bool
+            Whether the text is given as a user's message, by the tokenizer's chat template.
         image : str or path, optional
             The file of an image, instead of a text. Its tokens are patches, named by their places
             from the top left: ``row 3, column 5``.
@@ -117,7 +121,8 @@ class Model:
         if text is None:
             raise InputError("text", "There is nothing to read: give a text or an image.")
         given = None if second is None else string("second", second)
-        return ModelAttention(self.opened.attend(string("text", text), given))
+        runs = self.opened.attend(string("text", text), given, is_chat=switch("chat", chat))
+        return ModelAttention(runs)
 
     def next_tokens(self, text: str, most: int = 10) -> list[tuple[str, float]]:
         """Return the likeliest tokens that follow a text, each with its probability.
@@ -285,6 +290,7 @@ class Model:
         top_k: int | None = None,
         top_p: float = 1.0,
         seed: int = 0,
+        chat: bool = False,
     ) -> GeneratedText:
         """Continue a text, token by token, with the cache of keys and values.
 
@@ -294,6 +300,8 @@ class Model:
             At most so many; the model may end its text before.
         temperature, top_k, top_p, seed
             As in the lab; at temperature 0 the likeliest token is taken.
+        chat : bool
+            Whether the text is a user's message, which the model answers.
 
         Raises
         ------
@@ -309,6 +317,7 @@ class Model:
             whole_number("tokens", tokens),
             Sampling(number("temperature", temperature), top_k, number("top_p", top_p)),
             whole_number("seed", seed),
+            is_chat=switch("chat", chat),
         )
 
     def ablations(self, text: str) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.attention.captured_attention import CapturedAttention
+
+
+SpecialTokens = tuple[tuple[int, str], ...]
+"""The places of special tokens in a text, each with what it is for."""
+
+
+class SecondText(StrEnum):
+    """What a second text is to a model."""
+
+    NONE = "none"
+    PAIR = "pair"
+    DECODER = "decoder"
 
 
 class NextToken(Struct, frozen=True):
@@ -72,6 +85,14 @@ class ModelReading(Struct, frozen=True, eq=False):
     context_edits : mapping
         What became of the context vectors of heads, as the model takes it, likewise: a factor, or
         others in their place.
+    special : SpecialTokens
+        The special tokens among those that read.
+    has_chat_template : bool
+        Whether a text can be given as a user's message.
+    is_text_alone : bool
+        Whether the text was given as it is, and no second one with it.
+    second : SecondText
+        What a second text is to the model.
     """
 
     made_of: Hashable
@@ -89,6 +110,10 @@ class ModelReading(Struct, frozen=True, eq=False):
     text: str = ""
     answers: ModelAnswers = field(default_factory=ModelAnswers)
     context_edits: Mapping[tuple[int, int], float | Tensor] = {}
+    special: SpecialTokens = ()
+    has_chat_template: bool = False
+    second: SecondText = SecondText.NONE
+    is_text_alone: bool = True
 
     @property
     def is_edited(self) -> bool:

@@ -57,6 +57,10 @@ def generate_parser() -> option_types.OptionParser:
         "model needs one)",
     )  # fmt: skip
     text.add_argument(
+        "--chat", action="store_true",
+        help="give the text to a real model as a user's message, which it answers",
+    )  # fmt: skip
+    text.add_argument(
         "--tokens", type=option_types.whole_number(1, MOST_TOKENS), metavar="N",
         default=USUAL_TOKENS,
         help=f"how many tokens to add (default: {USUAL_TOKENS})",
@@ -103,7 +107,7 @@ def generate(arguments: Sequence[str]) -> int:
                 _write_text(options, sampling)
     except InputError as refused:
         names = {"text": "--prompt", "step": "--step", "temperature": "--temperature",
-                 "top_p": "--top-p", "tokens": "--tokens"}  # fmt: skip
+                 "top_p": "--top-p", "tokens": "--tokens", "chat": "--chat"}  # fmt: skip
         option = names.get(refused.field)
         say(f"argument {option}: {refused.sentence}" if option else refused.sentence)
         return 2 if option else 1
@@ -130,7 +134,7 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
 
     shown = _shown if sys.stdout and sys.stdout.isatty() else str
     opened = open_model(options.folder)
-    write_out(shown(options.prompt))
+    write_out(shown(options.prompt) + "\n" * options.chat)
     try:
         generate_with_cache(
             opened,
@@ -139,12 +143,15 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
             sampling,
             options.seed,
             lambda token: write_out(shown(token)),
+            is_chat=options.chat,
         )
     finally:
         write_out("\n")
 
 
 def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
+    if options.chat:
+        raise InputError("chat", "is for real models: those of the lab know no messages.")
     from visualizer.language.opened_training_run import OpenRun
     from visualizer.language.text_generation import generated_tokens
 

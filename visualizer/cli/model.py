@@ -92,6 +92,10 @@ def model_parser() -> option_types.OptionParser:
         help="the second text of a pair; of a model with a decoder, how that text begins",
     )  # fmt: skip
     opened.add_argument(
+        "--chat", action="store_true",
+        help="give the text as a user's message, by the chat template of the model's tokenizer",
+    )  # fmt: skip
+    opened.add_argument(
         "--part", metavar="NAME",
         help="which attention to read where there are several, such as encoder: its name, or "
         "letters that it alone has",
@@ -135,6 +139,7 @@ def model(arguments: Sequence[str]) -> int:
         is_given = refused.field in {
             "text",
             "image",
+            "chat",
             "part",
             "layer",
             "stages",
@@ -175,7 +180,7 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     if options.image:
         runs = opened.attend_image(options.image)
     else:
-        runs = opened.attend(options.text, options.second)
+        runs = opened.attend(options.text, options.second, is_chat=options.chat)
     runs = runs_of_part(runs, options.part) if options.part else runs_of_only_part(runs)
     for notice in dict.fromkeys(notice for each in runs for notice in each.notices):
         say(notice)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 LONGEST_PATH = 4096
 MOST_NAMES, LONGEST_ARGUMENT = 100, 200
+LONGEST_SECOND = 100_000
 Claim = tuple[bool, str]
 """Whether a condition holds, and the subject of the message if it does not."""
 
@@ -136,6 +137,7 @@ def _model(model: ModelSource) -> Iterator[Claim]:
     yield all(map(_is_edit, model.edits)), "an edit of a head"
     yield all(map(_are_cells, model.cuts)), "cut edges of a head"
     yield sum(len(cut.cells) for cut in model.cuts) <= MOST_CUT, "so many cut edges"
+    yield len(model.second) <= LONGEST_SECOND, "a second text"
     count = len(model.layers)
     are_layers = all(0 <= layer < LARGEST["heads"] for layer in model.layers)
     yield are_layers and count <= MOST_LAYERS, "layers of a model"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from PySide6.QtCore import QObject, Signal
 
+from visualizer.generation.generated_tokens_presenter import present_generation
+from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_bars
 from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import (
     LabCellPointer,
     cell_index_of,
 )
 from visualizer.lab.attention_view.presenter import NO_TEXT, LabAttentionPanel, present_attention
-from visualizer.lab.generation.next_tokens_presenter import NextTokensPanel, present_bars
-from visualizer.lab.generation.presenter import present_generation
 from visualizer.lab.snapshot_bar.presenter import present_scrub
 from visualizer.lab.training.run_state import Phase
 from visualizer.number_format import shorten
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
 
+    from visualizer.generation.generated_tokens_widget import GenerationPane
+    from visualizer.generation.generation_tree import GenerationTree
+    from visualizer.generation.next_tokens_and_sampling_widget import NextTokensPane
     from visualizer.lab.attention_view.probe_controller import ProbeController
     from visualizer.lab.attention_view.widget import LabAttentionView
     from visualizer.lab.generation.controller import GenerationController
-    from visualizer.lab.generation.generation_tree import GenerationTree
-    from visualizer.lab.generation.next_tokens_and_sampling_widget import NextTokensPane
-    from visualizer.lab.generation.widget import GenerationPane
     from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
     from visualizer.session.cell_address import Cell

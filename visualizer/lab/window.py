@@ -15,13 +15,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.generation.generated_tokens_widget import GenerationPane
+from visualizer.generation.next_tokens_and_sampling_widget import NextTokensPane
 from visualizer.lab.attention_view.probe_controller import ProbeController
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.collapse_controller import CollapseController
 from visualizer.lab.commands import LAB_COMMANDS, LabControllers, LabState
 from visualizer.lab.generation.controller import GenerationController
-from visualizer.lab.generation.next_tokens_and_sampling_widget import NextTokensPane
-from visualizer.lab.generation.widget import GenerationPane
 from visualizer.lab.lab_state_and_training_controller import LabStateController
 from visualizer.lab.layer_document_controller import LayerDocumentController
 from visualizer.lab.loss_plot.controller import LossPlotController

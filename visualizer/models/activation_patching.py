@@ -8,6 +8,8 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from visualizer.errors import InputError
 from visualizer.models.model_source import HeadEditKind
 
@@ -40,11 +42,17 @@ def log_probabilities_with(
 
 
 def context_edits(
-    model: OpenedModel, text: str, edits: Iterable[HeadEdit]
+    model: OpenedModel,
+    text: str,
+    edits: Iterable[HeadEdit],
+    second: str | None = None,
+    *,
+    is_chat: bool = False,
 ) -> dict[LayerAndHead, ContextEdit]:
     """Return what becomes of the context vectors of heads, as `OpenedModel.read` takes it.
 
-    Means and those of another text are read from the model without edits.
+    Means and those of another text are read from the model without edits. Another text is given as
+    the text is: with the same second one, or as a message, too.
 
     Raises
     ------
@@ -52,30 +60,44 @@ def context_edits(
         Of ``edits``, when another text has not as many tokens as the text; else as
         `OpenedModel.read_plainly`.
     """
-    return {edit.place: _context_edit(model, text, edit) for edit in edits}
+    given = _Given(model, second, is_chat)
+    return {edit.place: _context_edit(given, text, edit) for edit in edits}
 
 
-def _context_edit(model: OpenedModel, text: str, edit: HeadEdit) -> ContextEdit:
+class _Given(Struct, frozen=True, eq=False):
+    """How a model is given a text."""
+
+    model: OpenedModel
+    second: str | None = None
+    is_chat: bool = False
+
+    def tokens(self, text: str) -> tuple[str, ...]:
+        """Return the tokens of a text."""
+        return self.model.inputs(text, self.second, is_chat=self.is_chat)[1]
+
+
+def _context_edit(given: _Given, text: str, edit: HeadEdit) -> ContextEdit:
     if edit.kind is HeadEditKind.OFF:
         return 0.0
     if edit.kind is HeadEditKind.SCALED:
         return edit.factor
     if edit.kind is HeadEditKind.MEAN:
-        return _context(model, text, edit.place).mean(0, keepdim=True)
-    check_as_many_tokens(model, text, edit.text)
-    return _context(model, edit.text, edit.place)
+        return _context(given, text, edit.place).mean(0, keepdim=True)
+    _check_as_many_tokens(given, text, edit.text)
+    return _context(given, edit.text, edit.place)
 
 
-def _context(model: OpenedModel, text: str, place: LayerAndHead) -> torch.Tensor:
+def _context(given: _Given, text: str, place: LayerAndHead) -> torch.Tensor:
     """Return the context vectors of a head without edits, [query, d_value]."""
     layer, head = place
-    context = model.read_plainly(text).contexts.get(layer)
+    read = given.model.read_plainly(text, given.second, is_chat=given.is_chat)
+    context = read.contexts.get(layer)
     if context is None or not 0 <= head < context.shape[1]:
         raise InputError("heads", f"There is no head {head} in a layer {layer}.")
     return context[:, head]
 
 
-def check_as_many_tokens(model: OpenedModel, text: str, source: str) -> None:
+def _check_as_many_tokens(given: _Given, text: str, source: str) -> None:
     """Refuse a text to patch from that has not as many tokens, naming where the two differ.
 
     Raises
@@ -86,10 +108,10 @@ def check_as_many_tokens(model: OpenedModel, text: str, source: str) -> None:
     if not source.strip():
         raise InputError("edits", "Type the other text, of as many tokens as the one that is read.")
     try:
-        _, others, _ = model.inputs(source)
+        others = given.tokens(source)
     except InputError as refused:
         raise InputError("edits", f"The other text: {refused.sentence}") from refused
-    _, tokens, _ = model.inputs(text)
+    tokens = given.tokens(text)
     if len(tokens) != len(others):
         sentence = (
             f"The text has {len(tokens):,} tokens, and the other one {len(others):,}. Use texts of "

@@ -12,6 +12,7 @@ from visualizer.attention.model_answers import (
     PartsAnswer,
     QuestionKind,
 )
+from visualizer.errors import InputError
 from visualizer.models.head_ablations import ablation_changes
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.opened_model import OpenedModel
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import Cuts, Edits
     from visualizer.progress_callback import Progress
 
+NOT_ALONE = (
+    "This is known of a text that is given as it is: switch off “The text is a user’s message”, "
+    "and take away the second text."
+)
 MOST_RANKS = 5
 """How many tokens are named at each place."""
 MOST_PRODUCTS = 6e10
@@ -50,6 +55,8 @@ def answer_model_question(
     InputError
         When the model's answer is not known, or there is no such token.
     """
+    if not reading.is_text_alone:
+        raise InputError("text", NOT_ALONE)
     model, text = reading.model, reading.text
     assert isinstance(model, OpenedModel)
     edits, cuts = reading.context_edits, reading.cuts

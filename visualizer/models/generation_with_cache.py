@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -14,10 +15,10 @@ from visualizer.models.attention_recorder import RecordingMethod
 from visualizer.models.run_from_attention_calls import numbered_by_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.opened_model import OpenedModel
+    from visualizer.models.opened_model import Edits, OpenedModel
 
 MOST_STEPS = 10_000
 NO_CACHE = "keeps no keys and values that could be read, so its text is not continued here."
@@ -60,6 +61,8 @@ def generate(
     sampling: Sampling,
     seed: int = 0,
     told: Callable[[str], object] | None = None,
+    *,
+    is_chat: bool = False,
 ) -> GeneratedText:
     """Continue a text by so many tokens, or until the model ends it.
 
@@ -69,6 +72,8 @@ def generate(
         Decides what is drawn.
     told : callable, optional
         Called with what each token adds to the text.
+    is_chat : bool
+        Whether the text is a user's message, which the model answers.
 
     Raises
     ------
@@ -76,71 +81,247 @@ def generate(
         As `OpenedModel.attend`; of ``model``, when it does not continue texts; of ``tokens``, when
         they are too many; of a field of ``sampling``, when it is invalid.
     """
-    if model.why_no_next_token:
-        raise InputError("model", model.why_no_next_token)
-    given, words, _ = model.inputs(text)
-    start = len(words)
+    reader = TokenReader(model, text, is_chat=is_chat)
+    start = len(reader.words)
     if not 1 <= steps <= MOST_STEPS:
         raise InputError("tokens", f"tokens is from 1 to {MOST_STEPS:,}, and not {steps:,}.")
     try:
         model.check_length(start + steps - 1)
     except InputError as refused:
         raise InputError("tokens", refused.sentence.replace("less text", "fewer")) from refused
-    layers = getattr(model.model.config.get_text_config(), "num_hidden_layers", 1)
-    model.check_memory({"input_ids": torch.empty(1, start + steps)}, layers)
+    reader.check_memory(steps)
     check(sampling)
-    ends = _ends(model)
-    rows: list[dict[int, np.ndarray]] = []
+    rows: list[Mapping[int, np.ndarray]] = []
     numbers: list[int] = []
     chances: list[float] = []
-    inputs, cache = dict(given), None
-    written = _decoded(model, given["input_ids"][0].tolist())
-    with torch.inference_mode(), model.recorded() as calls:
-        for _ in range(steps):
-            result = model.run({**inputs, "past_key_values": cache, "use_cache": True})
-            cache = getattr(result, "past_key_values", None)
-            if cache is None or not _are_known(calls):
-                raise InputError("model", f"{model.folder.name} {NO_CACHE}")
-            rows.append(_rows(calls))
-            logits = result.logits[0, -1].double().cpu()
-            chosen = probabilities(
-                logits.numpy(), sampling.temperature, sampling.top_k, sampling.top_p
-            )
-            number = draw_of_seed(chosen, seed, len(numbers))
-            numbers.append(number)
-            chances.append(float(logits.softmax(-1)[number]))
-            if told:
-                written = _tell(told, model, [*given["input_ids"][0].tolist(), *numbers], written)
-            if number in ends:
-                break
-            inputs = _next_inputs(inputs, number)
-    read = start + len(numbers) - 1
+    written, read = "", None
+    for _ in range(steps):
+        read = reader.read(numbers)
+        rows.append(read.rows)
+        logits = read.logits
+        drawable = probabilities(logits, sampling.temperature, sampling.top_k, sampling.top_p)
+        number = draw_of_seed(drawable, seed, len(numbers))
+        numbers.append(number)
+        chances.append(float(probabilities(logits)[number]))
+        if told:
+            written = _tell(told, reader.text_of(numbers), written)
+        if number in reader.ends:
+            break
+    assert read
     found = sorted(rows[0])
     return GeneratedText(
-        (*words, *map(model.token, numbers)),
+        (*reader.words, *map(model.token, numbers)),
         start,
         tuple(chances),
-        _decoded(model, numbers),
-        tuple(_whole([each[layer] for each in rows], read) for layer in found),
+        decoded(model, numbers),
+        tuple(
+            matrix_of_rows([each[layer] for each in rows], start + len(numbers) - 1)
+            for layer in found
+        ),
         tuple(found),
-        _bytes(cache),
+        read.cache_bytes,
     )
+
+
+class ReadToken(Struct, frozen=True, eq=False):
+    """What the last token of a text reads, and what comes after it.
+
+    Parameters
+    ----------
+    rows : mapping
+        For each layer by its number the weights [head, query, key]: of all tokens of the text that
+        was given, or of the last one alone, where others were generated.
+    logits : ndarray
+        Those of the next token, [vocabulary], float64.
+    tokens : int
+        How many tokens the cache holds.
+    cache_bytes : int
+        The memory of their keys and values.
+    """
+
+    rows: Mapping[int, np.ndarray]
+    logits: np.ndarray
+    tokens: int
+    cache_bytes: int
+
+
+class TokenReader:
+    """Reads a text and what is generated after it with one cache of keys and values.
+
+    The cache is cut back where another branch begins; one that cannot be cut, as it keeps only a
+    window or a state, is made anew.
+
+    Parameters
+    ----------
+    edits : mapping, optional
+        What becomes of the context vectors of heads, by the layer and the head; 0 switches one off.
+
+    Raises
+    ------
+    InputError
+        As `OpenedModel.attend`; of ``model``, when it does not continue texts; of ``heads``, when
+        there is no such head, or it cannot be switched off.
+    """
+
+    def __init__(
+        self,
+        model: OpenedModel,
+        text: str,
+        edits: Edits | None = None,
+        *,
+        is_chat: bool = False,
+    ) -> None:
+        if model.why_no_next_token:
+            raise InputError("model", model.why_no_next_token)
+        self._model, self._text = model, model.as_given(text, is_chat=is_chat)
+        self._given, self.words, _ = model.inputs(text, is_chat=is_chat)
+        self._edits = edits or {}
+        self._cache: Any = None
+        self._numbers: list[int] = []
+        """Those that were read after the text."""
+        self._last: ReadToken | None = None
+        """What the last of them read; None while nothing was read."""
+        self.ends = _ends(model)
+        """The numbers of the tokens that end a text."""
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """All tokens, each written when it is asked for."""
+        return TokensByNumber(self._model, 0 if self._last is None else len(self._last.logits))
+
+    def check_memory(self, tokens: int) -> None:
+        """Refuse so many more tokens where the weights of all rows would not fit."""
+        layers = getattr(self._model.model.config.get_text_config(), "num_hidden_layers", 1)
+        count = len(self.words) + tokens
+        self._model.check_memory({"input_ids": torch.empty(1, count)}, layers)
+
+    def read(self, numbers: Sequence[int]) -> ReadToken:
+        """Read tokens after the text, given by their numbers, as far as they were not read yet.
+
+        Raises
+        ------
+        InputError
+            Of ``text``, when it has become too long; of ``model``, when it keeps no cache.
+        """
+        wanted = list(numbers)
+        if self._last is not None and wanted == self._numbers:
+            return self._last
+        self._model.check_length(len(self.words) + len(wanted))
+        have = self._cut_back(wanted)
+        cache, self._cache, self._last = self._cache, None, None  # of a reading that fails none
+        with torch.inference_mode():
+            by_module = self._model.edits_by_module(self._given, self._edits)
+            with self._model.recorded(by_module) as calls:
+                result = self._model.run(
+                    {**self._inputs(wanted, have), "past_key_values": cache, "use_cache": True}
+                )
+        cache = getattr(result, "past_key_values", None)
+        if cache is None or not _are_known(calls):
+            raise InputError("model", f"{self._model.folder.name} {NO_CACHE}")
+        rows = _rows(calls)
+        if wanted:
+            rows = {layer: each[:, -1:] for layer, each in rows.items()}
+        self._cache, self._numbers = cache, wanted
+        self._last = ReadToken(
+            rows,
+            result.logits[0, -1].double().cpu().numpy(),
+            len(self.words) + len(wanted),
+            _bytes(cache),
+        )
+        return self._last
+
+    def text_of(self, numbers: Sequence[int]) -> str:
+        """Return what tokens add to the text; part of a letter at the end is left out."""
+        before = self._given["input_ids"][0].tolist()
+        start, whole = decoded(self._model, before), decoded(self._model, [*before, *numbers])
+        is_longer = whole.startswith(start)
+        return (whole[len(start) :] if is_longer else decoded(self._model, [*numbers])).rstrip("�")
+
+    def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
+        """Return the text with tokens after it, and whether it is split into these tokens again.
+
+        Of a user's message it is the whole that the chat template writes.
+        """
+        text = self._text + self.text_of(numbers)
+        wanted = [*self._given["input_ids"][0].tolist(), *numbers]
+        first = getattr(self._model.tokenizer, "bos_token", None) or ""
+        bare = text.removeprefix(first)  # the tokenizer may put it there itself
+        for each in (text, bare):
+            if self._model.inputs(each)[0]["input_ids"][0].tolist() == wanted:
+                return each, True
+        return text, False
+
+    def _cut_back(self, wanted: list[int]) -> int:
+        """Cut the cache to the tokens that it shares with others; return how many it has then."""
+        shared = 0
+        for one, other in zip(self._numbers, wanted, strict=False):
+            if one != other:
+                break
+            shared += 1
+        shared = min(shared, len(wanted) - 1)  # the last one is read, for its row
+        surplus = len(self._numbers) - shared
+        if self._cache is None or shared < 0 or (surplus and not _can_be_cut(self._cache)):
+            self._cache = None
+            return -1
+        if surplus:
+            self._cache.crop(-surplus)
+        return shared
+
+    def _inputs(self, wanted: list[int], have: int) -> dict[str, Any]:
+        """Return what the model is given beside its cache, which has so many tokens of them.
+
+        Below 0 there is no cache, and the text itself is given with them.
+        """
+        ids, mask = self._given["input_ids"], self._given.get("attention_mask")
+        more = ids.new_tensor([wanted[max(have, 0) :]])
+        if have < 0 and not wanted:
+            return dict(self._given)
+        made = {"input_ids": torch.cat([ids, more], -1) if have < 0 else more}
+        if mask is not None:
+            made["attention_mask"] = torch.cat([mask, mask.new_ones(1, len(wanted))], -1)
+        return made
+
+
+class TokensByNumber(Sequence[str]):
+    """The vocabulary of a model as texts, each written when it is asked for."""
+
+    def __init__(self, model: OpenedModel, count: int) -> None:
+        self._model, self._count = model, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        if isinstance(at, slice):
+            return [self._model.token(each) for each in range(*at.indices(self._count))]
+        if not 0 <= at < self._count:
+            raise IndexError(at)
+        return self._model.token(at)
+
+
+def _can_be_cut(cache: Any) -> bool:
+    """Whether every layer of a cache keeps all tokens one by one."""
+    from transformers.cache_utils import DynamicLayer
+
+    return all(type(layer) is DynamicLayer for layer in getattr(cache, "layers", (None,)))
 
 
 def _are_known(calls: Sequence[AttentionCall]) -> bool:
     return bool(calls) and all(call.method is RecordingMethod.INTERFACE for call in calls)
 
 
-def _decoded(model: OpenedModel, numbers: list[int]) -> str:
+def decoded(model: OpenedModel, numbers: list[int]) -> str:
+    """Return tokens as text."""
     return str(model.tokenizer.decode(numbers, clean_up_tokenization_spaces=False))
 
 
-def _tell(
-    told: Callable[[str], object], model: OpenedModel, numbers: list[int], written: str
-) -> str:
-    """Tell what tokens add to what was written, and return all that is; part of a letter waits."""
-    text = _decoded(model, numbers)
-    if text.endswith("�") or not text.startswith(written):
+def _tell(told: Callable[[str], object], text: str, written: str) -> str:
+    """Tell what a text adds to what was written, and return all that is written then."""
+    if not text.startswith(written):
         return written
     told(text[len(written) :])
     return text
@@ -160,15 +341,7 @@ def _rows(calls: Sequence[AttentionCall]) -> dict[int, np.ndarray]:
     }
 
 
-def _next_inputs(inputs: dict[str, Any], number: int) -> dict[str, Any]:
-    """Return what the model is given next: one token, and a mask that is one longer."""
-    token = inputs["input_ids"].new_tensor([[number]])
-    mask = inputs.get("attention_mask")
-    more = {} if mask is None else {"attention_mask": torch.cat([mask, mask.new_ones(1, 1)], -1)}
-    return {"input_ids": token, **more}
-
-
-def _whole(rows: list[np.ndarray], tokens: int) -> np.ndarray:
+def matrix_of_rows(rows: Sequence[np.ndarray], tokens: int) -> np.ndarray:
     """Put the rows of all steps into one matrix a head; a cache's window stands at its offset."""
     heads = rows[0].shape[0]
     whole = np.zeros((heads, tokens, tokens), np.float32)

@@ -34,6 +34,7 @@ MISSING = (
 CONFIG = "config.json"
 IMAGE_CONFIG = "preprocessor_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
+TEMPLATE = "chat_template.jinja"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 LARGEST_TEXT = 64 * 2**20
@@ -196,7 +197,7 @@ def _config(path: Path) -> dict[str, Any]:
     for name, count in _layer_counts(config):
         if count > MOST_LAYERS:
             raise _refused(f"The config.json says {name} of {count:,}: more than {MOST_LAYERS:,}.")
-    for name in _TOKENIZERS:
+    for name in (*_TOKENIZERS, TEMPLATE):
         if (path / name).is_file() and (path / name).stat().st_size > LARGEST_TOKENIZER:
             raise _refused(f"{name} is larger than {LARGEST_TOKENIZER // 2**20} MiB.")
     return config

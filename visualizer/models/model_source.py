@@ -147,6 +147,10 @@ class ModelSource(Struct, frozen=True):
     layers : tuple of int
         The numbers in the model of the layers that a saved document has numbers of; empty where it
         has none.
+    second : str
+        The second text of a pair; of a model with a decoder, what that reads. Empty for none.
+    is_chat : bool
+        Whether the text is given as a user's message, by the chat template of the tokenizer.
     """
 
     folder: str
@@ -155,6 +159,8 @@ class ModelSource(Struct, frozen=True):
     edits: tuple[HeadEdit, ...] = ()
     cuts: tuple[CutEdges, ...] = ()
     layers: tuple[int, ...] = ()
+    second: str = ""
+    is_chat: bool = False
 
     @property
     def path(self) -> Path:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import position_labels
+from visualizer.attention.model_reading import SecondText
 from visualizer.attention.run import USABLE, gib, is_out_of_memory
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
@@ -23,6 +24,7 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
+from visualizer.models.chat_template import as_users_message
 from visualizer.models.image_reading import image_tokens
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
@@ -44,6 +46,7 @@ from visualizer.models.run_from_attention_calls import (
     run_of,
 )
 from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.models.special_token_names import special_names
 from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
 from visualizer.progress_callback import CancelledError, no_progress
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from visualizer.attention.model_reading import SpecialTokens
     from visualizer.models.attention_recorder import (
         AttentionCall,
         ContextEdit,
@@ -156,18 +160,22 @@ class OpenedModel:
         self._is_by_interface = False
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
-        self._plain: dict[str, PlainReading] = {}
+        self._plain: dict[tuple[str, str | None, bool], PlainReading] = {}
         """The last texts that were read without edits."""
         self.lock = RLock()
         """Held while it runs: what hooks keep is of one run, whichever thread it is on."""
 
-    def attend(self, text: str, second: str | None = None) -> tuple[LayerRun, ...]:
+    def attend(
+        self, text: str, second: str | None = None, *, is_chat: bool = False
+    ) -> tuple[LayerRun, ...]:
         """Run the model on a text and return the runs of its attention.
 
         Parameters
         ----------
         second : str, optional
             The second text of a pair; for an encoder–decoder model what its decoder begins with.
+        is_chat : bool
+            Whether the text is given as a user's message, by the tokenizer's chat template.
 
         Returns
         -------
@@ -177,9 +185,10 @@ class OpenedModel:
         Raises
         ------
         InputError
-            When there is no text, or it is too long for the model or the memory.
+            When there is no text, or it is too long for the model or the memory; of ``chat``, when
+            it cannot be given as a message.
         """
-        return self._attend(self.inputs(text, second), {}, {})[0]
+        return self._attend(self.inputs(text, second, is_chat=is_chat), {}, {})[0]
 
     def attend_image(self, path: Path) -> tuple[LayerRun, ...]:
         """Run the model on an image and return the runs of its attention, as `attend`.
@@ -208,7 +217,15 @@ class OpenedModel:
         part = getattr(self.model, "vision_model", None)
         return part if getattr(part, "main_input_name", "") == PIXELS else None
 
-    def read(self, text: str, edits: Edits | None = None, cuts: Cuts | None = None) -> TextReading:
+    def read(
+        self,
+        text: str,
+        edits: Edits | None = None,
+        cuts: Cuts | None = None,
+        second: str | None = None,
+        *,
+        is_chat: bool = False,
+    ) -> TextReading:
         """Run the model on a text once, for its attention and for the token that it expects next.
 
         Parameters
@@ -221,14 +238,18 @@ class OpenedModel:
         InputError
             As `next_token_log_probabilities`, but for a model that continues no text.
         """
-        runs, result = self._attend(self.inputs(text, None), edits or {}, cuts or {})
+        runs, result = self._attend(
+            self.inputs(text, second, is_chat=is_chat), edits or {}, cuts or {}
+        )
         logs = None if self.why_no_next_token else _of_last(result)
         if not (edits or cuts):
             return TextReading(runs, logs, logs)
-        plain = self.read_plainly(text)
+        plain = self.read_plainly(text, second, is_chat=is_chat)
         return TextReading(runs, logs, plain.next_token, _changes(runs, plain))
 
-    def read_plainly(self, text: str) -> PlainReading:
+    def read_plainly(
+        self, text: str, second: str | None = None, *, is_chat: bool = False
+    ) -> PlainReading:
         """Run the model without edits on a text, or return what it made of it before.
 
         Raises
@@ -237,15 +258,15 @@ class OpenedModel:
             As `attend`; of ``heads``, when heads cannot be told apart.
         """
         with self.lock:
-            known = self._plain.pop(text, None)
-            found = known or self._read_plainly(text)
-            self._plain[text] = found
+            known = self._plain.pop((text, second, is_chat), None)
+            found = known or self._read_plainly(text, second, is_chat=is_chat)
+            self._plain[text, second, is_chat] = found
             while len(self._plain) > MOST_PLAIN:
                 del self._plain[next(iter(self._plain))]
         return found
 
-    def _read_plainly(self, text: str) -> PlainReading:
-        given, *_ = self.inputs(text, None)
+    def _read_plainly(self, text: str, second: str | None, *, is_chat: bool) -> PlainReading:
+        given, *_ = self.inputs(text, second, is_chat=is_chat)
         calls, result = self._calls_by_layer({**given, **self._last_only()})
         logs = None if self.why_no_next_token else _of_last(result)
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
@@ -264,7 +285,7 @@ class OpenedModel:
             self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
-            by_module = self._edits_by_module(given, edits)
+            by_module = self.edits_by_module(given, edits)
             cut_by_module = self._cuts_by_module(given, cuts)
             needed = self._bytes_of_layers(len(tokens))
             room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
@@ -311,7 +332,12 @@ class OpenedModel:
         )
 
     def next_token_log_probabilities(
-        self, text: str, edits: Edits | None = None, cuts: Cuts | None = None
+        self,
+        text: str,
+        edits: Edits | None = None,
+        cuts: Cuts | None = None,
+        *,
+        is_chat: bool = False,
     ) -> torch.Tensor:
         """Return the log-probability of each token of the vocabulary as the next one, [token].
 
@@ -333,12 +359,12 @@ class OpenedModel:
         """
         if self.why_no_next_token:
             raise InputError("model", self.why_no_next_token)
-        given, *_ = self.inputs(text, None)
+        given, *_ = self.inputs(text, None, is_chat=is_chat)
         self.check_memory(given, 1)
         with torch.inference_mode():
-            by_module = self._edits_by_module(given, edits or {})
+            by_module = self.edits_by_module(given, edits)
             cut_by_module = self._cuts_by_module(given, cuts or {})
-            with self.lock, self.recorded(by_module, cut_by_module, keeps=False):
+            with self.recorded(by_module, cut_by_module, keeps=False):
                 return _of_last(self.run({**given, **self._last_only()}))
 
     def log_probabilities_without_each(
@@ -383,9 +409,9 @@ class OpenedModel:
             each[head] = without
         batch = {name: tensor.expand(len(heads), -1) for name, tensor in given.items()}
         with torch.inference_mode():
-            by_module = self._edits_by_module(given, each)
+            by_module = self.edits_by_module(given, each)
             cut_by_module = self._cuts_by_module(given, cuts or {})
-            with self.lock, self.recorded(by_module, cut_by_module, keeps=False):
+            with self.recorded(by_module, cut_by_module, keeps=False):
                 logits = self.run({**batch, **self._last_only()}).logits
         logs: torch.Tensor = logits[:, -1].double().cpu().log_softmax(-1)
         return logs
@@ -414,9 +440,9 @@ class OpenedModel:
         """Return the calls of a run with its result."""
         self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         with torch.inference_mode():
-            by_module = self._edits_by_module(given, edits or {})
+            by_module = self.edits_by_module(given, edits)
             cut_by_module = self._cuts_by_module(given, cuts or {})
-            with self.lock, self.recorded(by_module, cut_by_module) as calls:
+            with self.recorded(by_module, cut_by_module) as calls:
                 result = self.run(given)
         self._layers = self._layers or _layers_of(calls)
         if not self.are_heads_switchable:
@@ -432,17 +458,30 @@ class OpenedModel:
         *,
         keeps: bool = True,
     ) -> Iterator[list[AttentionCall]]:
-        """Record attention; once it was met by its interface alone, softmax is not watched."""
+        """Record attention of one run at a time, whichever thread it is on.
+
+        Once it was met by its interface alone, softmax is not watched.
+        """
         watches = not self._is_by_interface
-        with record_attention(self.model, edits, cuts, keeps=keeps, watches=watches) as calls:
+        lock, watched = (
+            self.lock,
+            record_attention(self.model, edits, cuts, keeps=keeps, watches=watches),
+        )
+        with lock, watched as calls:
             yield calls
         met = {call.method for call in calls}
         self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
 
-    def _edits_by_module(self, given: Mapping[str, Any], edits: Edits) -> ContextEdits:
-        """Return edits of heads by the path of their module instead of the layer's number."""
+    def edits_by_module(self, given: Mapping[str, Any], edits: Edits | None) -> ContextEdits:
+        """Return edits of heads by the path of their module instead of the layer's number.
+
+        Raises
+        ------
+        InputError
+            Of ``heads``, when there is no such head, or it cannot be edited.
+        """
         found: dict[str, dict[int, ContextEdit]] = {}
-        for (layer, head), edit in edits.items():
+        for (layer, head), edit in (edits or {}).items():
             found.setdefault(self._module_of(given, layer, head), {})[head] = edit
         return found
 
@@ -472,7 +511,7 @@ class OpenedModel:
         return known.module
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
-        with self.lock, self.recorded() as calls:
+        with self.recorded() as calls:
             self.run(given)
         return _layers_of(calls)
 
@@ -562,7 +601,7 @@ class OpenedModel:
         check_memory(layers, heads, given["input_ids"].shape[-1])
 
     def inputs(
-        self, text: str, second: str | None = None
+        self, text: str, second: str | None = None, *, is_chat: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
         """Return what the model is given of a text, the tokens of its queries, and other keys'."""
         if self.tokenizer is None:
@@ -573,7 +612,10 @@ class OpenedModel:
         if not text.strip():
             raise InputError("text", NOTHING)
         is_pair = second is not None and not self.has_decoder
-        coded = self.tokenizer(text, *([second] if is_pair else []), return_tensors="pt")
+        given_text = self.as_given(text, is_chat=is_chat)
+        # A template writes the special tokens itself.
+        settings = {"return_tensors": "pt", "add_special_tokens": not is_chat}
+        coded = self.tokenizer(given_text, *([second] if is_pair else []), **settings)
         ids = coded["input_ids"]
         count = ids.shape[-1]
         if not count:
@@ -586,6 +628,31 @@ class OpenedModel:
         start = self._decoder_ids(second)
         given["decoder_input_ids"] = start.to(self.model.device)
         return given, tuple(map(self.token, start[0].tolist())), words
+
+    def as_given(self, text: str, *, is_chat: bool = False) -> str:
+        """Return a text as it is given to the tokenizer: as it is, or as a user's message."""
+        if not is_chat or not text.strip():
+            return text
+        return as_users_message(self.tokenizer, text, self.folder.name)
+
+    def special_tokens(
+        self, text: str, second: str = "", *, is_chat: bool = False
+    ) -> SpecialTokens:
+        """Return the names of the special tokens of a text's queries, by their places."""
+        given, *_ = self.inputs(text, second or None, is_chat=is_chat)
+        ids = given.get("decoder_input_ids", given["input_ids"]) if second else given["input_ids"]
+        names = special_names(self.tokenizer)
+        numbers = enumerate(ids[0].tolist())
+        return tuple((at, names[number]) for at, number in numbers if number in names)
+
+    @property
+    def second_text(self) -> SecondText:
+        """What a second text is to it."""
+        if self.tokenizer is None:
+            return SecondText.NONE
+        if self.has_decoder:
+            return SecondText.DECODER
+        return SecondText.NONE if self.model.can_generate() else SecondText.PAIR
 
     def _decoder_ids(self, second: str | None) -> torch.Tensor:
         config = self.model.config

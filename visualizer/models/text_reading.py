@@ -15,6 +15,7 @@ from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
 from visualizer.memory_allocator_settings import trim_freed_memory
 from visualizer.models.activation_patching import context_edits
+from visualizer.models.chat_template import has_chat_template
 from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
 from visualizer.models.model_source import ModelSource, cuts_in_words, edits_in_words
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
@@ -133,11 +134,14 @@ def read_text(
     if model is None:
         model = on_python_thread(partial(open_model, source.path, device, dtype))
         _keep(source, device, dtype, model)
-    edits = context_edits(model, text, source.edits)
-    seen = model.read(text, edits, source.cut_cells)
+    second, is_chat = source.second or None, source.is_chat
+    edits = context_edits(model, text, source.edits, second, is_chat=is_chat)
+    seen = model.read(text, edits, source.cut_cells, second, is_chat=is_chat)
     let_go_of_models()
     names = part_names(seen.runs)
-    shown = max(runs_of_part(seen.runs, names[0]), key=lambda each: len(each.group.layers))
+    of_decoder = bool(source.second) and model.has_decoder
+    part = next((name for name in names if of_decoder and _is_of_decoder(name)), names[0])
+    shown = max(runs_of_part(seen.runs, part), key=lambda each: len(each.group.layers))
     reading = ModelReading(
         made_of,
         shown.group.layers,
@@ -153,11 +157,20 @@ def read_text(
         model.folder.lab_run is not None,
         text,
         context_edits=edits,
+        special=model.special_tokens(text, source.second, is_chat=source.is_chat),
+        has_chat_template=has_chat_template(model.tokenizer),
+        second=model.second_text,
+        is_text_alone=not (source.is_chat or source.second),
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (OTHER_FILES.format(name=source.name),)
     notices = (*_edits(source), *_left_out(seen.runs, shown), *shown.notices, *other)
     return replace(shown.run, notices=notices, reading=reading)
+
+
+def _is_of_decoder(part: str) -> bool:
+    """Whether a part is a decoder's attention to its own tokens."""
+    return "decoder" in part and "encoder" not in part.replace("encoder_decoder", "")
 
 
 def _edits(source: ModelSource) -> tuple[str, ...]:

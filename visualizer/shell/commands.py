@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from visualizer.features.logit_attribution.controller import AttributionController
     from visualizer.features.mask_editor.controller import MaskEditController
     from visualizer.features.model_chooser.controller import ModelChooserController
+    from visualizer.features.model_generation.controller import ModelGenerationController
+    from visualizer.features.model_generation.presenter import ModelGenerationPanel
     from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
@@ -91,6 +93,7 @@ class Controllers(Struct, frozen=True, eq=False):
     lesson_controller: LessonController
     head_edit_controller: HeadEditController
     attribution_controller: AttributionController
+    model_generation_controller: ModelGenerationController
     focus_cycle: PaneFocusCycle
     presenter: PresenterMode
     start_page: StartPageController
@@ -125,6 +128,7 @@ class WindowState(Struct, frozen=True, eq=False):
     can_revert: bool
     is_presenting: bool
     is_motion_reduced: bool
+    continued: ModelGenerationPanel
 
 
 def _has_module(now: WindowState) -> bool:
@@ -216,6 +220,14 @@ def _can_add_samples(now: WindowState) -> bool:
     return bar is not None and 0 < _samples(now) < bar.most
 
 
+def _can_chat(now: WindowState) -> bool:
+    """Whether the text can be given as a message, or is."""
+    model, resolved = now.document.model, now.screen.resolved
+    reading = resolved.run.reading if resolved else None
+    has_template = reading is not None and reading.has_chat_template
+    return model is not None and (model.is_chat or has_template)
+
+
 def _play_or_pause(now: WindowState) -> Face:
     name = "pause" if now.view.playhead.is_playing else "play"
     return Face(name, tip=name.capitalize())
@@ -232,6 +244,7 @@ Row = Command[Controllers, WindowState]
 FILE, EDIT, MODULE, PLAY, COMPARE = "&File", "&Edit", "&Module", "&Play", "&Compare"
 VIEW, LESSONS, LAB, HELP = "&View", "&Lessons", "L&ab", "&Help"
 RECENT = "&File>Open &recent"
+CONTINUE = "&Module>Contin&ue the text"
 MOVE, LAYOUT, WEIGHTS = "&View>&Move what is seen", "&View>Layou&t", "&View>Wei&ghts as"
 COLOURS, OPEN_PANES = "&View>Co&lours", "&View>Pan&es"
 
@@ -355,6 +368,37 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
         is_enabled=_can_ablate, is_checked=lambda now: now.screen.panel(ATTRIBUTION).is_ablating,
         tip="Run the model once without each head: the Attribution pane shows what is lost"),
+    Row("model_generation.toggle", CONTINUE, "&Write on, or stop",
+        lambda c: c.model_generation_controller.toggle(), ("Ctrl+Shift+E",),
+        is_enabled=lambda now: now.continued.can_run,
+        is_checked=lambda now: now.continued.generation.is_running,
+        tip="Draw token after token, until it is stopped"),
+    Row("model_generation.sample", CONTINUE, "&Draw a token",
+        lambda c: c.model_generation_controller.sample(), ("Ctrl+Shift+Y",),
+        is_enabled=lambda now: now.continued.can_draw),
+    Row("model_generation.step_back", CONTINUE, "Step &back",
+        lambda c: c.model_generation_controller.step_back(), ("Alt+PgUp",),
+        is_enabled=lambda now: now.continued.generation.can_step_back),
+    Row("model_generation.step_on", CONTINUE, "Step &on",
+        lambda c: c.model_generation_controller.step_on(), ("Alt+PgDown",),
+        is_enabled=lambda now: now.continued.generation.can_step_on),
+    Row("model_generation.turn", CONTINUE, "Other b&ranch",
+        lambda c: c.model_generation_controller.turn(), ("Alt+Down",),
+        is_enabled=lambda now: now.continued.generation.can_turn,
+        tip="Go to another token that was tried in this place"),
+    Row("model_generation.use", CONTINUE, "&Use as the text",
+        lambda c: c.model_generation_controller.use(), ("Alt+Ins",),
+        is_enabled=lambda now: now.continued.can_use,
+        tip="Put the continued text into the sentence, so that the board shows all heads on it"),
+    Row("model_generation.toggle_chat", CONTINUE, "The text is a user’s &message",
+        lambda c: c.model_generation_controller.toggle_chat(), ("Ctrl+Alt+U",), divides=True,
+        is_enabled=_can_chat,
+        is_checked=lambda now: bool(now.document.model and now.document.model.is_chat),
+        tip="Give it by the model’s chat template, up to where the answer begins"),
+    Row("model_generation.start_again", CONTINUE, "&Start again",
+        lambda c: c.model_generation_controller.start_again(), ("Alt+Del",),
+        is_enabled=lambda now: now.continued.last_step > 0,
+        tip="Leave all that was generated"),
     Row("open_settings", MODULE, "Every &setting", lambda c: c.setup_pane.open_more(),
         ("Ctrl+Alt+,",), divides=True, is_enabled=_has_module,
         tip="Scale, positions, masks, seeds, precision: all that a module can have"),

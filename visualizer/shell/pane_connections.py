@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from visualizer.features.logit_attribution.controller import AttributionController
     from visualizer.features.logit_attribution.widget import AttributionPane
     from visualizer.features.logit_lens.widget import LensPane
+    from visualizer.features.model_generation.controller import ModelGenerationController
+    from visualizer.features.model_generation.widget import ModelGenerationPane
     from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.next_token.widget import NextTokenPane
     from visualizer.features.setup.controller import SetupController
@@ -60,6 +62,7 @@ class PaneControllers(Struct, frozen=True, eq=False):
     head_edit_controller: HeadEditController
     model_question_controller: ModelQuestionController
     attribution_controller: AttributionController
+    model_generation_controller: ModelGenerationController
     show_stage: Callable[[str], object]
     walk: Callable[[int, int], object]
     name_keys: Callable[[Mapping[QWidget, str]], object]
@@ -191,3 +194,39 @@ def connect_scatter(pane: HeadScatterPane, to: PaneControllers) -> None:
     """Choose the measures, and show a head on the board."""
     pane.measuresChosen.connect(to.view_controller.set_scatter)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
+
+
+def connect_continue(pane: ModelGenerationPane, to: PaneControllers) -> None:
+    """Have the model continue the text, go back and on, and branch."""
+    controller = to.model_generation_controller
+
+    def show() -> None:
+        pane.show_panel(controller.panel)
+
+    controller.changed.connect(show)
+    generation = pane.generation
+    generation.sampleWanted.connect(controller.sample)
+    generation.runWanted.connect(controller.run)
+    generation.steppedBack.connect(controller.step_back)
+    generation.steppedOn.connect(controller.step_on)
+    generation.turned.connect(controller.turn)
+    generation.nodeChosen.connect(controller.go)
+    generation.seedChosen.connect(controller.reseed)
+    pane.next.tokenPicked.connect(controller.pick)
+    pane.next.samplingChosen.connect(controller.choose)
+    pane.stepsChosen.connect(controller.set_steps)
+    pane.stepChosen.connect(controller.go_to_step)
+    pane.used.connect(controller.use)
+    pane.startedAgain.connect(controller.start_again)
+    to.name_keys(
+        {
+            generation.run: "model_generation.toggle",
+            generation.sample: "model_generation.sample",
+            generation.back: "model_generation.step_back",
+            generation.on: "model_generation.step_on",
+            generation.turn: "model_generation.turn",
+            pane.use: "model_generation.use",
+            pane.again: "model_generation.start_again",
+        }
+    )
+    show()

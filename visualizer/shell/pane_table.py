@@ -15,6 +15,7 @@ from visualizer.shell.pane_connections import (
     connect_cell,
     connect_code,
     connect_colours,
+    connect_continue,
     connect_heads,
     connect_layers,
     connect_lens,
@@ -144,6 +145,12 @@ def _scatter() -> QWidget:
     return HeadScatterPane()
 
 
+def _continue() -> QWidget:
+    from visualizer.features.model_generation.widget import ModelGenerationPane
+
+    return ModelGenerationPane()
+
+
 # fmt: off
 PANES: tuple[Pane, ...] = (
     Pane("Lesson", "Lesson", "The page of the lesson that is read",
@@ -174,6 +181,8 @@ PANES: tuple[Pane, ...] = (
          _heads, connect_heads, "F8", RIGHT, 280, beside="Code"),
     Pane("Next token", "Next token", "Which token the model expects next, and heads switched off",
          _next_token, connect_next_token, "Shift+F9", RIGHT, 280, beside="Code"),
+    Pane("Continue", "Continue", "The model continues the text, token by token",
+         _continue, connect_continue, "Shift+F6", RIGHT, 280, beside="Layers"),
 )
 # fmt: on
 MADE_AT_ONCE = frozenset({"Lesson", "Setup", "Cell", "Code"})

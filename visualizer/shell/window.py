@@ -23,6 +23,7 @@ from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
 from visualizer.features.model_chooser.controller import ModelChooserController
+from visualizer.features.model_generation.controller import ModelGenerationController
 from visualizer.features.next_token.controller import HeadEditController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
@@ -219,6 +220,7 @@ class MainWindow(QMainWindow):
         self.attribution_controller = AttributionController(
             self.workspace, self.model_question_controller, self
         )
+        self.model_generation_controller = ModelGenerationController(self.workspace, self)
         self.view_controller, self.setup = (
             ViewController(self.workspace, self),
             SetupController(self.workspace, self),
@@ -258,6 +260,7 @@ class MainWindow(QMainWindow):
             lesson_controller=self.lesson_controller,
             head_edit_controller=self.head_edit_controller,
             attribution_controller=self.attribution_controller,
+            model_generation_controller=self.model_generation_controller,
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
             start_page=self.start_page,
@@ -282,6 +285,7 @@ class MainWindow(QMainWindow):
             head_edit_controller=self.head_edit_controller,
             model_question_controller=self.model_question_controller,
             attribution_controller=self.attribution_controller,
+            model_generation_controller=self.model_generation_controller,
             show_stage=self.show_stage,
             walk=self.walk,
             name_keys=self.name_keys,
@@ -393,6 +397,7 @@ class MainWindow(QMainWindow):
             can_revert=self.document_controller.can_revert,
             is_presenting=self.presenter.is_on,
             is_motion_reduced=self.reduced_motion_controller.is_on,
+            continued=self.model_generation_controller.panel,
         )
 
     def _open_lesson(self, has_lesson: bool) -> None:
@@ -542,6 +547,7 @@ class MainWindow(QMainWindow):
             self.model_chooser_controller,
             self.document_controller,
             self.model_question_controller,
+            self.model_generation_controller,
             self.workspace,
         ):
             part.close()
@@ -579,6 +585,8 @@ def _connect_state(window: MainWindow) -> None:
     window.workspace.changed.connect(window.document_controller.see_changes)  # once it is painted
     window.workspace.edited.connect(window.show_history)
     window.workspace.broke.connect(window.show_bug)
+    window.model_generation_controller.changed.connect(window.show_commands)
+    window.model_generation_controller.broke.connect(window.show_bug)
     exporter = window.exporter
     exporter.said.connect(window.statusBar().showMessage)
     exporter.changed.connect(window.show_screen)

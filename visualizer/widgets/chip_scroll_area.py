@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame
 
-from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.fonts import metrics, text_scale
 from visualizer.widgets.plain_text_tooltips import show_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 
 GAP = 5
 """Space between chips, at the usual text size."""
+ROUND = 4
+"""The radius of their corners."""
+NUMBER_SIZE = 11
+"""The text size of a second line."""
+CENTRE = Qt.AlignmentFlag.AlignCenter
+
+
+def chip_height(has_number: bool) -> float:
+    """Return the height of a chip with one line or two."""
+    number_line = metrics(NUMBER_SIZE).height() - 2 if has_number else 0
+    return metrics(12).height() + 6 * text_scale() + number_line
 
 
 class ChipScrollArea(QAbstractScrollArea):

@@ -22,7 +22,7 @@ from visualizer.widgets.theme import DARK, LIGHT
 if TYPE_CHECKING:
     from PySide6.QtGui import QPainter
 
-    from tests.lab.conftest import Show
+    from tests.conftest import Show
     from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.widgets.theme import Theme

@@ -16,7 +16,7 @@ from visualizer.widgets.theme import LIGHT
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
-    from tests.lab.conftest import Show
+    from tests.conftest import Show
 
 LEFT = Qt.MouseButton.LeftButton
 KEPT = (0, 10, 100)

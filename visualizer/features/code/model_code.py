@@ -37,7 +37,7 @@ def model_lines(
         f"model = {kind}.from_pretrained(",
         '    folder, attn_implementation="eager",',
         "    dtype=torch.float32).eval()",
-        'inputs = tokenizer(text, return_tensors="pt")',
+        *_inputs(model),
         "with torch.inference_mode():",
         "    seen = model(**inputs, output_attentions=True)",
         f"# layer {layer + 1}, head {head + 1}; here both count from 0",
@@ -70,3 +70,16 @@ def _edits(reading: ModelReading) -> list[str]:
         for at, one in sorted(reading.cuts)
     ]
     return edits[:MOST_NAMED]
+
+
+def _inputs(model: ModelSource) -> tuple[str, ...]:
+    """Return the lines that split the text into tokens."""
+    if model.is_chat:
+        return (
+            "text = tokenizer.apply_chat_template(",
+            '    [{"role": "user", "content": text}],',
+            "    tokenize=False, add_generation_prompt=True)",
+            "inputs = tokenizer(",
+            '    text, add_special_tokens=False, return_tensors="pt")',
+        )
+    return ('inputs = tokenizer(text, return_tensors="pt")',)

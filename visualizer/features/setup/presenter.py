@@ -51,7 +51,7 @@ def present_setup(document: Document, refused: InputError | None) -> SetupPanel:
         )
         for setting in SETTINGS
     )
-    text = found.get("text") or found.get("model")
+    text = found.get("text") or found.get("model") or found.get("chat")
     sentence = text.sentence if text else ""
     said = _captured_in_words(document.captured) if document.captured else ""
     if document.model:
@@ -84,6 +84,11 @@ def _model_in_words(document: Document) -> str:
         return (
             f"{document.model.name} read this text when the document was saved: "
             f"{document.captured.size}. It reads again when the text is changed."
+        )
+    if document.model.is_chat:
+        return (
+            f"{document.model.name} reads this text as a user’s message, in the words of its chat "
+            "template. Queries, keys and values are as they met, after positions and norms."
         )
     return (
         f"{document.model.name} reads this text as you type. Queries, keys and values are as they "

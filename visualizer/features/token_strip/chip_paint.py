@@ -10,21 +10,12 @@ from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPen
 
 from visualizer.heatmap import value_to_colour_mapping
 from visualizer.number_format import format_short
+from visualizer.widgets.chip_scroll_area import CENTRE, NUMBER_SIZE, ROUND, chip_height
 from visualizer.widgets.fonts import font, metrics, text_scale
 
 if TYPE_CHECKING:
     from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
     from visualizer.widgets.theme import Theme
-
-ROUND = 4
-NUMBER_SIZE = 11
-CENTRE = Qt.AlignmentFlag.AlignCenter
-
-
-def chip_height(has_number: bool) -> float:
-    """The height of a chip with one line or two."""
-    number_line = metrics(NUMBER_SIZE).height() - 2 if has_number else 0
-    return metrics(12).height() + 6 * text_scale() + number_line
 
 
 def chip_widths(labels: tuple[str, ...], has_number: bool) -> list[float]:
@@ -57,6 +48,9 @@ def paint_chip(
         painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
         painter.drawRoundedRect(inner, ROUND, ROUND)
     painter.setBrush(Qt.BrushStyle.NoBrush)
+    if token in tokens.special:
+        painter.setPen(QPen(QColor(theme.quiet), 1, Qt.PenStyle.DashLine))
+        painter.drawRoundedRect(inner, ROUND, ROUND)
     if is_subject:
         _frame(painter, inner, 2.5, theme)
     elif is_key or is_query:

@@ -22,6 +22,8 @@ from visualizer.session.timeline import Grain
 from visualizer.session.token_selection_and_search import TokenRole, matches, runs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
@@ -79,6 +81,8 @@ class TokenPanel(Struct, frozen=True):
         The number of matches and the current one, in words.
     note : str
         Why there are no weights to show; empty where there are.
+    special : mapping
+        What special tokens of a model are for, by their places.
     """
 
     labels: tuple[str, ...] = ()
@@ -92,6 +96,7 @@ class TokenPanel(Struct, frozen=True):
     sought: str = ""
     found: str = ""
     note: str = ""
+    special: Mapping[int, str] = {}
 
 
 TOKENS: PanelId[TokenPanel] = PanelId("Tokens")
@@ -143,6 +148,7 @@ def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPa
         selection.sought,
         _found(view, labels),
         _apart(selection.role) if are_apart else "",
+        dict(run.reading.special) if run.reading and run.has_same_keys else {},
     )
 
 

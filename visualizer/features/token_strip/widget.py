@@ -16,14 +16,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.token_strip.chip_paint import chip_height, chip_widths, paint_chip
+from visualizer.features.token_strip.chip_paint import chip_widths, paint_chip
 from visualizer.features.token_strip.colour_bar_widget import TokenColourBar
 from visualizer.features.token_strip.presenter import TokenPanel
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.number_format import format_count, format_number
 from visualizer.session.token_selection_and_search import TokenRole, span
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
-from visualizer.widgets.chip_scroll_area import GAP, ChipScrollArea
+from visualizer.widgets.chip_scroll_area import GAP, ChipScrollArea, chip_height
 from visualizer.widgets.fonts import metrics, text_scale
 from visualizer.widgets.input_filters import install_input_filters, is_command
 from visualizer.widgets.labels import PlainLabel, RichLabel
@@ -228,6 +228,8 @@ class TokenStrip(ChipScrollArea):
         """Return a token in full, and its number."""
         tokens = self._tokens
         said = f"{tokens.labels[token]}, token {token + 1:,}"
+        if token in tokens.special:
+            said += f" ({tokens.special[token]})"
         if tokens.weights is None:
             return said
         value = format_number(tokens.weights.values[token])

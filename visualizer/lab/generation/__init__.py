@@ -1,1 +1,1 @@
-"""Generated text, its branches and the next-token probabilities."""
+"""The steps of generated text in the lab."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.lab.generation.generation_tree import GenerationTree, new_generation_tree
+from visualizer.generation.generation_tree import GenerationTree, new_generation_tree
 from visualizer.language.sampling import Sampling, probabilities
 from visualizer.language.tokenizers import Vocabulary, tokenize
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from visualizer.language.sampling import draw_of_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
 
@@ -107,7 +107,7 @@ class GenerationTree(Struct, frozen=True):
         """Append a token picked by hand, or go to the child that already has it."""
         return self._gone_on(GenerationNode(token, text, self.at, probability))
 
-    def drawn(self, probabilities: np.ndarray, vocabulary: tuple[str, ...],
+    def drawn(self, probabilities: np.ndarray, vocabulary: Sequence[str],
               expected: np.ndarray) -> GenerationTree:  # fmt: skip
         """Append a sampled token.
 
@@ -147,6 +147,10 @@ class GenerationTree(Struct, frozen=True):
         """Go to the next sibling, from the last to the first."""
         tried = self.siblings
         return replace(self, at=tried[(tried.index(self.at) + by) % len(tried)]) if tried else self
+
+    def begun(self, prompt: tuple[str, ...]) -> GenerationTree:
+        """Begin with other tokens, and no branches."""
+        return GenerationTree(prompt, seed=self.seed)
 
     def reseeded(self, seed: int) -> GenerationTree:
         """Change the seed of the following samples."""

@@ -10,14 +10,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
+from visualizer.generation.generated_tokens_presenter import present_generation
+from visualizer.generation.generated_tokens_widget import GenerationPane
+from visualizer.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
 from visualizer.heatmap import value_to_colour_mapping
-from visualizer.lab.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
-from visualizer.lab.generation.presenter import present_generation
-from visualizer.lab.generation.widget import GenerationPane
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
-    from tests.lab.conftest import Show
+    from tests.conftest import Show
 
 LEFT = Qt.MouseButton.LeftButton
 LETTERS = tuple("abcdefgh")

@@ -14,13 +14,19 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.token_strip.chip_paint import CENTRE, NUMBER_SIZE, ROUND, chip_height
+from visualizer.generation.generated_tokens_presenter import GeneratedToken, GenerationPanel
 from visualizer.heatmap import value_to_colour_mapping
-from visualizer.lab.generation.presenter import GeneratedToken, GenerationPanel
 from visualizer.number_format import format_share
 from visualizer.session.colour_maps import USUAL
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
-from visualizer.widgets.chip_scroll_area import GAP, ChipScrollArea
+from visualizer.widgets.chip_scroll_area import (
+    CENTRE,
+    GAP,
+    NUMBER_SIZE,
+    ROUND,
+    ChipScrollArea,
+    chip_height,
+)
 from visualizer.widgets.fixed_width_buttons import FixedWidthButton
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.icons import icon

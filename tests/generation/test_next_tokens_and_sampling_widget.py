@@ -10,14 +10,14 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
-from visualizer.lab.generation.next_tokens_and_sampling_widget import NextTokensPane
-from visualizer.lab.generation.next_tokens_presenter import present_bars
+from visualizer.generation.next_tokens_and_sampling_widget import NextTokensPane
+from visualizer.generation.next_tokens_presenter import present_bars
 from visualizer.language.sampling import Sampling
 from visualizer.widgets.setting_controls import CountControl, RateControl
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
-    from tests.lab.conftest import Show
+    from tests.conftest import Show
 
 LEFT = Qt.MouseButton.LeftButton
 CHANCES = np.array([0.05, 0.4, 0.25, 0.2, 0.1])

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAccessible, QBrush, QColor, QFont, QHelpEvent, QPaint
 from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
 
 from visualizer.errors import InputError
-from visualizer.lab.generation.next_tokens_presenter import MOST, NextTokenBar, NextTokensPanel
+from visualizer.generation.next_tokens_presenter import MOST, NextTokenBar, NextTokensPanel
 from visualizer.language.sampling import Sampling, check
 from visualizer.number_format import format_share
 from visualizer.session.setting_definitions import Setting, SettingKind
@@ -144,6 +144,10 @@ PICKS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 LONGEST_NAME = 96
 MARGIN = 12
 SPACE = 8
+NARROW = 320
+"""The least width that shows two shares beside a bar, in pixels at the usual text size."""
+TAKEN = 4
+"""The width of the mark at the token that was taken."""
 WIDEST, ALONE = "< 0.1 % (model < 0.1 %)", "less than 0.1 %"
 """The longest labels beside a bar, with two shares and with one."""
 
@@ -192,12 +196,23 @@ class NextTokenBarView(QWidget):
     def row(self, at: int) -> QRectF:
         return QRectF(0, at * self._pitch, self.width(), self._pitch)
 
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether two shares would leave no room for the bars: the tip has both."""
+        return self.width() < NARROW * text_scale()
+
+    def _shares(self, bar: NextTokenBar) -> str:
+        if not self._bars.legend:
+            return format_share(bar.expected)
+        return format_share(bar.chosen) if self._is_narrow else bar.shares
+
     def _columns(self) -> tuple[float, float, float]:
         """Return where bars begin and end, and where their shares begin."""
         measures = metrics(12)
         names = (measures.horizontalAdvance(bar.label) for bar in self._bars.bars)
         name = min(max(names, default=0.0), LONGEST_NAME * text_scale())
-        shares = measures.horizontalAdvance(WIDEST if self._bars.legend else ALONE)
+        has_both = self._bars.legend and not self._is_narrow
+        shares = measures.horizontalAdvance(WIDEST if has_both else ALONE)
         right = self.width() - MARGIN - shares
         left = MARGIN + name + SPACE
         return left, max(left + 1, right - SPACE), right
@@ -221,17 +236,20 @@ class NextTokenBarView(QWidget):
         is_lit = bar.token is not None and at == self._pointed
         if is_lit:
             painter.fillRect(row, QColor(theme.raised))
-        painter.setFont(font(12, QFont.Weight.DemiBold if is_lit else QFont.Weight.Normal))
+        is_taken = self._bars.is_taken(bar)
+        is_bold = is_lit or is_taken
+        painter.setFont(font(12, QFont.Weight.DemiBold if is_bold else QFont.Weight.Normal))
         painter.setPen(QColor(theme.quiet if bar.is_left_out or bar.token is None else theme.ink))
+        if is_taken:
+            edge = QRectF(0, row.top() + 2, TAKEN * text_scale(), row.height() - 4)
+            painter.fillRect(edge, QColor(theme.accent))
         name = QRectF(MARGIN, row.top(), left - SPACE - MARGIN, row.height())
         words = metrics(12).elidedText(bar.label, Qt.TextElideMode.ElideRight, name.width() + 1)
         painter.drawText(name, RIGHT, words)
         self._paint_bar(painter, row, bar, left, right)
         painter.setFont(font(12))
         place = QRectF(shares, row.top(), self.width() - MARGIN - shares, row.height())
-        painter.drawText(
-            place, LEFT, bar.shares if self._bars.legend else format_share(bar.expected)
-        )
+        painter.drawText(place, LEFT, self._shares(bar))
         if at == self._at and self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(QColor(theme.accent), 1))
@@ -301,7 +319,8 @@ class NextTokenBarView(QWidget):
         elif key in steps:
             at = -1 if self._at is None else self._at
             self._at = min(max(at + steps[key], 0), last)
-            announce(self, self._bars.bars[self._at].words, Politeness.Assertive)
+            words = self._bars.words_of(self._bars.bars[self._at])
+            announce(self, words, Politeness.Assertive)
             self.update()
         elif key in PICKS:
             self._pick()
@@ -317,7 +336,7 @@ class NextTokenBarView(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             at = self._bar_at(QPointF(event.pos()))
-            words = "" if at is None else self._bars.bars[at].words
+            words = "" if at is None else self._bars.words_of(self._bars.bars[at])
             show_tooltip(event.globalPos(), words, self)
             return True
         return super().event(event)

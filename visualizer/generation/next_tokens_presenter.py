@@ -78,6 +78,8 @@ class NextTokensPanel(Struct, frozen=True):
         Explains outline and fill, where they differ.
     vocabulary : int
         The size of the vocabulary.
+    taken : int or None
+        The token that follows on the branch that was taken, if one was.
     """
 
     bars: tuple[NextTokenBar, ...] = ()
@@ -86,10 +88,25 @@ class NextTokensPanel(Struct, frozen=True):
     legend: str = ""
     sampling: Sampling = field(default_factory=Sampling)
     vocabulary: int = 0
+    taken: int | None = None
 
     @property
     def words(self) -> str:
-        return "; ".join((self.heading, *(bar.words for bar in self.bars))) if self.bars else ""
+        return "; ".join((self.heading, *map(self.words_of, self.bars))) if self.bars else ""
+
+    def words_of(self, bar: NextTokenBar) -> str:
+        """Describe one of its bars."""
+        if not self.is_taken(bar):
+            return bar.words
+        return f"{bar.words}, {'one of them ' if bar.token is None else ''}taken"
+
+    def is_taken(self, bar: NextTokenBar) -> bool:
+        """Whether a bar is that of the token that was taken."""
+        if self.taken is None:
+            return False
+        if bar.token is None:
+            return all(other.token != self.taken for other in self.bars)
+        return bar.token == self.taken
 
 
 def present_bars(

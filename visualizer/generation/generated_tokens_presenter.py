@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.lab.generation.generation_tree import ROOT
+from visualizer.generation.generation_tree import ROOT
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_share
 
 if TYPE_CHECKING:
-    from visualizer.lab.generation.generation_tree import GenerationTree
+    from visualizer.generation.generation_tree import GenerationTree
 
 
 LOADING = "The model is being loaded again; then it writes on."

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from visualizer.lab.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
-from visualizer.lab.generation.presenter import present_generation
+from visualizer.generation.generated_tokens_presenter import present_generation
+from visualizer.generation.generation_tree import ROOT, GenerationTree, new_generation_tree
 
 LETTERS = ("a", "b", "c", "d")
 EVEN = np.full(4, 0.25)

@@ -1,0 +1,123 @@
+"""The Continue pane as a value, made from a tree and what was read at its nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from visualizer.features.model_generation.continued_text import NodeReading
+from visualizer.features.model_generation.presenter import (
+    ENDED,
+    MOST_ROWS,
+    NO_MODEL,
+    READING,
+    GenerationState,
+    present_model_generation,
+)
+from visualizer.generation.generation_tree import ROOT, GenerationTree
+from visualizer.generation.next_tokens_presenter import present_bars
+from visualizer.language.sampling import Sampling
+
+WORDS = ("the", "cat", "sat")
+VOCABULARY = ("the", "cat", "sat", "on", "a")
+
+
+def node_reading(rows: np.ndarray, tokens: int, *, is_end: bool = False) -> NodeReading:
+    bars = present_bars(("x",), np.log([[0.5, 0.2, 0.1, 0.1, 0.1]]), VOCABULARY, Sampling())
+    return NodeReading({4: rows}, bars, tokens, 2048 * tokens, is_end)
+
+
+def branched() -> GenerationTree:
+    tree = GenerationTree(WORDS).picked(3, " on", 0.5).picked(4, " a", 0.25)
+    return tree.stepped_back().picked(0, " the", 0.125)
+
+
+def triangle(tokens: int) -> np.ndarray:
+    weights = np.tril(np.arange(1.0, 1 + tokens * tokens).reshape(tokens, tokens))
+    return np.stack([weights, 2 * weights]).astype(np.float32)
+
+
+def state_of(tree: GenerationTree, **changes: object) -> GenerationState:
+    whole = triangle(5)
+    readings = {
+        ROOT: node_reading(whole[:, :3, :3], 3),
+        0: node_reading(whole[:, 3:4, :4], 4),
+        2: node_reading(whole[:, 4:, :], 5, is_end=True),
+    }
+    given = {"message": "", "tree": tree, "readings": readings, "head": (4, 1), **changes}
+    return GenerationState(**given)  # type: ignore[arg-type]
+
+
+def test_without_a_model_it_says_so() -> None:
+    panel = present_model_generation(GenerationState())
+    assert panel.message == NO_MODEL
+    assert not panel.can_draw
+    assert not panel.can_run
+    assert not panel.can_use
+
+
+def test_rows_of_text_and_tokens_make_one_matrix() -> None:
+    panel = present_model_generation(state_of(branched()))
+    rows = panel.rows
+    assert rows
+    allowed = np.tri(5, dtype=bool)
+    np.testing.assert_array_equal(rows.weights[allowed], triangle(5)[1][allowed])
+    assert np.isnan(rows.weights[~allowed]).all()
+    assert (rows.first, rows.given) == (0, 3)
+    assert rows.title == "Layer 5, head 2: weights from 0 to 1"
+    assert rows.cell_in_words(0, 1) == ""
+    assert rows.cell_in_words(4, 0).startswith("“ the” reads ")
+    assert rows.cell_in_words(4, 0).endswith(" from “the”")
+
+
+def test_the_end_of_a_text_is_said_and_nothing_is_drawn_after_it() -> None:
+    panel = present_model_generation(state_of(branched()))
+    assert panel.generation.said == f"2 tokens added. Cache: 10.0 KiB, 5 tokens. {ENDED}"
+    assert not panel.can_draw
+    assert panel.can_use
+    assert (panel.step, panel.last_step) == (2, 2)
+
+
+def test_the_token_that_was_taken_is_marked() -> None:
+    tree = branched().stepped_back()
+    panel = present_model_generation(state_of(tree))
+    assert panel.bars.taken == 0  # the branch that was added last
+    marked = [bar.token for bar in panel.bars.bars if panel.bars.is_taken(bar)]
+    assert marked == [0]
+    assert "“the”: 50 %, taken" in panel.bars.words
+    assert (panel.step, panel.last_step) == (1, 2)
+    assert panel.can_draw
+
+
+def test_what_was_not_read_yet_is_waited_for() -> None:
+    panel = present_model_generation(state_of(branched(), readings={}))
+    assert panel.rows is None
+    assert panel.generation.said == f"2 tokens added. {READING}"
+    assert panel.bars.bars == ()
+    other = present_model_generation(state_of(branched(), head=(3, 0)))
+    assert other.rows is None
+
+
+def test_of_long_texts_the_last_rows_are_shown_whole() -> None:
+    count = MOST_ROWS + 5
+    weights = np.full((1, count, count), 0.5, np.float32)
+    tree = GenerationTree(("a",) * count)
+    panel = present_model_generation(
+        state_of(tree, readings={ROOT: node_reading(weights, count)}, head=(4, 0))
+    )
+    assert panel.rows
+    assert panel.rows.weights.shape == (MOST_ROWS, count)
+    assert panel.rows.first == 5
+    np.testing.assert_array_equal(np.isfinite(panel.rows.weights), np.tri(MOST_ROWS, count, 5))
+
+
+def test_rows_of_a_window_stand_at_its_end() -> None:
+    whole = np.full((1, 4, 4), 0.25, np.float32)
+    readings = {
+        ROOT: node_reading(whole, 4),
+        0: node_reading(np.full((1, 1, 2), 0.5, np.float32), 5),
+    }
+    tree = GenerationTree(("a",) * 4).picked(3, "on", 0.5)
+    panel = present_model_generation(state_of(tree, readings=readings, head=(4, 0)))
+    assert panel.rows
+    np.testing.assert_array_equal(panel.rows.weights[-1], [np.nan, np.nan, np.nan, 0.5, 0.5])
+    assert panel.rows.of_last == "“on” reads “a” 50 %, “on” 50 %."

@@ -1,0 +1,358 @@
+"""A model continues the text in the window: token by token, with branches, and as a text again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from msgspec.structs import replace
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+
+import visualizer
+from tests.support.tiny_models import save_tiny_model
+from visualizer.features.model_generation.presenter import EDITS_LEFT_OUT, NO_MODEL, OTHER_SPLIT
+from visualizer.generation.generation_tree import ROOT
+from visualizer.language.sampling import Sampling
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.window_input import Hand
+    from visualizer.features.model_generation.controller import ModelGenerationController
+    from visualizer.features.model_generation.widget import ModelGenerationPane
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat"
+
+
+class Continuing:
+    """A window in which a model reads a text, with its Continue pane open."""
+
+    def __init__(self, hand: Hand, folder: Path) -> None:
+        self.hand, self.folder = hand, folder
+        hand.type_sentence(TEXT)
+        hand.settle()
+        hand.window.document_controller.open(folder)
+        hand.until(lambda: hand.window.workspace.document.model is not None)
+        hand.settle()
+        hand.window.docks.open("Continue")
+        hand.until(lambda: bool(self.controller.panel.bars.bars) or bool(self.problem))
+
+    @property
+    def controller(self) -> ModelGenerationController:
+        return self.hand.window.model_generation_controller
+
+    @property
+    def pane(self) -> ModelGenerationPane:
+        pane: ModelGenerationPane = self.hand.window.panes["Continue"]
+        return pane
+
+    @property
+    def problem(self) -> str:
+        return self.controller.panel.problem
+
+    def click(self, button: Any) -> None:
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    def rest(self) -> None:
+        """Wait until nothing is asked for any more."""
+        self.hand.until(
+            lambda: (
+                not self.controller.is_running
+                and self.controller._picked is None
+                and not self.controller._worker.is_working
+            )
+        )
+
+    def greedily(self, count: int) -> None:
+        self.controller.choose(Sampling(0.0))
+        self.rest()
+        self.pane.steps.setValue(count)
+        self.click(self.pane.generation.run)
+        self.rest()
+
+    @property
+    def numbers(self) -> list[int]:
+        tree = self.controller.tree
+        return [tree.nodes[node].token for node in tree.path]
+
+    def expected(self, count: int, numbers: list[int] | None = None) -> list[int]:
+        """What transformers itself writes after the text and some tokens."""
+        opened = visualizer.open_model(self.folder).opened
+        ids = opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+        ids = torch.cat([ids, torch.tensor([numbers or []], dtype=ids.dtype)], -1)
+        with torch.no_grad():
+            made = opened.model.generate(ids, max_new_tokens=count, do_sample=False)
+        return [int(number) for number in made[0, ids.shape[-1] :]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model of which the cache has no window."""
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny", sliding_window=None)
+
+
+@pytest.fixture(scope="module")
+def bloom_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model that computes its attention by itself."""
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "bloom", "bloom")
+
+
+@pytest.fixture(scope="module")
+def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model with a chat template."""
+    saved = save_tiny_model(tmp_path_factory.mktemp("models") / "chat", sliding_window=None)
+    template = "{{ bos_token }}the {{ messages[0]['content'] }} </s> a"
+    (saved / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return saved
+
+
+@pytest.fixture
+def continuing(hand: Hand, folder: Path) -> Continuing:
+    return Continuing(hand, folder)
+
+
+def test_the_greedy_text_is_that_of_transformers(continuing: Continuing) -> None:
+    continuing.greedily(6)
+    assert continuing.numbers == continuing.expected(6)
+    panel = continuing.controller.panel
+    assert panel.generation.said.startswith("6 tokens added. Cache: ")
+    assert panel.generation.said.endswith(f"{7 + 6} tokens.")
+    chips = continuing.pane.generation.strip._panel.chips
+    assert [chip.probability is not None for chip in chips] == [False] * 7 + [True] * 6
+    assert continuing.pane.step.value() == 6
+
+
+def test_going_back_shows_what_might_have_come_and_a_click_branches(continuing: Continuing) -> None:
+    hand, controller = continuing.hand, continuing.controller
+    continuing.greedily(4)
+    first = continuing.numbers
+    continuing.pane.step.setValue(2)
+    continuing.rest()
+    panel = controller.panel
+    assert (panel.step, panel.last_step) == (2, 4)
+    assert panel.bars.taken == first[2]
+    bars = continuing.pane.next.bars
+    at, other = next(
+        (at, bar.token)
+        for at, bar in enumerate(panel.bars.bars)
+        if bar.token not in (None, first[2], 2)
+    )
+    middle = bars.row(at).center().toPoint()
+    QTest.mouseClick(bars, Qt.MouseButton.LeftButton, pos=QPoint(middle.x(), middle.y()))
+    continuing.rest()
+    assert continuing.numbers == [*first[:2], other]
+    assert controller.tree.nodes[controller.tree.at].is_drawn is False
+    continuing.pane.steps.setValue(3)
+    continuing.click(continuing.pane.generation.run)
+    continuing.rest()
+    expected = continuing.expected(3, continuing.numbers[:3])
+    assert continuing.numbers[3:] == expected
+    hand.window.actions_.by_id["model_generation.step_back"].trigger()
+    continuing.controller.go_to_step(3)
+    hand.window.actions_.by_id["model_generation.turn"].trigger()
+    continuing.rest()
+    assert continuing.numbers == first[:3]
+
+
+def test_rows_and_the_text_that_is_used_are_those_of_one_pass(continuing: Continuing) -> None:
+    hand, controller = continuing.hand, continuing.controller
+    hand.window.workspace.look(layer=1, heads=frozenset({2}))
+    hand.settle()
+    continuing.greedily(5)
+    rows = continuing.pane.rows.rows
+    assert rows
+    assert rows.head == (1, 2)
+    numbers = continuing.numbers
+    opened = visualizer.open_model(continuing.folder).opened
+    ids = [*opened.tokenizer(TEXT)["input_ids"], *numbers]
+    with visualizer.capture(opened.model) as seen, torch.no_grad():
+        opened.model(torch.tensor([ids]))
+    allowed = np.tri(len(ids), dtype=bool)
+    expected = seen["weights"][1, 2]
+    np.testing.assert_allclose(rows.weights[allowed], expected[allowed], atol=1e-5)
+    assert np.isnan(rows.weights[~allowed]).all()
+    continuing.click(continuing.pane.use)
+    hand.until(lambda: hand.window.workspace.document.text != TEXT)
+    hand.settle()
+    continuing.rest()
+    run = hand.window.workspace.run
+    assert run
+    is_alike = continuing.problem != OTHER_SPLIT
+    assert is_alike == (run.texts[0] == tuple(map(opened.token, ids)))
+    if is_alike:
+        np.testing.assert_allclose(run.trace.read("weights")[1, 2], expected, atol=1e-5)
+    assert controller.tree.path == ()
+    hand.window.actions_.by_id["workspace.undo"].trigger()
+    assert hand.window.workspace.document.text == TEXT
+
+
+def test_words_that_are_picked_become_the_text(continuing: Continuing) -> None:
+    hand, controller = continuing.hand, continuing.controller
+    for number in (9, 6, 7):  # dog sat on
+        controller.pick(number)
+        continuing.rest()
+    rows = {layer: [] for layer in (0, 1)}  # type: ignore[var-annotated]
+    for node in (ROOT, *controller.tree.path):
+        for layer, made in rows.items():
+            made.append(controller._readings[node].rows[layer])
+    hand.window.actions_.by_id["model_generation.use"].trigger()
+    hand.until(lambda: hand.window.workspace.document.text == f"{TEXT} dog sat on")
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    assert continuing.problem == ""
+    whole = run.trace.read("weights")
+    for layer, made in rows.items():
+        at = 0
+        for block in made:
+            end = at + block.shape[1]
+            np.testing.assert_allclose(whole[layer][:, at:end, :end], block, atol=1e-5)
+            at = end
+
+
+def test_heads_that_are_off_are_off_in_what_is_written(continuing: Continuing) -> None:
+    hand = continuing.hand
+    hand.window.head_edit_controller.switch_off([(0, 0), (1, 2)])
+    hand.settle()
+    hand.until(lambda: bool(continuing.controller.panel.bars.bars))
+    opened = visualizer.open_model(continuing.folder).opened
+    off = {(0, 0): 0.0, (1, 2): 0.0}
+    logs = opened.next_token_log_probabilities(TEXT, off)
+    bars = continuing.controller.panel.bars.bars
+    for bar in bars:
+        if bar.token is not None:
+            assert bar.expected == pytest.approx(float(logs[bar.token].exp()), abs=1e-6)
+    continuing.greedily(1)
+    assert continuing.numbers == [int(logs.argmax())]
+
+
+def test_scaled_heads_are_so_here_and_what_is_left_out_is_said(continuing: Continuing) -> None:
+    hand = continuing.hand
+    model = hand.window.workspace.document.model
+    assert model
+    scaled = HeadEdit(0, 0, HeadEditKind.SCALED, -2.0)
+    opened = visualizer.open_model(continuing.folder).opened
+    logs = opened.next_token_log_probabilities(TEXT, {(0, 0): -2.0})
+    mean, cut = HeadEdit(1, 2, HeadEditKind.MEAN), CutEdges(1, 1, ((3, 1),))
+    for edits, cuts in (((scaled,), ()), ((scaled, mean), ()), ((scaled,), (cut,))):
+        hand.window.workspace.set("model", replace(model, edits=edits, cuts=cuts))
+        hand.settle()
+        hand.until(lambda: bool(continuing.controller.panel.bars.bars))
+        for bar in continuing.controller.panel.bars.bars:
+            if bar.token is not None:
+                assert bar.expected == pytest.approx(float(logs[bar.token].exp()), abs=1e-6)
+        is_whole = edits == (scaled,) and not cuts
+        said = continuing.controller.panel.problem
+        assert said == ("" if is_whole else EDITS_LEFT_OUT)
+
+
+def test_another_text_begins_anew_and_what_was_asked_before_is_dropped(
+    continuing: Continuing,
+) -> None:
+    hand, controller = continuing.hand, continuing.controller
+    continuing.greedily(2)
+    controller.set_steps(200)
+    controller.toggle()
+    assert controller.is_running
+    hand.type_sentence("a dog ran")
+    hand.settle()
+    hand.until(lambda: controller.tree.tokens == ("<s>", "a", "dog", "ran"))
+    assert not controller.is_running
+    assert controller.tree.nodes == ()
+
+
+def test_it_can_be_stopped_and_stays_where_it_is(continuing: Continuing) -> None:
+    hand, controller = continuing.hand, continuing.controller
+    by_id = hand.window.actions_.by_id
+    controller.set_steps(50)
+    by_id["model_generation.toggle"].trigger()
+    assert by_id["model_generation.toggle"].isChecked()
+    hand.until(lambda: len(controller.tree.path) > 1)
+    by_id["model_generation.toggle"].trigger()
+    continuing.rest()
+    assert 1 < len(controller.tree.path) < 50
+    by_id["model_generation.start_again"].trigger()
+    assert controller.tree.nodes == ()
+    assert not by_id["model_generation.use"].isEnabled()
+
+
+def test_too_long_a_text_is_refused_in_a_sentence(continuing: Continuing) -> None:
+    hand, controller = continuing.hand, continuing.controller
+    hand.type_sentence("cat " * 62)  # 63 tokens, of 64 which are all that it reads
+    hand.settle()
+    hand.until(lambda: len(controller.tree.prompt) == 63)
+    controller.pick(9)
+    continuing.rest()
+    assert continuing.problem == ""
+    continuing.controller.sample()
+    continuing.rest()
+    assert continuing.problem == "The text has 65 tokens, and tiny reads 64. Use less text."
+    assert continuing.pane.problem.isVisible()
+    assert len(continuing.controller.tree.tokens) == 64
+
+
+def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
+    hand.window.docks.open("Continue")
+    hand.until(lambda: hand.window.panes["Continue"].isVisible())
+    pane = hand.window.panes["Continue"]
+    assert pane.message.text() == NO_MODEL
+    assert not pane.body.isVisible()
+
+
+def test_a_model_without_a_cache_that_can_be_read_is_refused(
+    hand: Hand, bloom_folder: Path
+) -> None:
+    continuing = Continuing(hand, bloom_folder)
+    assert "keeps no keys and values that could be read" in continuing.problem
+    assert continuing.controller.tree.nodes == ()
+
+
+def test_the_pane_shows_who_reads_whom(continuing: Continuing) -> None:
+    continuing.greedily(1)
+    view, rows = continuing.pane.rows, continuing.controller.panel.rows
+    assert rows
+    words = view.words_at(view.place(3, 0).center())
+    assert words == rows.cell_in_words(3, 0)
+    assert words.startswith("“sat” reads ")
+    assert view.words_at(view.place(0, 3).center()) == ""
+    assert continuing.pane.reads.text() == rows.of_last
+
+
+def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
+    continuing = Continuing(hand, chat_folder)
+    strip = hand.window.token_pane.strip
+    assert strip.tip(0) == "<s>, token 1 (BOS: a text begins)"
+    assert strip.tip(1) == "the, token 2"
+    by_id = hand.window.actions_.by_id
+    by_id["model_generation.toggle_chat"].trigger()
+    hand.settle()
+    words = ("<s>", "the", *TEXT.split(), "</s>", "a")
+    hand.until(lambda: continuing.controller.tree.prompt == words)
+    run = hand.window.workspace.run
+    assert run
+    assert run.texts == (words,)
+    assert by_id["model_generation.toggle_chat"].isChecked()
+    assert strip.tip(8) == "</s>, token 9 (EOS: a text ends)"
+    continuing.controller.pick(9)
+    continuing.rest()
+    continuing.controller.use()
+    hand.until(lambda: hand.window.workspace.document.text != TEXT)
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    assert run.texts == ((*words, "dog"),)
+    by_id["workspace.undo"].trigger()
+    hand.settle()
+    model = hand.window.workspace.document.model
+    assert model
+    assert model.is_chat
+    assert hand.window.workspace.document.text == TEXT
+    by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert hand.window.workspace.run
+    assert hand.window.workspace.run.texts == (("<s>", *TEXT.split()),)

@@ -1,0 +1,1 @@
+"""The pane in which a real model continues the text, token by token."""
