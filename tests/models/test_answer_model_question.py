@@ -1,4 +1,4 @@
-"""Questions about a text that a model has read are answered with the heads off that were off."""
+"""Questions about a text that a model has read are answered of the model as it was edited."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ from visualizer.attention.model_answers import (
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import answer_model_question as answering
-from visualizer.models.model_source import ModelSource
+from visualizer.models.model_source import (
+    CutEdges,
+    HeadEdit,
+    HeadEditKind,
+    ModelSource,
+    heads_off,
+)
 from visualizer.models.opened_model import OpenedModel
 from visualizer.models.text_reading import read_text
 from visualizer.progress_callback import no_progress
@@ -39,7 +45,7 @@ OFF = ((0, 1), (1, 3))
 
 @pytest.fixture
 def reading(tiny_model_folder: Path) -> ModelReading:
-    source = ModelSource(str(tiny_model_folder), "tiny", "0" * 64, OFF)
+    source = ModelSource(str(tiny_model_folder), "tiny", "0" * 64, heads_off(OFF))
     read = read_text(source, TEXT, Device.CPU).reading
     assert read
     return read
@@ -73,6 +79,50 @@ def test_parts_without_the_heads_sum_to_the_logit_and_leave_them_at_zero(
     for place in OFF:
         assert found.parts.heads[place] == 0
     assert np.count_nonzero(found.parts.heads) == 6
+
+
+EDITS = (
+    HeadEdit(0, 1, HeadEditKind.SCALED, -1.5),
+    HeadEdit(0, 2, HeadEditKind.MEAN),
+    HeadEdit(1, 0, HeadEditKind.PATCHED, text="the dog sat on the mat the dog"),
+    HeadEdit(1, 3),
+)
+CUTS = (CutEdges(0, 3, ((8, 2), (8, 5))), CutEdges(1, 0, ((4, 1),)))
+
+
+def test_answers_are_of_the_model_with_its_edits_and_cut_edges(tiny_model_folder: Path) -> None:
+    source = ModelSource(str(tiny_model_folder), "tiny", "0" * 64, EDITS, CUTS)
+    run = read_text(source, TEXT, Device.CPU)
+    plain = read_text(replace(source, edits=(), cuts=()), TEXT, Device.CPU)
+    assert run.reading
+    assert plain.reading
+    model = run.reading.model
+    assert isinstance(model, OpenedModel)
+    shares = {row.token: row.probability for row in run.reading.next_tokens}
+    lens = answer(run.reading, ModelQuestion(QuestionKind.LENS))
+    assert isinstance(lens, LensAnswer)
+    for word, share in zip(lens.words[-1][-1], lens.probabilities[-1, -1], strict=True):
+        assert share == pytest.approx(shares[word], abs=1e-6)
+    found = answer(run.reading, ModelQuestion(QuestionKind.PARTS))
+    assert isinstance(found, PartsAnswer)
+    assert found.probability == pytest.approx(shares[found.token], abs=1e-6)
+    assert found.parts.sum == pytest.approx(found.parts.logit, abs=2e-6)
+    question, number = ModelQuestion(QuestionKind.ABLATIONS, "mat"), model.number_of("mat")
+    before = model.next_token_log_probabilities(TEXT, run.reading.context_edits, run.reading.cuts)
+    lost = answer(run.reading, question)
+    assert isinstance(lost, AblationAnswer)
+    others = answer(plain.reading, question)
+    assert isinstance(others, AblationAnswer)
+    for place in np.ndindex(2, 4):
+        edits = tuple(each for each in EDITS if each.place != place)
+        off = tuple(sorted((*edits, HeadEdit(*place)), key=lambda each: each.place))
+        again = read_text(replace(source, edits=off), TEXT, Device.CPU).reading
+        assert again
+        logs = model.next_token_log_probabilities(TEXT, again.context_edits, again.cuts)
+        wanted = float(logs[number] - before[number])
+        assert lost.changes[place] == pytest.approx(wanted, abs=2e-6)
+    assert lost.changes[1, 3] == pytest.approx(0, abs=2e-6)  # it was off before
+    assert np.abs(lost.changes - others.changes).max() > 1e-4
 
 
 def test_ablations_go_on_from_what_is_known(reading: ModelReading) -> None:

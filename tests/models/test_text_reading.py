@@ -16,6 +16,7 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.errors import InputError
 from visualizer.models import text_reading
+from visualizer.models.model_source import heads_off
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import let_go_of_models, open_source, read_text
 from visualizer.session.computation_caption import caption
@@ -63,14 +64,14 @@ def test_next_tokens_are_those_of_the_plain_model(source: ModelSource) -> None:
 
 def test_heads_that_are_off_change_what_comes_after_them(source: ModelSource) -> None:
     plain = read_text(source, TEXT, Device.CPU)
-    off = read_text(replace(source, heads_off=((0, 1),)), TEXT, Device.CPU)
+    off = read_text(replace(source, edits=heads_off([(0, 1)])), TEXT, Device.CPU)
     opened = open_model(source.path, Device.CPU)
     logs = opened.next_token_log_probabilities(TEXT, {(0, 1): 0.0}).exp()
     before = opened.next_token_log_probabilities(TEXT).exp()
     assert off.reading
-    assert off.reading.heads_off == {(0, 1)}
-    assert off.notices[0].startswith("Switched off: layer 1, head 2. Weights are still computed")
-    assert caption(off).endswith(" · without layer 1, head 2")
+    assert off.reading.edits == {(0, 1): "off"}
+    assert off.notices[0].startswith("Edited: layer 1, head 2: off. Weights are still computed")
+    assert caption(off).endswith(" · layer 1, head 2: off")
     for row in off.reading.next_tokens:
         at = next(at for at in range(len(logs)) if opened.token(at) == row.token)
         assert row.probability == pytest.approx(float(logs[at]))
@@ -153,7 +154,7 @@ def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> Non
         read_text(gone, TEXT, Device.CPU)
     assert refused.value.field == "model"
     with pytest.raises(InputError, match="no head 9 in a layer 0"):
-        read_text(replace(source, heads_off=((0, 9),)), TEXT, Device.CPU)
+        read_text(replace(source, edits=heads_off([(0, 9)])), TEXT, Device.CPU)
 
 
 def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) ->
     assert run.reading
     assert not run.reading.are_heads_switchable
     with pytest.raises(InputError, match="cannot be switched off one by one"):
-        read_text(replace(source, heads_off=((0, 1),)), TEXT, Device.CPU)
+        read_text(replace(source, edits=heads_off([(0, 1)])), TEXT, Device.CPU)
 
 
 def test_only_the_numbers_of_its_own_text_go_into_a_document(source: ModelSource) -> None:

@@ -320,6 +320,12 @@ COMPARING = (
 )
 
 
+HEAD_EDITS = (
+    *("head_switch.toggle", "head_switch.all_on", "head_switch.mean", "head_switch.scale"),
+    *("head_switch.patch", "head_switch.most_changed"),
+)
+
+
 def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     by_id = hand.window.actions_.by_id
     idle = {key for key, action in by_id.items() if not action.isEnabled()}
@@ -328,7 +334,8 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         "filer.revert",
         *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
         *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
-        *("gaze.whole", "gaze.further", "head_switch.toggle", "head_switch.all_on"),
+        *("gaze.whole", "gaze.further"),
+        *HEAD_EDITS,
         "attribution.toggle_ablations",
         *("step_leading 1", "step_leading -1", "gaze.toggle_spread"),
         *(*READING, *COMPARING, *CONTINUING),
@@ -350,7 +357,8 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all", "filer.revert"),
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         *("painter.paint_pinned", "gaze.whole", "gaze.further"),
-        *("head_switch.toggle", "head_switch.all_on", "attribution.toggle_ablations"),
+        *HEAD_EDITS,
+        "attribution.toggle_ablations",
         *("step_leading 1", "step_leading -1", "gaze.toggle_spread"),
         *(*READING, *COMPARING, *CONTINUING),
     }

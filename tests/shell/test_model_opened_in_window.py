@@ -9,14 +9,18 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QPushButton
+from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QLabel, QPushButton
 
 import visualizer
 from tests.support.window_input import link_in
 from visualizer.features.layer_overview.presenter import LAYERS
+from visualizer.features.mask_editor.presenter import MASK_EDIT
+from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.models.model_source import CutEdges, HeadEditKind, heads_off
 from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
+from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +46,14 @@ def model_window(hand: Hand, folder: Path) -> Hand:
     hand.settle()
     hand.until(lambda: hand.window.panes["Next token"].isVisible())
     return hand
+
+
+def pick(box: QComboBox, value: str) -> None:
+    """Choose a value by keys."""
+    box.setFocus()
+    steps = box.findData(value) - box.currentIndex()
+    for _ in range(abs(steps)):
+        QTest.keyClick(box, Qt.Key.Key_Down if steps > 0 else Qt.Key.Key_Up)
 
 
 def open_by_menu(hand: Hand, folder: Path) -> None:
@@ -166,22 +178,22 @@ def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
     hand = model_window
     pane = hand.window.panes["Next token"]
     assert pane.isVisible()
-    assert not pane.switch.isVisible()
-    assert "Show one head alone" in pane.hint.text()
+    assert pane.heads.text().startswith("Layer 1, head 1; layer 1, head 2;")
     hand.window.view_controller.show_head_of_layer(0, 1)
     hand.settle()
     before = pane.bars.rows
-    assert pane.switch.text() == "Switch layer 1, head 2 off"
-    QTest.mouseClick(pane.switch, Qt.MouseButton.LeftButton)
+    assert pane.heads.text() == "Layer 1, head 2:"
+    assert pane.kind.currentText() == "As it is"
+    pick(pane.kind, HeadEditKind.OFF)
     hand.settle()
-    assert pane.switch.text() == "Switch layer 1, head 2 on"
-    assert pane.off.text() == "Off: layer 1, head 2."
+    assert pane.kind.currentText() == "Off (zeros)"
+    assert pane.edits.text() == "Edited: layer 1, head 2: off."
     after = {row.token: row for row in pane.bars.rows}
     for row in before:
         if row.token in after:
             assert after[row.token].probability_of_all_heads == pytest.approx(row.probability)
     assert any(row.probability != row.probability_of_all_heads for row in pane.bars.rows)
-    assert hand.window.workspace.screen.panel(LAYERS).off == {(0, 1)}
+    assert {*hand.window.workspace.screen.panel(LAYERS).edits} == {(0, 1)}
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
     assert pane.bars.rows == before
@@ -219,12 +231,12 @@ def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window
     hand.settle()
     panel = hand.window.workspace.screen.panel(LAYERS)
     assert panel.places == places
-    assert panel.off == {places[0]}
+    assert {*panel.edits} == {places[0]}
     grid.setFocus()
     QTest.keyClick(grid, Qt.Key.Key_Right)
     QTest.keyClick(grid, Qt.Key.Key_Delete)
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS).off == {*places[:2]}
+    assert {*hand.window.workspace.screen.panel(LAYERS).edits} == {*places[:2]}
     assert hand.window.panes["Layers"].said.text().startswith(panel.name(places[1]))
     assert ", place 2 of 8" in hand.window.panes["Layers"].said.text()
 
@@ -254,13 +266,13 @@ def test_the_first_heads_are_switched_off_together(model_window: Hand) -> None:
     QTest.keyClicks(pane.count, "3")
     QTest.mouseClick(pane.off, Qt.MouseButton.LeftButton)
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS).off == {*places[:3]}
+    assert {*hand.window.workspace.screen.panel(LAYERS).edits} == {*places[:3]}
     model = hand.window.workspace.document.model
     assert model
-    assert model.heads_off == tuple(sorted(places[:3]))
+    assert model.edits == heads_off(places[:3])
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
-    assert hand.window.workspace.screen.panel(LAYERS).off == set()
+    assert not hand.window.workspace.screen.panel(LAYERS).edits
 
 
 def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand) -> None:
@@ -291,3 +303,154 @@ def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand
         hand.press(Qt.Key.Key_BracketLeft)
         hand.settle()
         assert (workspace.view.layer, workspace.view.pinned) == wanted
+
+
+def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
+    model_window: Hand, folder: Path
+) -> None:
+    hand = model_window
+    pane, model = hand.window.panes["Next token"], visualizer.open_model(folder)
+    hand.window.view_controller.show_head_of_layer(1, 2)
+    hand.settle()
+
+    def check(expected: list[tuple[str, float]]) -> None:
+        hand.settle()
+        shown = {row.token: row.probability for row in pane.bars.rows}
+        known = dict(expected)
+        assert shown
+        for token, share in shown.items():
+            assert share == pytest.approx(known[token], abs=1e-6)
+
+    pick(pane.kind, HeadEditKind.MEAN)
+    check(model.ablate(TEXT, [(1, 2)], mean=True, most=64))
+    pick(pane.kind, HeadEditKind.SCALED)
+    hand.settle()
+    assert pane.factor.value() == 0.5
+    assert pane.factor.hasFocus()
+    pane.factor.selectAll()
+    QTest.keyClicks(pane.factor, "-2")
+    QTest.keyClick(pane.factor, Qt.Key.Key_Return)
+    check(model.scale(TEXT, [(1, 2)], -2, most=64))
+    assert pane.edits.text() == "Edited: layer 2, head 3: × -2."
+    pick(pane.kind, HeadEditKind.PATCHED)
+    hand.settle()
+    assert pane.source.text() == TEXT
+    assert not pane.problem.isVisible()
+    pane.source.selectAll()
+    QTest.keyClicks(pane.source, "a dog ran to a log")
+    check(model.patch(TEXT, "a dog ran to a log", [(1, 2)], most=64))
+    assert pane.edits.text() == "Edited: layer 2, head 3: from “a dog ran to a log”."
+    assert pane.changes.text().startswith("Changed most: “")
+    before = pane.bars.rows
+    QTest.keyClicks(pane.source, " and")
+    hand.until(lambda: pane.problem.isVisible())
+    assert pane.problem.text() == (
+        "The text has 7 tokens, and the other one 8. Use texts of as many tokens; they differ in "
+        "“the|cat|sat|on…” → “a|dog|ran|to…”."
+    )
+    assert pane.bars.rows == before
+    assert pane.source.text() == "a dog ran to a log and"
+    hand.window.actions_.by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert pane.source.text() == TEXT
+    hand.window.actions_.by_id["head_switch.all_on"].trigger()
+    check(model.next_tokens(TEXT, 64))
+    assert pane.kind.currentText() == "As it is"
+
+
+def test_edges_of_a_head_are_cut_by_painting(model_window: Hand, folder: Path) -> None:
+    hand, model = model_window, visualizer.open_model(folder)
+    workspace, pane = hand.window.workspace, hand.window.panes["Next token"]
+    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.settle()
+    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.settle()
+    bar = hand.window.mask_edit_bar
+    assert bar.caption.text() == "Cut edges"
+    assert not bar.buttons[MaskBrush.CAUSAL].isVisible()
+    hand.click_cell(Cell("weights", (1, 5, 3)))
+    hand.settle()
+    source = workspace.document.model
+    assert source
+    assert source.cuts == (CutEdges(0, 1, ((5, 3),)),)
+    expected = dict(model.cut(TEXT, [(0, 1, 5, 3)], most=64))
+    for row in pane.bars.rows:
+        assert row.probability == pytest.approx(expected[row.token], abs=1e-6)
+    run = workspace.run
+    assert run
+    assert run.trace.read("weights", (0, 1, 5, 3)) == 0
+    (panel,) = workspace.screen.panel(BOARD_CONTENTS).board.heatmaps
+    assert panel.forbidden is not None
+    assert panel.forbidden[5, 3]
+    assert pane.edits.text() == "Cut: layer 1, head 2: “the” (6) no longer reads “sat” (4)."
+    hand.click_cell(Cell("weights", (1, 2, 4)))  # which no query may read
+    hand.settle()
+    assert workspace.document.model == source
+    hand.window.actions_.by_id["workspace.undo"].trigger()
+    hand.settle()
+    assert pane.edits.text() == ""
+
+
+def test_edges_of_all_shown_heads_are_cut_by_keys(model_window: Hand) -> None:
+    hand = model_window
+    workspace = hand.window.workspace
+    hand.click_cell(Cell("weights", (1, 5, 3)))
+    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.settle()
+    QTest.mouseClick(hand.window.mask_edit_bar.all_heads, Qt.MouseButton.LeftButton)
+    hand.settle()
+    hand.window.board.setFocus()
+    hand.key(Qt.Key.Key_X)
+    hand.settle()
+    source = workspace.document.model
+    assert source
+    assert source.cuts == tuple(CutEdges(0, head, ((5, 3),)) for head in range(4))
+    run = workspace.run
+    assert run
+    assert (run.trace.read("weights", (0, slice(None), 5, 3)) == 0).all()
+    QTest.mouseClick(hand.window.mask_edit_bar.join, Qt.MouseButton.LeftButton)
+    hand.settle()
+    assert workspace.document.model == replace(source, cuts=())
+
+
+def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
+    hand = model_window
+    hand.window.view_controller.show_head_of_layer(1, 0)
+    hand.settle()
+    before = hand.window.workspace.run
+    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.settle()
+    hand.click_cell(Cell("weights", (0, 0, 0)))
+    said = "Query 1 of layer 2, head 1 would read nothing. Leave it a key to read."
+    hand.until(lambda: hand.window.panes["Next token"].problem.text() == said)
+    panel = hand.window.workspace.screen.panel(MASK_EDIT)
+    assert panel
+    assert panel.notes == (said,)
+    assert hand.window.workspace.run is before
+
+
+def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) -> None:
+    hand = model_window
+    command = hand.window.actions_.by_id["head_switch.most_changed"]
+    assert not command.isEnabled()
+    before = hand.window.workspace.run
+    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.settle()
+    hand.window.actions_.by_id["head_switch.scale"].trigger()
+    hand.settle()
+    assert hand.window.panes["Next token"].factor.hasFocus()
+    command.trigger()
+    hand.settle()
+    after = hand.window.workspace.run
+    assert before
+    assert after
+    apart = np.abs(after.trace.read("weights") - before.trace.read("weights")).sum(-1).mean(-1) / 2
+    panel = hand.window.workspace.screen.panel(LAYERS)
+    found = [apart[place] for place in panel.places]
+    assert found == pytest.approx(sorted(apart.reshape(-1))[::-1], abs=1e-6)
+    assert {layer for layer, _ in panel.places[:4]} == {1}
+    assert "weights changed by the edits: " in panel.describe(panel.places[0])
+    grid = hand.window.panes["Layers"].grid
+    QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=grid.rect_of(0).center())
+    hand.settle()
+    assert hand.window.workspace.screen.panel(LAYERS).shown == {panel.places[0]}

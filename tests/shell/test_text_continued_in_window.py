@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 import visualizer
 from tests.support.tiny_models import save_tiny_model
+from visualizer.features.model_generation.controller import OF_THE_TEXT
 from visualizer.features.model_generation.presenter import NO_MODEL, OTHER_SPLIT
 from visualizer.generation.generation_tree import ROOT
 from visualizer.language.sampling import Sampling
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -215,7 +218,7 @@ def test_words_that_are_picked_become_the_text(continuing: Continuing) -> None:
 
 def test_heads_that_are_off_are_off_in_what_is_written(continuing: Continuing) -> None:
     hand = continuing.hand
-    hand.window.head_switch_controller.switch_off([(0, 0), (1, 2)])
+    hand.window.head_edit_controller.switch_off([(0, 0), (1, 2)])
     hand.settle()
     hand.until(lambda: bool(continuing.controller.panel.bars.bars))
     opened = visualizer.open_model(continuing.folder).opened
@@ -227,6 +230,23 @@ def test_heads_that_are_off_are_off_in_what_is_written(continuing: Continuing) -
             assert bar.expected == pytest.approx(float(logs[bar.token].exp()), abs=1e-6)
     continuing.greedily(1)
     assert continuing.numbers == [int(logs.argmax())]
+
+
+def test_edits_that_are_of_the_tokens_of_the_text_are_said(continuing: Continuing) -> None:
+    hand = continuing.hand
+    source = hand.window.workspace.document.model
+    assert source
+    for changed in (
+        replace(source, cuts=(CutEdges(0, 0, ((3, 1),)),)),
+        replace(source, edits=(HeadEdit(0, 0, HeadEditKind.MEAN),)),
+    ):
+        hand.window.workspace.set("model", changed)
+        hand.settle()
+        assert continuing.controller.panel.message == OF_THE_TEXT
+        assert not continuing.controller.panel.bars.bars
+    hand.window.workspace.set("model", source)
+    hand.settle()
+    hand.until(lambda: bool(continuing.controller.panel.bars.bars))
 
 
 def test_another_text_begins_anew_and_what_was_asked_before_is_dropped(

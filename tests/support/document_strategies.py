@@ -31,7 +31,13 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import TABLE
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.models.model_source import ModelSource
+from visualizer.models.model_source import (
+    LARGEST_FACTOR,
+    CutEdges,
+    HeadEdit,
+    HeadEditKind,
+    ModelSource,
+)
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
@@ -100,6 +106,8 @@ def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
     parts = [draw(st.binary(min_size=size, max_size=size)) for size in sizes]
     mask = draw(layer_masks(of))
     masks = st.lists(layer_masks(of), min_size=of.layers, max_size=of.layers).map(tuple)
+    limits = (of.layers, of.heads, of.queries, of.keys)
+    edges = st.tuples(*(st.integers(0, size - 1) for size in limits))
     return CapturedVectors(
         d_head,
         d_value,
@@ -116,6 +124,7 @@ def captured_vectors(draw: st.DrawFn, of: CapturedAttention) -> CapturedVectors:
         draw(st.none() | bias_of(of)),
         draw(st.none() | st.binary(min_size=heads, max_size=heads)),
         draw(st.lists(ANY_TEXT, max_size=2).map(tuple)),
+        tuple(sorted(draw(st.frozensets(edges, max_size=3)))),
     )
 
 
@@ -166,7 +175,47 @@ SPECS = structs(
     dtype=st.sampled_from(Dtype),
     device=st.sampled_from(Device),
 )
-LAYER_AND_HEAD = st.tuples(st.integers(0, 5), st.integers(0, 5))
+PAIRS = st.tuples(st.integers(0, 5), st.integers(0, 5))
+EDITS = (
+    structs(
+        HeadEdit,
+        layer=st.integers(0, 5),
+        head=st.integers(0, 5),
+        kind=st.just(HeadEditKind.SCALED),
+        factor=st.floats(-LARGEST_FACTOR, LARGEST_FACTOR),
+        text=st.just(""),
+    )
+    | structs(
+        HeadEdit,
+        layer=st.integers(0, 5),
+        head=st.integers(0, 5),
+        kind=st.sampled_from([HeadEditKind.OFF, HeadEditKind.MEAN]),
+        factor=st.just(0.0),
+        text=st.just(""),
+    )
+    | structs(
+        HeadEdit,
+        layer=st.integers(0, 5),
+        head=st.integers(0, 5),
+        kind=st.just(HeadEditKind.PATCHED),
+        factor=st.just(0.0),
+        text=ANY_TEXT,
+    )
+)
+CUTS = structs(
+    CutEdges,
+    layer=st.integers(0, 5),
+    head=st.integers(0, 5),
+    cells=st.frozensets(PAIRS, min_size=1, max_size=4).map(lambda cells: tuple(sorted(cells))),
+)
+
+
+def by_place(each: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Draw a few, one a head, in order."""
+    found = st.lists(each, max_size=3, unique_by=lambda one: one.place)
+    return found.map(lambda drawn: tuple(sorted(drawn, key=lambda one: one.place)))
+
+
 MODELS = structs(
     ModelSource,
     folder=ANY_TEXT.map(lambda text: f"/{text}".replace("//", "/").replace("\0", "")),
@@ -174,7 +223,8 @@ MODELS = structs(
     fingerprint=st.binary(min_size=32, max_size=32).map(bytes.hex),
     second=ANY_TEXT,
     is_chat=st.booleans(),
-    heads_off=st.frozensets(LAYER_AND_HEAD, max_size=3).map(lambda heads: tuple(sorted(heads))),
+    edits=by_place(EDITS),
+    cuts=by_place(CUTS),
 )
 DOCUMENTS = structs(
     Document,
@@ -269,7 +319,8 @@ LINES = structs(
     by_key=st.frozensets(CELLS, max_size=2),
 )
 PAINTINGS = structs(
-    MaskEditState, is_on=st.booleans(), window=COUNTS, prefix=COUNTS, padding=COUNTS
+    MaskEditState, is_on=st.booleans(), window=COUNTS, prefix=COUNTS, padding=COUNTS,
+    is_of_all_heads=st.booleans(),
 )  # fmt: skip
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "stages": st.frozensets(STAGES),

@@ -12,7 +12,7 @@ from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
 from visualizer.documents.document_file import SUFFIX, document_bytes
 from visualizer.documents.schema_migrations import SCHEMA
-from visualizer.models.model_source import ModelSource
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource, heads_off
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
@@ -97,10 +97,29 @@ WITH_STEPS = Document(
         ),
     )
 )
+SOURCE = ModelSource(
+    "/models/a model", "a model", "0123456789abcdef" * 4, heads_off([(0, 1), (2, 0)])
+)
 READ = Document(
     text="what the model reads",
     captured=CapturedAttention.of("a model", np.full((1, 2, 4, 4), 0.25, dtype=np.float32)),
-    model=ModelSource("/models/a model", "a model", "0123456789abcdef" * 4, ((0, 1), (2, 0))),
+    model=SOURCE,
+)
+EDITED = replace(
+    READ,
+    captured=replace(
+        CapturedAttention.of("a model", np.full((1, 2, 2, 2), 0.5, dtype=np.float32)),
+        vectors=replace(VECTORS, cut=((0, 1, 1, 0),)),
+    ),
+    model=replace(
+        SOURCE,
+        edits=(
+            HeadEdit(0, 1, HeadEditKind.SCALED, -0.5),
+            HeadEdit(0, 2, HeadEditKind.PATCHED, text="Über 猫 🙂"),
+            HeadEdit(1, 0, HeadEditKind.MEAN),
+        ),
+        cuts=(CutEdges(1, 0, ((2, 0), (2, 1))),),
+    ),
 )
 TRAIL = View(
     layer=2,
@@ -128,6 +147,7 @@ def golden() -> dict[str, tuple[Document, View, Run | None]]:
         "recorded": (BATCH, View(text=1), run_of(BATCH)),
         "captured": (CAPTURED, CAPTURED_VIEW, None),
         "model": (READ, View(head_order=HeadOrder.ALIKE), None),
+        "edited": (EDITED, View(), None),
         "trail": (READ, TRAIL, None),
         "steps": (WITH_STEPS, View(pinned=Cell("capped", (0, 1, 1))), None),
         "vectors": (WITH_VECTORS, View(pinned=Cell("scores", (1, 0, 1))), None),

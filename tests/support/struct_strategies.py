@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="Struct")
 
 
-def structs(kind: type[Kind], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Kind]:
+def structs(kind: type[Kind], /, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Kind]:
     """Draw structs; the fields that are not given have their defaults.
 
     ``builds`` would read the types of all fields, and many modules import those for type checking

@@ -28,6 +28,7 @@ from visualizer.models.layer_selection_and_head_measures import (
     runs_of_only_part,
     runs_of_part,
 )
+from visualizer.models.model_source import LARGEST_FACTOR, HeadEdit, HeadEditKind
 from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from visualizer.api.keyword_argument_types import Look
     from visualizer.attention.model_answers import LogitParts
     from visualizer.models.generation_with_cache import GeneratedText
+    from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
 
@@ -156,14 +158,62 @@ class Model:
         InputError
             As `next_tokens`; when there is no such head, or it cannot be switched off.
         """
-        from visualizer.models.activation_patching import log_probabilities_with_means
+        kind = HeadEditKind.MEAN if mean else HeadEditKind.OFF
+        return self._with_edits(text, [HeadEdit(*place, kind) for place in _heads(heads)], most)
 
-        given, pairs, count = string("text", text), _heads(heads), whole_number("most", most)
-        if mean:
-            logs = log_probabilities_with_means(self.opened, given, pairs)
-        else:
-            logs = self.opened.next_token_log_probabilities(given, dict.fromkeys(pairs, 0.0))
+    def scale(
+        self, text: str, heads: Iterable[tuple[int, int]], factor: float, *, most: int = 10
+    ) -> list[tuple[str, float]]:
+        """Return the likeliest next tokens, as `next_tokens`, with heads multiplied by a factor.
+
+        Raises
+        ------
+        InputError
+            As `ablate`; when the factor is no number up to 100.
+        """
+        by = number("factor", factor)
+        if not abs(by) <= LARGEST_FACTOR:
+            sentence = f"factor is from -{LARGEST_FACTOR:g} to {LARGEST_FACTOR:g}, and not {by:g}."
+            raise InputError("factor", sentence)
+        edits = [HeadEdit(*place, HeadEditKind.SCALED, by) for place in _heads(heads)]
+        return self._with_edits(text, edits, most)
+
+    def cut(
+        self,
+        text: str,
+        edges: Iterable[tuple[int, int, int, int]],
+        *,
+        most: int = 10,
+    ) -> list[tuple[str, float]]:
+        """Return the likeliest next tokens, as `next_tokens`, with edges of attention cut.
+
+        Parameters
+        ----------
+        edges : iterable of (layer, head, query, key)
+            Their scores are masked before the softmax, so that the weight is 0 and the other
+            weights of the query sum to 1.
+
+        Raises
+        ------
+        InputError
+            As `ablate`; when a query would be left without a key.
+        """
+        given, count = string("text", text), whole_number("most", most)
+        cells: dict[LayerAndHead, list[tuple[int, int]]] = {}
+        tokens = len(self.opened.inputs(given)[1])
+        for layer, head, query, key in _edges(edges):
+            if not (0 <= query < tokens and 0 <= key < tokens):
+                sentence = f"There is no query {query} or key {key} in this text."
+                raise InputError("edges", sentence)
+            cells.setdefault((layer, head), []).append((query, key))
+        logs = self.opened.next_token_log_probabilities(given, None, cells)
         return self.opened.likeliest(logs, count)
+
+    def _with_edits(self, text: str, edits: list[HeadEdit], most: int) -> list[tuple[str, float]]:
+        from visualizer.models.activation_patching import log_probabilities_with
+
+        given, count = string("text", text), whole_number("most", most)
+        return self.opened.likeliest(log_probabilities_with(self.opened, given, edits), count)
 
     def patch(
         self, text: str, source: str, heads: Iterable[tuple[int, int]], *, most: int = 10
@@ -182,11 +232,9 @@ class Model:
         InputError
             As `ablate`; when the texts have different numbers of tokens.
         """
-        from visualizer.models.activation_patching import patched_log_probabilities
-
-        texts, count = (string("text", text), string("source", source)), whole_number("most", most)
-        logs = patched_log_probabilities(self.opened, *texts, _heads(heads))
-        return self.opened.likeliest(logs, count)
+        kind, other = HeadEditKind.PATCHED, string("source", source)
+        edits = [HeadEdit(*place, kind, text=other) for place in _heads(heads)]
+        return self._with_edits(text, edits, most)
 
     def logit_parts(self, text: str, token: str | None = None) -> LogitParts:
         """Split the logit of a next token into what each head and layer adds to it directly.
@@ -290,14 +338,24 @@ class Model:
         return ablation_changes(self.opened, string("text", text)).changes
 
 
-def _heads(heads: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _heads(heads: Iterable[tuple[int, int]]) -> list[LayerAndHead]:
     takes = "a list of (layer, head), such as [(5, 1)]"
-    is_empty = isinstance(heads, tuple | list) and not heads
-    pairs = [] if is_empty else several("heads", takes, heads)
-    for pair in pairs:
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise InputError("heads", f"heads is {takes}, and not {shown(heads)}.")
-    return [(whole_number("layer", layer), whole_number("head", head)) for layer, head in pairs]
+    return [(layer, head) for layer, head in _numbers("heads", takes, ("layer", "head"), heads)]
+
+
+def _edges(edges: Iterable[tuple[int, int, int, int]]) -> list[list[int]]:
+    takes = "a list of (layer, head, query, key), such as [(5, 1, 8, 3)]"
+    return _numbers("edges", takes, ("layer", "head", "query", "key"), edges)
+
+
+def _numbers(name: str, takes: str, parts: tuple[str, ...], given: object) -> list[list[int]]:
+    """Read a list of rows of whole numbers, which may be empty."""
+    is_empty = isinstance(given, tuple | list) and not given
+    rows = [] if is_empty else several(name, takes, given)
+    for row in rows:
+        if not isinstance(row, tuple | list) or len(row) != len(parts):
+            raise InputError(name, f"{name} is {takes}, and not {shown(given)}.")
+    return [[whole_number(*part) for part in zip(parts, row, strict=True)] for row in rows]
 
 
 @contextmanager

@@ -79,6 +79,8 @@ class CapturedVectors(Struct, frozen=True):
         What else the attention was given, by which it may have computed something unknown.
     is_plain : bool
         Whether nothing but the scaling and the mask stood between scores and softmax.
+    cut : tuple of (layer, head, query, key)
+        Cells that were masked in single heads besides, ascending.
     """
 
     d_head: int
@@ -96,6 +98,7 @@ class CapturedVectors(Struct, frozen=True):
     bias: bytes | None = None
     sinks: bytes | None = None
     not_understood: tuple[str, ...] = ()
+    cut: tuple[tuple[int, int, int, int], ...] = ()
 
     @property
     def common_mask(self) -> LayerMask:

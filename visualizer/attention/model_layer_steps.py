@@ -152,15 +152,16 @@ class HiddenActivation(Struct, frozen=True):
 
 
 class JoinedHeads(Struct, frozen=True):
-    """Context vectors side by side, of some heads zeros instead.
+    """Context vectors side by side, those of some heads edited.
 
     Parameters
     ----------
-    off : tuple of (layer, head)
-        The heads that are switched off, by the layer's place in the run.
+    edits : frozenset of (layer, head, factor)
+        The heads that are edited, by the layer's place in the run, and what they are multiplied
+        with: 0 of those that are off. Without a factor other vectors stand in their place.
     """
 
-    off: frozenset[tuple[int, int]]
+    edits: frozenset[tuple[int, int, float | None]]
 
 
 class ScoreCap(Struct, frozen=True):

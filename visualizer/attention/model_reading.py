@@ -10,7 +10,10 @@ from msgspec import Struct, field
 from visualizer.attention.model_answers import ModelAnswers
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
+
+    import numpy as np
+    from torch import Tensor
 
     from visualizer.attention.captured_attention import CapturedAttention
 
@@ -33,9 +36,9 @@ class NextToken(Struct, frozen=True):
     Parameters
     ----------
     probability : float
-        With the heads that are switched off now.
+        With what is edited in the model now.
     probability_of_all_heads : float
-        With all heads; the same number where none is switched off.
+        Without edits; the same number where nothing is edited.
     """
 
     token: str
@@ -52,18 +55,27 @@ class ModelReading(Struct, frozen=True, eq=False):
         The model, what is changed in it, and the text.
     layers : tuple of int
         The number in the model of each layer of the run.
-    heads_off : frozenset of (layer, head)
-        Heads that were switched off, by the layer's number in the model.
+    edits : mapping
+        What became of heads that were edited, in words, by the layer's number in the model and the
+        head.
+    cuts : mapping
+        The (query, key) of edges of attention that were cut, likewise.
     are_heads_switchable : bool
-        Whether heads of this model can be switched off.
+        Whether heads of this model can be edited.
     next_tokens : tuple of NextToken
-        The most probable ones, with all heads or without those that are off.
+        The most probable ones, with edits or without them.
     no_next_token : str
         Why there are none, as a sentence; empty where there are.
     captured : CapturedAttention
         The run's numbers, as a document holds them.
     model : object
         The model, which stays in memory as long as one of its readings is shown.
+    changes : ndarray or None
+        How far the weights of each head are from those without edits, [layer of the run, head]: the
+        mean over all rows of half the sum of the differences, from 0 to 1. None where nothing is
+        edited, and where it is not known.
+    largest_changes : tuple of NextToken
+        Those whose probability the edits have changed most, the largest change first.
     is_of_lab : bool
         Whether it was trained in the language lab, so that transformers alone does not open it.
     text : str
@@ -78,16 +90,22 @@ class ModelReading(Struct, frozen=True, eq=False):
         Whether the text was given as it is, and no second one with it.
     second : SecondText
         What a second text is to the model.
+    context_edits : mapping
+        What became of the context vectors of heads, as the model takes it, likewise: a factor, or
+        others in their place.
     """
 
     made_of: Hashable
     layers: tuple[int, ...]
-    heads_off: frozenset[tuple[int, int]]
+    edits: Mapping[tuple[int, int], str]
+    cuts: Mapping[tuple[int, int], tuple[tuple[int, int], ...]]
     are_heads_switchable: bool
     next_tokens: tuple[NextToken, ...]
     no_next_token: str
     captured: CapturedAttention
     model: object
+    changes: np.ndarray | None = None
+    largest_changes: tuple[NextToken, ...] = ()
     is_of_lab: bool = False
     text: str = ""
     answers: ModelAnswers = field(default_factory=ModelAnswers)
@@ -95,3 +113,9 @@ class ModelReading(Struct, frozen=True, eq=False):
     has_chat_template: bool = False
     second: SecondText = SecondText.NONE
     is_text_alone: bool = True
+    context_edits: Mapping[tuple[int, int], float | Tensor] = {}
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether anything was changed in the model."""
+        return bool(self.edits or self.cuts)

@@ -98,7 +98,8 @@ def _made(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
     )
     held = {row.name: CachedTensor(found.tensors[row.name]) for row in rows}
     masks = vectors.layer_masks if vectors else ()
-    trace = Trace(captured.spec, rows, {}, held, frozenset(held), axes, found.weights, masks)
+    cut = vectors.cut if vectors else ()
+    trace = Trace(captured.spec, rows, {}, held, frozenset(held), axes, found.weights, masks, cut)
     return trace, (*found.notices, *_remarks(whole, is_weights=is_weights))
 
 
@@ -184,7 +185,10 @@ def _between(
         steps["biased"] = ScoreBias()
     if "masked" in names:
         allowed = _allowed(spec, vectors.layer_masks, scores)
-        found["masked"] = now.masked_fill(~allowed, -torch.inf)
+        masked = found["masked"] = now.masked_fill(~allowed, -torch.inf)
+        if vectors.cut:
+            places = [*zip(*vectors.cut, strict=True)]  # layer head query key
+            masked[tuple(places if masked.ndim == len(places) else places[1:])] = -torch.inf
     return found, steps
 
 

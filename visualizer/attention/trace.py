@@ -11,6 +11,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from visualizer.attention.captured_attention import LayerMask, with_mask
 from visualizer.attention.head_aggregates import HeadAggregate, aggregate_heads
 from visualizer.attention.head_measures import (
@@ -19,8 +21,8 @@ from visualizer.attention.head_measures import (
     measure,
     measure_uniform,
 )
-from visualizer.attention.masks import Masking, allowed_in_text
-from visualizer.attention.stages import OF_MODELS, Operation, Stage, shape, stages
+from visualizer.attention.masks import FORBIDDING, Masking, allowed_in_text
+from visualizer.attention.stages import OF_MODELS, Operation, Stage, is_hatched, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
 from visualizer.attention.weight_transforms import (
     WeightTransform,
@@ -29,9 +31,8 @@ from visualizer.attention.weight_transforms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
     from torch import Tensor
 
     from visualizer.attention.spec import AttentionSpec, Texts
@@ -63,6 +64,8 @@ class Trace:
         the model's own, and no parameters of the run.
     layer_masks : tuple of LayerMask
         The mask of each layer, where they differ; else the spec's is that of all.
+    cut : sequence of (layer, head, query, key)
+        Cells that are forbidden in single heads, besides those of the spec's mask.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Trace:
         axes: tuple[str, ...] = (),
         model_weights: Mapping[str, Tensor] | None = None,
         layer_masks: tuple[LayerMask, ...] = (),
+        cut: Sequence[tuple[int, int, int, int]] = (),
     ) -> None:
         self.spec = spec
         self.stages = stages
@@ -83,6 +87,7 @@ class Trace:
         self.axes = axes
         self.model_weights = model_weights or {}
         self.layer_masks = layer_masks
+        self.cut = tuple(cut)
         self.names = tuple(stage.name for stage in stages)
         """The stages' names, in order."""
         self._rows = dict(zip(self.names, stages, strict=True))
@@ -95,7 +100,8 @@ class Trace:
         rows = None if self.has_module else self.stages
         weights = {name: self.read(name) for name in self.model_weights}
         return trace_of_arrays, (
-            self.spec, rows, parameters, held, self.axes, weights, self.layer_masks
+            self.spec, rows, parameters, held, self.axes, weights, self.layer_masks,
+            self.cut,
         )  # fmt: skip
 
     def __contains__(self, stage: str) -> bool:
@@ -150,11 +156,48 @@ class Trace:
         """Return the spec with the mask of a layer, where layers differ in it."""
         return self._specs[self.at("layer", leading)] if self._specs else self.spec
 
-    def allowed(self, stage: str, leading: LeadingIndex) -> np.ndarray:
-        """Return which cells the masks allow at a stage, boolean, read-only [query, key]."""
+    def allowed(self, stage: str, leading: LeadingIndex, head: int | None = None) -> np.ndarray:
+        """Return which cells the masks allow at a stage, boolean, read-only [query, key].
+
+        Parameters
+        ----------
+        head : int, optional
+            With it, cells that are cut in that head are not allowed.
+        """
         masking, (queries, keys) = Masking.of(self.spec_at(leading), stage), self.sides
         others = None if keys == queries else keys
-        return allowed_in_text(masking, queries, self.at("text", leading), others)
+        cells = allowed_in_text(masking, queries, self.at("text", leading), others)
+        cut = self.cut_cells(stage, leading, head)
+        if cut is None:
+            return cells
+        left: np.ndarray = cells & ~cut
+        left.flags.writeable = False
+        return left
+
+    def is_hatched(self, stage: str, leading: LeadingIndex, head: int | None = None) -> bool:
+        """Whether a stage has cells that are forbidden, or cut in a head."""
+        is_cut = self.cut_cells(stage, leading, head) is not None
+        return is_cut or is_hatched(self.spec_at(leading), stage)
+
+    def cut_cells(self, stage: str, leading: LeadingIndex, head: int | None) -> np.ndarray | None:
+        """Return which cells of a head are cut at a stage, boolean, read-only [query, key].
+
+        None where none is.
+        """
+        if head is None or stage not in FORBIDDING:
+            return None
+        return self._cut.get((self.at("layer", leading), head))
+
+    @cached_property
+    def _cut(self) -> dict[tuple[int, int], np.ndarray]:
+        """The cut cells of each layer and head that has any."""
+        found: dict[tuple[int, int], np.ndarray] = {}
+        for layer, head, query, key in self.cut:
+            cells = found.setdefault((layer, head), np.zeros(self.sides, dtype=bool))
+            cells[query, key] = True
+        for cells in found.values():
+            cells.flags.writeable = False
+        return found
 
     @property
     def has_module(self) -> bool:
@@ -334,6 +377,7 @@ def trace_of_arrays(
     axes: tuple[str, ...],
     model_weights: Mapping[str, np.ndarray],
     layer_masks: tuple[LayerMask, ...],
+    cut: Sequence[tuple[int, int, int, int]],
 ) -> Trace:
     """Make the trace of a copy.
 
@@ -348,5 +392,13 @@ def trace_of_arrays(
     own = {name: torch.tensor(array) for name, array in parameters.items()}
     weights = {name: torch.tensor(array) for name, array in model_weights.items()}
     return Trace(
-        spec, rows or stages(spec), own, tensors, frozenset(tensors), axes, weights, layer_masks
+        spec,
+        rows or stages(spec),
+        own,
+        tensors,
+        frozenset(tensors),
+        axes,
+        weights,
+        layer_masks,
+        cut,
     )

@@ -52,24 +52,40 @@ def _with_model(tree: Tree) -> Tree:
     return _filled(whole, {"head_order": "layer"}, "view")
 
 
-def _with_layer_of_cells(tree: Tree) -> Tree:
-    """Fill what cells, vectors and models had not yet (schema 6 to 7).
+_VECTORS_BEFORE_7: Tree = {
+    "layer_masks": [],
+    "softcap": 0.0,
+    "bias": None,
+    "sinks": None,
+    "not_understood": [],
+    "cut": [],
+}
+"""What captured vectors had nothing of before schema 7."""
 
-    Cells are of the layer that is shown, vectors have nothing more, and models read the text alone.
-    """
-    plain: Tree = {
-        "layer_masks": [],
-        "softcap": 0.0,
-        "bias": None,
-        "sinks": None,
-        "not_understood": [],
-    }
-    alone: Tree = {"second": "", "is_chat": False}
-    for fields, way in ((plain, ("captured", "vectors")), (alone, ("model",))):
-        tree = _filled(tree, fields, "document", *way)
-        tree = _filled(tree, fields, "view", "comparison", "document", *way)
+
+def _with_layer_of_cells(tree: Tree) -> Tree:
+    """Let cells be of the shown layer, heads be edited, and vectors have more (schema 6 to 7)."""
     view = tree.get("view")
-    return {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
+    whole = {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
+    whole = _filled(whole, {"is_of_all_heads": False}, "view", "painting")
+    for way in (("document",), ("view", "comparison", "document")):
+        whole = _changed(whole, _with_edits, *way, "model")
+        whole = _filled(whole, _VECTORS_BEFORE_7, *way, "captured", "vectors")
+    return whole
+
+
+def _with_edits(model: Tree) -> Tree:
+    """Put the heads of a model that are off among its edits, and have it read the text alone."""
+    rest = {name: value for name, value in model.items() if name != "heads_off"}
+    heads = model.get("heads_off")
+    if not isinstance(heads, list) or not all(isinstance(each, list) for each in heads):
+        return model  # left for decoding to reject
+    edits = [
+        {"layer": each[0], "head": each[-1], "kind": "off", "factor": 0.0, "text": ""}
+        for each in heads
+        if len(each) == 2
+    ]
+    return {**rest, "edits": edits, "cuts": [], "second": "", "is_chat": False}
 
 
 def _cells_filled(part: Any) -> Any:
@@ -84,11 +100,16 @@ def _cells_filled(part: Any) -> Any:
 
 def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
     """Add fields to the table at a path; a missing path is left for decoding to reject."""
+    return _changed(tree, lambda table: {**table, **more}, *way)
+
+
+def _changed(tree: Tree, change: Callable[[Tree], Tree], *way: str) -> Tree:
+    """Change the table at a path likewise."""
     if not way:
-        return {**tree, **more}
+        return change(tree)
     step, *rest = way
     inner = tree.get(step)
-    return {**tree, step: _filled(inner, more, *rest)} if isinstance(inner, dict) else tree
+    return {**tree, step: _changed(inner, change, *rest)} if isinstance(inner, dict) else tree
 
 
 STEPS: dict[int, Callable[[Tree], Tree]] = {

@@ -15,6 +15,12 @@ import numpy as np
 from visualizer.attention.captured_attention import MOST_LAYERS, MOST_TOKENS
 from visualizer.attention.model_layer_stages import ORDER
 from visualizer.attention.spec import LARGEST, OWN_BIASES, OWN_LAYERS, Mask
+from visualizer.models.model_source import (
+    LARGEST_FACTOR,
+    LONGEST_SOURCE,
+    MOST_CUT,
+    HeadEditKind,
+)
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
     from visualizer.attention.spec import BooleanMatrix, NumberMatrix
-    from visualizer.models.model_source import ModelSource
+    from visualizer.models.model_source import CutEdges, HeadEdit, ModelSource
     from visualizer.session.cell_address import Cell
     from visualizer.session.colour_options import ColourOptions
     from visualizer.session.comparison_state import Comparison
@@ -124,13 +130,30 @@ def _model(model: ModelSource) -> Iterator[Claim]:
     yield is_local and len(folder) <= LONGEST_PATH, "a model's folder"
     yield len(model.name) <= LONGEST_PATH, "a model's name"
     yield re.fullmatch("[0-9a-f]{64}", model.fingerprint) is not None, "a model's fingerprint"
-    are_heads = all(0 <= at < LARGEST["heads"] for head in model.heads_off for at in head)
-    is_sorted = [*model.heads_off] == sorted({*model.heads_off})
-    yield are_heads and is_sorted, "heads of a model that are off"
+    for which, each in (("edits", model.edits), ("cut edges", model.cuts)):
+        places = [one.place for one in each]
+        are_heads = all(0 <= at < LARGEST["heads"] for place in places for at in place)
+        yield are_heads and places == sorted({*places}), f"{which} of a model"
+    yield all(map(_is_edit, model.edits)), "an edit of a head"
+    yield all(map(_are_cells, model.cuts)), "cut edges of a head"
+    yield sum(len(cut.cells) for cut in model.cuts) <= MOST_CUT, "so many cut edges"
     yield len(model.second) <= LONGEST_SECOND, "a second text"
     count = len(model.layers)
     are_layers = all(0 <= layer < LARGEST["heads"] for layer in model.layers)
     yield are_layers and count <= MOST_LAYERS, "layers of a model"
+
+
+def _is_edit(edit: HeadEdit) -> bool:
+    is_scaled, is_patched = (
+        edit.kind is kind for kind in (HeadEditKind.SCALED, HeadEditKind.PATCHED)
+    )
+    is_factor = abs(edit.factor) <= LARGEST_FACTOR and (is_scaled or edit.factor == 0)
+    return is_factor and len(edit.text) <= LONGEST_SOURCE and (is_patched or not edit.text)
+
+
+def _are_cells(cut: CutEdges) -> bool:
+    are_places = all(0 <= at < MOST_TOKENS for cell in cut.cells for at in cell)
+    return are_places and bool(cut.cells) and [*cut.cells] == sorted({*cut.cells})
 
 
 def _vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:
@@ -166,6 +189,12 @@ def _vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[
         yield captured.is_square or each.mask in {Mask.NONE, Mask.OWN}, "a mask of other tokens"
         is_window = each.mask is Mask.WINDOW
         yield (1 <= each.window <= LARGEST["window"]) == is_window, "a window"
+    limits = (captured.layers, captured.heads, captured.queries, captured.keys)
+    are_within = all(
+        0 <= at < most for edge in vectors.cut for at, most in zip(edge, limits, strict=True)
+    )
+    are_sorted = [*vectors.cut] == sorted({*vectors.cut})
+    yield are_within and are_sorted and len(vectors.cut) <= MOST_CUT, "cut edges"
 
 
 def _view(view: View) -> Iterator[Claim]:

@@ -57,7 +57,7 @@ class CellFacts(Struct, frozen=True, eq=False):
 
     @property
     def is_forbidden(self) -> bool:
-        cells = self.run.trace.allowed(self.cell.stage, self.leading)
+        cells = self.run.trace.allowed(self.cell.stage, self.leading, self.cell.head)
         return not cells[self.place["query"], self.place["key"]]
 
     @property

@@ -151,7 +151,9 @@ class ExplainedCell(Struct, frozen=True, eq=False):
 
     def allowed(self) -> np.ndarray:
         """Return which keys the cell's query may read, boolean [key]."""
-        row: np.ndarray = self.trace.allowed(self.stage.name, self.leading)[self.place[1]]
+        row: np.ndarray = self.trace.allowed(self.stage.name, self.leading, self.place[0])[
+            self.place[1]
+        ]
         return row
 
 

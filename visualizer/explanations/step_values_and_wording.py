@@ -129,7 +129,7 @@ class StepValues(Struct, frozen=True, eq=False):
 
     def allowed(self) -> np.ndarray:
         """Say which keys may be read, boolean [query, key]."""
-        return self.run.trace.allowed(self.stage.name, self.leading)
+        return self.run.trace.allowed(self.stage.name, self.leading, self.head)
 
     @property
     def masking(self) -> Masking:

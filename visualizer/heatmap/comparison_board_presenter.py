@@ -11,9 +11,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.attention.masks import Masking
-from visualizer.attention.stages import is_hatched
 from visualizer.attention.weight_transforms import WeightTransform
-from visualizer.heatmap.forbidden_cells import forbidden_by
+from visualizer.heatmap.forbidden_cells import any_of_blocks
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.heatmap.panel_colour_scale import SHORT, change_colour
 from visualizer.heatmap.panel_presenter import PanelSource, overview_of
@@ -171,17 +170,24 @@ class ChangePanelSource(PanelSource):
         return np.asarray(np.maximum(super()._ends(), ROUNDING * self.size))
 
     def _masks(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the cells that A forbids and those that B does; None where they are equal."""
-        kept, name = self.comparison.kept, self.stage.name
-        specs = [run.trace.spec_at(self.leading) for run in (kept, self.run) if run]
-        if kept is None or not any(is_hatched(spec, name) for spec in specs):
+        """Return the cells that A forbids and those that B does; None where neither does."""
+        kept, where = self.comparison.kept, (self.stage.name, self.leading, self._cut_head)
+        traces = [run.trace for run in (kept, self.run) if run]
+        if kept is None or not any(trace.is_hatched(*where) for trace in traces):
             return None
-        made = [Masking.of(spec, name) for spec in specs]
-        sides, blocks = self.trace.sides, self.extent.blocks
         mine, yours = (
-            forbidden_by(one, sides, self.text, *blocks)[self.extent.cells] for one in made
+            ~any_of_blocks(trace.allowed(*where), *self.extent.blocks)[self.extent.cells]
+            for trace in traces
         )
         return mine, yours
+
+    @property
+    def _cut_head(self) -> int | None:
+        """The head whose cut cells count; None for heads together, which have none."""
+        return None if self.by else self.head
+
+    def _with_cuts(self, forbidden: np.ndarray | None) -> np.ndarray | None:
+        return forbidden  # they are among those of both sides
 
     def _hatch(self) -> Masking | None:
         """Return the mask of both sides; differing cells are found one by one."""

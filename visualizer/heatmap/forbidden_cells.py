@@ -26,10 +26,15 @@ def forbidden_by(
     """
     queries, keys = sides
     cells = allowed_in_text(masking, queries, text, None if keys == queries else keys)
+    return ~any_of_blocks(cells, rows, columns)
+
+
+def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """Say of each block of so many rows and columns whether it holds any of the cells."""
     if (rows, columns) != (1, 1):
-        cells = np.maximum.reduceat(cells, np.arange(0, queries, rows), axis=0)
-        cells = np.maximum.reduceat(cells, np.arange(0, keys, columns), axis=1)
-    return ~cells
+        cells = np.maximum.reduceat(cells, np.arange(0, cells.shape[0], rows), axis=0)
+        cells = np.maximum.reduceat(cells, np.arange(0, cells.shape[1], columns), axis=1)
+    return cells
 
 
 @lru_cache(maxsize=8)

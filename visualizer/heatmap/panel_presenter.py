@@ -12,7 +12,7 @@ from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.explanations.step_values_and_wording import row_sums
-from visualizer.heatmap.forbidden_cells import forbidden_in
+from visualizer.heatmap.forbidden_cells import any_of_blocks, forbidden_in
 from visualizer.heatmap.panel_and_board_types import (
     Axis,
     Heatmap,
@@ -107,7 +107,7 @@ class PanelSource:
                )  # fmt: skip
         if key in known:
             return known[key]
-        forbidden = self._forbidden(hatch) if hatch else None
+        forbidden = self._with_cuts(self._forbidden(hatch) if hatch else None)
         dropped = self._dropped(before, forbidden) if before else None
         hidden = self._hidden()
         rows, columns = self._axes(labels.rows, labels.columns)
@@ -190,6 +190,15 @@ class PanelSource:
 
     def _forbidden(self, hatch: Masking) -> np.ndarray:
         return forbidden_in(hatch, self.trace.sides, self.text, self.extent)
+
+    def _with_cuts(self, forbidden: np.ndarray | None) -> np.ndarray | None:
+        """Add the cells that are cut in the head alone to those that are forbidden."""
+        cut = self.trace.cut_cells(self.stage.name, self.leading, self.head)
+        if cut is None or self.by is not None:
+            return forbidden
+        allowed = self.trace.allowed(self.stage.name, self.leading, self.head)
+        closed = ~any_of_blocks(allowed, *self.extent.blocks)[self.extent.cells]
+        return closed if forbidden is None else forbidden | closed
 
     def _hidden(self) -> np.ndarray | None:
         if self.lens is not WeightTransform.WITHOUT_FIRST or self.extent.blocks[1] > 1:

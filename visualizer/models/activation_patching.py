@@ -1,78 +1,141 @@
-"""Puts the context vectors of heads from elsewhere into a model: from another text, or their mean.
+"""Edits of heads in a model: off, their mean, a multiple, or what they hand on in another text.
 
 Source: Wang et al. 2022, "Interpretability in the Wild" (arXiv 2211.00593).
 """
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
+from functools import partial
 from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError
+from visualizer.models.model_source import HeadEditKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     import torch
 
-    from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.model_source import LayerAndHead
-    from visualizer.models.opened_model import OpenedModel
+    from visualizer.models.attention_recorder import ContextEdit
+    from visualizer.models.model_source import HeadEdit, LayerAndHead
+    from visualizer.models.opened_model import OpenedModel, PlainReading
+
+    GivenOf = Callable[[str], tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]]
+
+MOST_DIFFERENCES = 3
+"""At most so many differences of two texts are named; of more, how many."""
+MOST_DIFFERING = 4
+"""Of each at most so many tokens."""
 
 
-def patched_log_probabilities(
-    model: OpenedModel, text: str, source: str, heads: Iterable[LayerAndHead]
+def log_probabilities_with(
+    model: OpenedModel, text: str, edits: Iterable[HeadEdit]
 ) -> torch.Tensor:
-    """Return the log-probability of each next token of a text, [token], float64, with patches.
+    """Return the log-probability of each next token of a text, [token], float64, with edits.
+
+    Raises
+    ------
+    InputError
+        As `context_edits` and `OpenedModel.next_token_log_probabilities`.
+    """
+    return model.next_token_log_probabilities(text, context_edits(model, text, edits))
+
+
+def context_edits(
+    model: OpenedModel,
+    text: str,
+    edits: Iterable[HeadEdit],
+    second: str | None = None,
+    *,
+    is_chat: bool = False,
+) -> dict[LayerAndHead, ContextEdit]:
+    """Return what becomes of the context vectors of heads, as `OpenedModel.read` takes it.
+
+    Means and those of another text, which is given like the text, are read from the model without
+    edits.
 
     Parameters
     ----------
-    source : str
-        The text from whose reading the context vectors of the heads are taken, token by token.
+    second, is_chat
+        As in `OpenedModel.read`.
 
     Raises
     ------
     InputError
-        Of ``source``, when it has not as many tokens as the text; else as
-        `OpenedModel.next_token_log_probabilities`.
+        Of ``edits``, when another text has not as many tokens as the text; else as
+        `OpenedModel.read_plainly`.
     """
-    given, tokens, _ = model.inputs(source)
-    count = len(model.inputs(text)[1])
-    if len(tokens) != count:
+    given = partial(model.inputs, second=second, is_chat=is_chat)
+    contexts = partial(model.read_plainly, second=second, is_chat=is_chat)
+    return {edit.place: _context_edit(text, edit, given, contexts) for edit in edits}
+
+
+def _context_edit(
+    text: str, edit: HeadEdit, given: GivenOf, read_plainly: Callable[[str], PlainReading]
+) -> ContextEdit:
+    if edit.kind is HeadEditKind.OFF:
+        return 0.0
+    if edit.kind is HeadEditKind.SCALED:
+        return edit.factor
+    if edit.kind is HeadEditKind.MEAN:
+        return _context(read_plainly(text), edit.place).mean(0, keepdim=True)
+    check_as_many_tokens(given, text, edit.text)
+    return _context(read_plainly(edit.text), edit.place)
+
+
+def _context(plain: PlainReading, place: LayerAndHead) -> torch.Tensor:
+    """Return the context vectors of a head without edits, [query, d_value]."""
+    layer, head = place
+    context = plain.contexts.get(layer)
+    if context is None or not 0 <= head < context.shape[1]:
+        raise InputError("heads", f"There is no head {head} in a layer {layer}.")
+    return context[:, head]
+
+
+def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
+    """Refuse a text to patch from that has not as many tokens, naming where the two differ.
+
+    Parameters
+    ----------
+    given : callable
+        Returns what a model is given of a text, as `OpenedModel.inputs`.
+
+    Raises
+    ------
+    InputError
+        Of ``edits``.
+    """
+    if not source.strip():
+        raise InputError("edits", "Type the other text, of as many tokens as the one that is read.")
+    try:
+        _, others, _ = given(source)
+    except InputError as refused:
+        raise InputError("edits", f"The other text: {refused.sentence}") from refused
+    _, tokens, _ = given(text)
+    if len(tokens) != len(others):
         sentence = (
-            f"The text has {count:,} tokens, and the other one {len(tokens):,}. Use texts of as "
-            "many tokens."
+            f"The text has {len(tokens):,} tokens, and the other one {len(others):,}. Use texts of "
+            f"as many tokens; they differ in {differences_in_words(tokens, others)}."
         )
-        raise InputError("source", sentence)
-    contexts = _contexts(model.calls_by_layer(given), heads)
-    return model.next_token_log_probabilities(text, contexts)
+        raise InputError("edits", sentence)
 
 
-def log_probabilities_with_means(
-    model: OpenedModel, text: str, heads: Iterable[LayerAndHead]
-) -> torch.Tensor:
-    """Return the log-probability of each next token of a text, [token], with heads set to means.
-
-    The context vector of each query of such a head is the mean over all queries of the text.
-
-    Raises
-    ------
-    InputError
-        As `OpenedModel.next_token_log_probabilities`.
-    """
-    given, *_ = model.inputs(text)
-    contexts = _contexts(model.calls_by_layer(given), heads)
-    means = {head: each.mean(0, keepdim=True) for head, each in contexts.items()}
-    return model.next_token_log_probabilities(text, means)
+def differences_in_words(one: Sequence[str], other: Sequence[str]) -> str:
+    """Name the tokens in which two texts differ: ``“ red” → “ old grey”``."""
+    steps = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    found = [
+        f"{_tokens_in_words(one[start:end])} → {_tokens_in_words(other[begin:stop])}"
+        for kind, start, end, begin, stop in steps
+        if kind != "equal"
+    ]
+    rest = len(found) - MOST_DIFFERENCES
+    return ", ".join(found[:MOST_DIFFERENCES]) + (f" and {rest:,} more places" if rest > 0 else "")
 
 
-def _contexts(
-    calls: Mapping[int, AttentionCall], heads: Iterable[LayerAndHead]
-) -> dict[LayerAndHead, torch.Tensor]:
-    """Return the context vectors of heads, each [query, d_value]."""
-    found = {}
-    for layer, head in heads:
-        call = calls.get(layer)
-        if call is None or call.context is None or not 0 <= head < call.context.shape[2]:
-            raise InputError("heads", f"There is no head {head} in a layer {layer}.")
-        found[layer, head] = call.context[0, :, head]
-    return found
+def _tokens_in_words(tokens: Sequence[str]) -> str:
+    if not tokens:
+        return "nothing"
+    more = "…" if len(tokens) > MOST_DIFFERING else ""
+    return f"“{'|'.join(tokens[:MOST_DIFFERING])}{more}”"

@@ -1,4 +1,4 @@
-"""Answers a question about a text that a model has read, with the heads off that were off then."""
+"""Answers a question about a text that a model has read, edited and cut as it was then."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_answers import ModelAnswer, ModelQuestion
     from visualizer.attention.model_reading import ModelReading
-    from visualizer.models.opened_model import Edits
+    from visualizer.models.opened_model import Cuts, Edits
     from visualizer.progress_callback import Progress
 
 NOT_ALONE = (
@@ -59,23 +59,25 @@ def answer_model_question(
         raise InputError("text", NOT_ALONE)
     model, text = reading.model, reading.text
     assert isinstance(model, OpenedModel)
-    edits: Edits = dict.fromkeys(reading.heads_off, 0.0)
+    edits, cuts = reading.context_edits, reading.cuts
     if question.kind is QuestionKind.LENS:
         costly = "" if question.is_costly else _cost_of_lens(model, text)
-        return CostlyAnswer(costly) if costly else _lens(model, text, edits, progress)
+        return CostlyAnswer(costly) if costly else _lens(model, text, edits, cuts, progress)
     if question.kind is QuestionKind.PARTS:
         number = model.number_of(question.token) if question.token else None
-        parts = logit_parts(model, text, number, edits)
-        logs = model.next_token_log_probabilities(text, edits)
+        parts = logit_parts(model, text, number, edits, cuts)
+        logs = model.next_token_log_probabilities(text, edits, cuts)
         return PartsAnswer(parts, model.token(parts.number), math.exp(float(logs[parts.number])))
     known = reading.answers.known.get(question)
     begun = known if isinstance(known, AblationAnswer) else None
     token = question.token or None
-    return ablation_changes(model, text, token, edits, begun, progress, report)
+    return ablation_changes(model, text, token, edits, cuts, begun, progress, report)
 
 
-def _lens(model: OpenedModel, text: str, edits: Edits, progress: Progress) -> LensAnswer:
-    read = logit_lens(model, text, MOST_RANKS, edits, progress)
+def _lens(
+    model: OpenedModel, text: str, edits: Edits, cuts: Cuts, progress: Progress
+) -> LensAnswer:
+    read = logit_lens(model, text, MOST_RANKS, edits, cuts, progress)
     numbers = read.numbers.tolist()
     names = {one: model.token(one) for layer in numbers for rank in layer for one in rank}
     words = tuple(tuple(tuple(names[one] for one in rank) for rank in layer) for layer in numbers)

@@ -36,11 +36,13 @@ EAGER = "eager"
 _SOFTMAX = frozenset({
     torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax,
 })  # fmt: skip
-HeadEdit: TypeAlias = "float | torch.Tensor"
-"""What becomes of a head's context vectors: a factor, factors of the texts of a batch [text, 1, 1],
-or others in their place [query, d_head]."""
-HeadEdits = Mapping[str, Mapping[int, HeadEdit]]
+ContextEdit: TypeAlias = "float | torch.Tensor"
+"""What becomes of a head's context vectors: a factor, factors of the texts of a batch [text], or
+others in their place [query, d_head] or, of a batch, [text, query, d_head]."""
+ContextEdits = Mapping[str, Mapping[int, ContextEdit]]
 """Edits of heads by the path of their attention's module and their number."""
+EdgeCuts = Mapping[str, Mapping[int, "HeadCut"]]
+"""Cut edges of heads, likewise."""
 _TELLING = ("att", "Att")
 """What the path of a module has that calls the softmax of an attention, and no other softmax."""
 
@@ -50,6 +52,22 @@ class RecordingMethod(StrEnum):
 
     INTERFACE = "interface"
     SOFTMAX = "softmax"
+
+
+class HeadCut(Struct, frozen=True, eq=False):
+    """Edges of a head's attention that are masked before its softmax.
+
+    Parameters
+    ----------
+    queries, keys : tuple of int
+        Of each edge, within the text.
+    name : str
+        What the head is called where it is refused.
+    """
+
+    queries: tuple[int, ...]
+    keys: tuple[int, ...]
+    name: str
 
 
 class AttentionCall(Struct, frozen=True, eq=False):
@@ -73,6 +91,8 @@ class AttentionCall(Struct, frozen=True, eq=False):
         What else the attention function was given that is not None.
     context : Tensor or None
         What the heads hand on, edited, [batch, query, head, d_value]; None as the queries are.
+    cuts : mapping
+        By head, the edges that were masked beside the model's own mask.
     """
 
     module: str
@@ -85,6 +105,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
     scaling: float = 1.0
     arguments: dict[str, Any] = {}
     context: Tensor | None = None
+    cuts: Mapping[int, HeadCut] = {}
 
     def of_text(self, text: int) -> AttentionCall:
         """Return the part of one text of the batch."""
@@ -101,8 +122,10 @@ class AttentionCall(Struct, frozen=True, eq=False):
 class _Recording:
     """What is recorded of one model, and in which of its modules the computation is."""
 
-    def __init__(self, model: nn.Module, edits: HeadEdits, *, keeps: bool) -> None:
-        self.edits, self.keeps = edits, keeps
+    def __init__(
+        self, model: nn.Module, edits: ContextEdits, cuts: EdgeCuts, *, keeps: bool
+    ) -> None:
+        self.edits, self.cuts, self.keeps = edits, cuts, keeps
         self.names = {module: name for name, module in model.named_modules()}
         self.calls: list[AttentionCall] = []
         self.is_in_call = False
@@ -142,7 +165,8 @@ _CURRENT: ContextVar[_Recording | None] = ContextVar("recording", default=None)
 @contextmanager
 def record_attention(
     model: nn.Module,
-    edits: HeadEdits | None = None,
+    edits: ContextEdits | None = None,
+    cuts: EdgeCuts | None = None,
     *,
     keeps: bool = True,
     watches: bool = True,
@@ -158,6 +182,8 @@ def record_attention(
         What becomes of the context vectors of some heads, by the path of their module and their
         number: 0 switches a head off. Of modules that compute attention by themselves none can be
         edited.
+    cuts : mapping, optional
+        The edges that are masked in some heads, likewise.
     keeps : bool
         Whether calls are kept, and not only edited.
     watches : bool
@@ -180,7 +206,7 @@ def record_attention(
         sentence = "This is no model of transformers (no PreTrainedModel), so it is not recorded."
         raise InputError("model", sentence)
     _watch_interface()
-    recording = _Recording(model, edits or {}, keeps=keeps)
+    recording = _Recording(model, edits or {}, cuts or {}, keeps=keeps)
     before = [(config, config._attn_implementation) for config in _configs(model)]
     modules = recording.names if watches else (model,)
     hooks = [module.register_forward_pre_hook(recording.enter) for module in modules]
@@ -245,17 +271,18 @@ def _attend(
     """Compute as the model's own eager function does, and record it."""
     if module not in recording.names:
         return eager(module, query, key, value, attention_mask, **arguments)
+    name = recording.names[module]
+    cuts = recording.cuts.get(name, {})
+    mask = _with_cuts(attention_mask, cuts, query, key) if cuts else attention_mask
     recording.is_in_call = True
     try:
-        output, weights = eager(module, query, key, value, attention_mask, **arguments)
+        output, weights = eager(module, query, key, value, mask, **arguments)
     finally:
         recording.is_in_call = False
-    name = recording.names[module]
     if name in recording.edits:
         output = output.clone()  # batch query head d_head
         for head, edit in recording.edits[name].items():
-            is_other = isinstance(edit, torch.Tensor) and edit.ndim == 2
-            output[:, :, head] = edit if is_other else output[:, :, head] * edit
+            output[:, :, head] = _edited(output[:, :, head], edit)
     scaling = arguments.get("scaling")
     recording.keep(
         AttentionCall(
@@ -269,9 +296,44 @@ def _attend(
             query.shape[-1] ** -0.5 if scaling is None else float(scaling),
             {name: given for name, given in arguments.items() if given is not None},
             output.detach(),
+            cuts,
         )
     )
     return output, weights
+
+
+def _edited(context: Tensor, edit: ContextEdit) -> Tensor:
+    """Return what becomes of the context vectors of a head, [text, query, d_head]."""
+    if not isinstance(edit, torch.Tensor):
+        return context * edit
+    return context * edit[:, None, None] if edit.ndim == 1 else edit
+
+
+def _with_cuts(
+    mask: Tensor | None, cuts: Mapping[int, HeadCut], query: Tensor, key: Tensor
+) -> Tensor:
+    """Return a mask with the cut edges of each head, [batch, head, query, key].
+
+    Raises
+    ------
+    InputError
+        Of ``cuts``, when a query would be left without a key: softmax would give it all of them.
+    """
+    batch, heads, queries, _ = query.shape
+    whole = query.new_zeros(()) if mask is None else mask
+    whole = whole.expand(batch, heads, queries, key.shape[-2]).clone()
+    is_choice = whole.dtype is torch.bool
+    lowest: bool | float = False if is_choice else torch.finfo(whole.dtype).min
+    for head, cut in cuts.items():
+        whole[:, head, [*cut.queries], [*cut.keys]] = lowest
+        is_open = whole[:, head] if is_choice else whole[:, head] > lowest / 2
+        empty = (~is_open.any(-1)).any(0).nonzero().flatten().tolist()
+        if cut_off := [at for at in empty if at in cut.queries]:
+            sentence = (
+                f"Query {cut_off[0] + 1} of {cut.name} would read nothing. Leave it a key to read."
+            )
+            raise InputError("cuts", sentence)
+    return whole
 
 
 class _SoftmaxWatch(TorchFunctionMode):

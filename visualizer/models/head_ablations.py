@@ -13,7 +13,7 @@ from visualizer.progress_callback import no_progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.models.opened_model import Edits, OpenedModel
+    from visualizer.models.opened_model import Cuts, Edits, OpenedModel
     from visualizer.progress_callback import Progress
 
 MOST_IN_BATCH = 512
@@ -29,6 +29,7 @@ def ablation_changes(
     text: str,
     token: str | None = None,
     edits: Edits | None = None,
+    cuts: Cuts | None = None,
     known: AblationAnswer | None = None,
     progress: Progress = no_progress,
     report: Callable[[AblationAnswer], object] = _no_report,
@@ -39,7 +40,7 @@ def ablation_changes(
     ----------
     token : str, optional
         The token; the likeliest without it.
-    edits : mapping, optional
+    edits, cuts : mapping, optional
         What is changed in the model beforehand, as in `OpenedModel.next_token_log_probabilities`.
     known : AblationAnswer, optional
         An earlier answer to the same question: only the heads that it lacks are tried.
@@ -54,8 +55,7 @@ def ablation_changes(
         Of ``model``, when it does not continue texts; of ``text``, when its layers differ in their
         heads; of ``token``, when it is not one token.
     """
-    already = edits or {}
-    before = model.next_token_log_probabilities(text, already)
+    before = model.next_token_log_probabilities(text, edits, cuts)
     number = int(before.argmax()) if token is None else model.number_of(token)
     heads = model.layers_and_heads(text)
     layers = tuple(sorted({layer for layer, _ in heads}))
@@ -69,7 +69,7 @@ def ablation_changes(
         for start in range(0, len(left), several):
             progress(row * count + start, len(heads))
             part = left[start : start + several]
-            after = model.log_probabilities_without_each(text, part, already)[:, number]
+            after = model.log_probabilities_without_each(text, part, edits, cuts)[:, number]
             changes[row, [head for _, head in part]] = (after - before[number]).numpy()
         report(AblationAnswer(word, layers, changes.copy()))
     changes.flags.writeable = False

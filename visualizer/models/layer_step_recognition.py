@@ -46,7 +46,7 @@ from visualizer.models.layer_numbers import (
 from visualizer.models.layer_path import layer_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch import Tensor
 
@@ -176,7 +176,7 @@ def layers_of_text(
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
     passed: Mapping[str, ModulePass],
-    off: Iterable[tuple[int, int]] = (),
+    edits: Mapping[tuple[int, int], float | Tensor] | None = None,
 ) -> ModelLayers:
     """Return the stages around the attention of layers, for the text that they have read.
 
@@ -184,8 +184,9 @@ def layers_of_text(
     ----------
     known : KnownLayers
         What the same layers compute.
-    off : iterable of (layer, head)
-        Heads that are switched off, by the number of the layer in the model.
+    edits : mapping, optional
+        What becomes of the context vectors of heads, by the number of the layer in the model and
+        the head: a factor, or others in their place.
     """
     passes = [LayerPass(call, passed) for call in calls]
     for one, sources in zip(passes, known.sources, strict=True):
@@ -206,7 +207,11 @@ def layers_of_text(
         steps["residual"] = StepOfStage(replace(stream, embedded=embedded))
     if "concat" in steps:
         at = {layer: place for place, layer in enumerate(layers)}
-        heads = frozenset((at[layer], head) for layer, head in off if layer in at)
+        heads = frozenset(
+            (at[layer], head, None if isinstance(edit, torch.Tensor) else float(edit))
+            for (layer, head), edit in (edits or {}).items()
+            if layer in at
+        )
         steps["concat"] = replace(steps["concat"], step=JoinedHeads(heads))
     kinds = {
         each.step

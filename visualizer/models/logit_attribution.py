@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.opened_model import Edits, OpenedModel
+    from visualizer.models.opened_model import Cuts, Edits, OpenedModel
     from visualizer.progress_callback import Progress
 
 CLOSE = 1e-4
@@ -59,7 +59,11 @@ class _Passed(Struct, frozen=True, eq=False):
 
 @torch.inference_mode()
 def logit_parts(
-    model: OpenedModel, text: str, token: int | None = None, edits: Edits | None = None
+    model: OpenedModel,
+    text: str,
+    token: int | None = None,
+    edits: Edits | None = None,
+    cuts: Cuts | None = None,
 ) -> LogitParts:
     """Split the logit of a next token into what heads and layers add to it directly.
 
@@ -67,7 +71,7 @@ def logit_parts(
     ----------
     token : int, optional
         The token's number in the vocabulary; the likeliest without it.
-    edits : mapping, optional
+    edits, cuts : mapping, optional
         As in `OpenedModel.next_token_log_probabilities`.
 
     Raises
@@ -79,7 +83,7 @@ def logit_parts(
     _check_continues(model)
     given, *_ = model.inputs(text)
     with _watched(model) as passed:
-        calls = model.calls_by_layer({**given, "use_cache": False}, edits)
+        calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = sorted(calls)
     names = [layer_path(calls[layer].module) for layer in layers]
     streams = [_of(model, passed, name).given for name in names]
@@ -137,6 +141,7 @@ def logit_lens(
     text: str,
     most: int = 1,
     edits: Edits | None = None,
+    cuts: Cuts | None = None,
     progress: Progress = no_progress,
 ) -> LensReading:
     """Return what each layer would say next if it were the last, at every token of a text.
@@ -146,7 +151,7 @@ def logit_lens(
 
     Parameters
     ----------
-    edits : mapping, optional
+    edits, cuts : mapping, optional
         As in `OpenedModel.next_token_log_probabilities`.
     progress : callable
         Told how many layers are done; it may cancel.
@@ -159,7 +164,7 @@ def logit_lens(
     _check_continues(model)
     given, *_ = model.inputs(text)
     with _watched(model) as passed:
-        calls = model.calls_by_layer({**given, "use_cache": False}, edits)
+        calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = tuple(sorted(calls))
     paths = [layer_path(calls[layer].module) for layer in layers]
     matrix, norm = _ending(model, passed, paths[-1])

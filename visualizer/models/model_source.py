@@ -1,14 +1,17 @@
-"""Which model reads the text of a document, and which of its heads are switched off. No torch."""
+"""Which model reads the text of a document, and what is edited in it. No torch."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.number_format import format_count
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 LayerAndHead = tuple[int, int]
 """The number of a layer in its model, and that of a head in it, from 0."""
@@ -16,6 +19,14 @@ LayerAndHead = tuple[int, int]
 
 MOST_NAMED = 6
 """At most so many heads are named; of more, how many."""
+LARGEST_FACTOR = 100.0
+"""The largest factor, of either sign, that a head is scaled by."""
+LONGEST_SOURCE = 100_000
+"""The most letters of a text that heads are patched from."""
+MOST_CUT = 100_000
+"""At most so many edges of attention are cut in a document."""
+SHORT_SOURCE = 40
+"""So many letters of a text that heads are patched from are shown where edits are named."""
 
 
 def heads_in_words(heads: Sequence[LayerAndHead]) -> str:
@@ -23,6 +34,99 @@ def heads_in_words(heads: Sequence[LayerAndHead]) -> str:
     named = [f"layer {layer + 1}, head {head + 1}" for layer, head in heads[:MOST_NAMED]]
     rest = len(heads) - len(named)
     return "; ".join(named) + (f" and {rest:,} more" if rest else "")
+
+
+class HeadEditKind(StrEnum):
+    """What becomes of a head's context vectors: what it hands on to its layer."""
+
+    OFF = "off"
+    MEAN = "mean"
+    SCALED = "scaled"
+    PATCHED = "patched"
+
+
+class HeadEdit(Struct, frozen=True):
+    """What becomes of the context vectors of one head.
+
+    Parameters
+    ----------
+    layer, head : int
+        Their numbers in the model, from 0.
+    kind : HeadEditKind
+        Zeros, the mean over all queries of the text, a multiple, or those of another text, token by
+        token. Mean and those of another text are of the model without edits.
+    factor : float
+        What they are multiplied with, of a scaled head; else 0.
+    text : str
+        The other text, of a patched head; else empty.
+    """
+
+    layer: int
+    head: int
+    kind: HeadEditKind = HeadEditKind.OFF
+    factor: float = 0.0
+    text: str = ""
+
+    @property
+    def place(self) -> LayerAndHead:
+        """The numbers of the layer and the head."""
+        return self.layer, self.head
+
+    @property
+    def becomes(self) -> str:
+        """What becomes of the head, in words."""
+        if self.kind is HeadEditKind.SCALED:
+            return f"× {self.factor:g}"
+        if self.kind is HeadEditKind.PATCHED:
+            text = " ".join(self.text.split())
+            short = text if len(text) <= SHORT_SOURCE else f"{text[:SHORT_SOURCE]}…"
+            return f"from “{short}”"
+        return "off" if self.kind is HeadEditKind.OFF else "its mean"
+
+
+class CutEdges(Struct, frozen=True):
+    """Edges of attention of one head that are cut: their weights are 0, and the rest sums to 1.
+
+    Parameters
+    ----------
+    cells : tuple of (query, key)
+        Ascending. Those that a text does not have act on nothing.
+    """
+
+    layer: int
+    head: int
+    cells: tuple[tuple[int, int], ...]
+
+    @property
+    def place(self) -> LayerAndHead:
+        """The numbers of the layer and the head."""
+        return self.layer, self.head
+
+
+def edits_in_words(edits: Mapping[LayerAndHead, str]) -> str:
+    """Name what becomes of heads, those alike together: ``layer 1, head 6; layer 2, head 7: off``.
+
+    Parameters
+    ----------
+    edits : mapping
+        As `ModelSource.becomes`.
+    """
+    alike: dict[str, list[LayerAndHead]] = {}
+    for place, becomes in edits.items():
+        alike.setdefault(becomes, []).append(place)
+    named = [f"{heads_in_words(heads)}: {becomes}" for becomes, heads in alike.items()]
+    rest = len(named) - MOST_NAMED
+    return " · ".join(named[:MOST_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def cuts_in_words(cuts: Mapping[LayerAndHead, Sequence[object]]) -> str:
+    """Say how many edges of which heads are cut: ``3 edges of layer 18, head 6``."""
+    return f"{format_count(sum(map(len, cuts.values())), 'edge')} of {heads_in_words([*cuts])}"
+
+
+def heads_off(heads: Iterable[LayerAndHead]) -> tuple[HeadEdit, ...]:
+    """Return the edits that switch heads off."""
+    return tuple(HeadEdit(*place) for place in sorted({*heads}))
 
 
 class ModelSource(Struct, frozen=True):
@@ -36,8 +140,10 @@ class ModelSource(Struct, frozen=True):
         What it is called.
     fingerprint : str
         That of its files when the document began to use them; see `ModelFolder`.
-    heads_off : tuple of LayerAndHead
-        Heads whose context vectors are replaced by zeros, ascending.
+    edits : tuple of HeadEdit
+        What becomes of heads, one a head, ascending by layer and head.
+    cuts : tuple of CutEdges
+        Edges of attention that are cut, by head, ascending.
     layers : tuple of int
         The numbers in the model of the layers that a saved document has numbers of; empty where it
         has none.
@@ -50,7 +156,8 @@ class ModelSource(Struct, frozen=True):
     folder: str
     name: str
     fingerprint: str
-    heads_off: tuple[LayerAndHead, ...] = ()
+    edits: tuple[HeadEdit, ...] = ()
+    cuts: tuple[CutEdges, ...] = ()
     layers: tuple[int, ...] = ()
     second: str = ""
     is_chat: bool = False
@@ -59,3 +166,23 @@ class ModelSource(Struct, frozen=True):
     def path(self) -> Path:
         """The path of the folder."""
         return Path(self.folder)
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether anything is changed in it."""
+        return bool(self.edits or self.cuts)
+
+    @property
+    def edited(self) -> dict[LayerAndHead, HeadEdit]:
+        """The edits of heads by their places."""
+        return {edit.place: edit for edit in self.edits}
+
+    @property
+    def becomes(self) -> dict[LayerAndHead, str]:
+        """What becomes of the heads that are edited, in words."""
+        return {edit.place: edit.becomes for edit in self.edits}
+
+    @property
+    def cut_cells(self) -> dict[LayerAndHead, tuple[tuple[int, int], ...]]:
+        """The queries and keys of cut edges, by the places of their heads."""
+        return {cut.place: cut.cells for cut in self.cuts}

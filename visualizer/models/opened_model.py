@@ -20,6 +20,7 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import (
     EAGER,
+    HeadCut,
     RecordingMethod,
     record_attention,
 )
@@ -35,6 +36,7 @@ from visualizer.models.model_folder import (
     check_image_config,
     read_model_folder,
 )
+from visualizer.models.model_source import heads_in_words
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
     LayerRun,
@@ -53,19 +55,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
+
     from visualizer.attention.model_reading import SpecialTokens
-    from visualizer.models.attention_recorder import AttentionCall, HeadEdit
+    from visualizer.models.attention_recorder import (
+        AttentionCall,
+        ContextEdit,
+        ContextEdits,
+        EdgeCuts,
+    )
     from visualizer.models.layer_step_recognition import KnownLayers
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.run_with_layer_stages import LayerPlaces
     from visualizer.progress_callback import Progress
 
-    Edits = Mapping[LayerAndHead, HeadEdit]
+    Edits = Mapping[LayerAndHead, ContextEdit]
+    Cuts = Mapping[LayerAndHead, Sequence[tuple[int, int]]]
 
 NOTHING = "There is nothing to read yet. Type a word or a sentence."
 OTHER_SIZES = "its weights have other sizes than its config says"
 MOST_TOKENS = 20_000
 MOST_LAYER_BYTES = 2**29
+MOST_PLAIN_BYTES = 2**28
+"""Weights of the model without edits that take more than these bytes are not kept."""
+MOST_PLAIN = 3
+"""So many texts are kept as the model without edits read them."""
 SHARE_OF_FREE = 4
 """Stages around the attention that would take more than these bytes, or than this part of what is
 free, are left out."""
@@ -93,11 +107,34 @@ class TextReading(Struct, frozen=True, eq=False):
     next_token, next_token_of_all_heads : Tensor or None
         The log-probability of each token of the vocabulary as the next one, [token], float64, with
         the heads edited and with all heads as they are; None where there is none.
+    changes : mapping
+        By layer, how far the weights of each head are from those of the model without edits,
+        [head], float64: half the sum of the differences of a row (total variation), the mean over
+        all rows. Empty where nothing is edited, and where the weights would take too much memory.
     """
 
     runs: tuple[LayerRun, ...]
     next_token: torch.Tensor | None
     next_token_of_all_heads: torch.Tensor | None
+    changes: Mapping[int, np.ndarray] = {}
+
+
+class PlainReading(Struct, frozen=True, eq=False):
+    """What the model without edits made of a text.
+
+    Parameters
+    ----------
+    next_token : Tensor or None
+        As in `TextReading`.
+    contexts : mapping
+        By layer, the context vectors of its heads, [query, head, d_value].
+    weights : mapping
+        By layer, [head, query, key]; empty where they would take too much memory.
+    """
+
+    next_token: torch.Tensor | None
+    contexts: Mapping[int, torch.Tensor]
+    weights: Mapping[int, torch.Tensor]
 
 
 class OpenedModel:
@@ -123,8 +160,8 @@ class OpenedModel:
         self._is_by_interface = False
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
-        self._plain: tuple[tuple[str, bool] | None, torch.Tensor | None] = (None, None)
-        """The last text read by all heads, and the log-probabilities of its next token."""
+        self._plain: dict[tuple[str, str, bool], PlainReading] = {}
+        """The last texts that were read without edits; with the second, and how they are given."""
         self.lock = RLock()
         """Held while it runs: what hooks keep is of one run, whichever thread it is on."""
 
@@ -151,7 +188,7 @@ class OpenedModel:
             When there is no text, or it is too long for the model or the memory; of ``chat``, when
             it cannot be given as a message.
         """
-        return self._attend(self.inputs(text, second, is_chat=is_chat), {})[0]
+        return self._attend(self.inputs(text, second, is_chat=is_chat), {}, {})[0]
 
     def attend_image(self, path: Path) -> tuple[LayerRun, ...]:
         """Run the model on an image and return the runs of its attention, as `attend`.
@@ -170,7 +207,7 @@ class OpenedModel:
         self._image_processor = self._image_processor or _image_processor_of(self.folder)
         found = image_tokens(path, self._image_processor, part)
         pixels = found.pixels.to(self.model.device, self.model.dtype)
-        return self._attend(({PIXELS: pixels}, found.names, ()), {})[0]
+        return self._attend(({PIXELS: pixels}, found.names, ()), {}, {})[0]
 
     @property
     def _part_for_images(self) -> Any:
@@ -184,6 +221,7 @@ class OpenedModel:
         self,
         text: str,
         edits: Edits | None = None,
+        cuts: Cuts | None = None,
         second: str | None = None,
         *,
         is_chat: bool = False,
@@ -192,30 +230,54 @@ class OpenedModel:
 
         Parameters
         ----------
-        edits : mapping, optional
+        edits, cuts : mapping, optional
             As in `next_token_log_probabilities`.
 
         Raises
         ------
         InputError
-            As `attend`; of ``heads``, when there is no such head, or it cannot be switched off.
+            As `next_token_log_probabilities`, but for a model that continues no text.
         """
-        runs, result = self._attend(self.inputs(text, second, is_chat=is_chat), edits or {})
-        if self.why_no_next_token:
-            return TextReading(runs, None, None)
-        logs = _of_last(result)
-        known, plain = self._plain  # another window may read another text meanwhile
-        if not edits:
-            plain = logs
-        elif known != (text, is_chat):
-            plain = self.next_token_log_probabilities(text, is_chat=is_chat)
-        self._plain = ((text, is_chat), plain)
-        return TextReading(runs, logs, plain)
+        given = self.inputs(text, second, is_chat=is_chat)
+        runs, result = self._attend(given, edits or {}, cuts or {})
+        logs = None if self.why_no_next_token else _of_last(result)
+        if not (edits or cuts):
+            return TextReading(runs, logs, logs)
+        plain = self.read_plainly(text, second, is_chat=is_chat)
+        return TextReading(runs, logs, plain.next_token, _changes(runs, plain))
+
+    def read_plainly(
+        self, text: str, second: str | None = None, *, is_chat: bool = False
+    ) -> PlainReading:
+        """Run the model without edits on a text, or return what it made of it before.
+
+        Raises
+        ------
+        InputError
+            As `attend`; of ``heads``, when heads cannot be told apart.
+        """
+        key = (text, second or "", is_chat)
+        with self.lock:
+            known = self._plain.pop(key, None)
+            found = known or self._read_plainly(*self.inputs(text, second, is_chat=is_chat))
+            self._plain[key] = found
+            while len(self._plain) > MOST_PLAIN:
+                del self._plain[next(iter(self._plain))]
+        return found
+
+    def _read_plainly(self, given: Mapping[str, Any], *_: object) -> PlainReading:
+        calls, result = self._calls_by_layer({**given, **self._last_only()})
+        logs = None if self.why_no_next_token else _of_last(result)
+        contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
+        is_small = sum(call.weights.nbytes for call in calls.values()) <= MOST_PLAIN_BYTES
+        weights = {at: call.weights[0] for at, call in calls.items()} if is_small else {}
+        return PlainReading(logs, contexts, weights)
 
     def _attend(
         self,
         inputs: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]],
         edits: Edits,
+        cuts: Cuts,
     ) -> tuple[tuple[LayerRun, ...], Any]:
         given, tokens, key_tokens = inputs
         if PIXELS not in given:  # of images the memory is checked once it is known what is read
@@ -223,11 +285,12 @@ class OpenedModel:
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
             by_module = self.edits_by_module(given, edits)
+            cut_by_module = self._cuts_by_module(given, cuts)
             needed = self._bytes_of_layers(len(tokens))
             room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
             is_small = needed <= min(MOST_LAYER_BYTES, room)
             layers = record_layers(self.model) if is_small else nullcontext(NOTHING_PASSED)
-            with self.lock, layers as passed, self.recorded(by_module) as calls:
+            with self.lock, layers as passed, self.recorded(by_module, cut_by_module) as calls:
                 result = self.run({**given, **only})
         self._layers = self._layers or _layers_of(calls)
         groups = groups_of(calls)
@@ -268,7 +331,12 @@ class OpenedModel:
         )
 
     def next_token_log_probabilities(
-        self, text: str, edits: Edits | None = None, *, is_chat: bool = False
+        self,
+        text: str,
+        edits: Edits | None = None,
+        cuts: Cuts | None = None,
+        *,
+        is_chat: bool = False,
     ) -> torch.Tensor:
         """Return the log-probability of each token of the vocabulary as the next one, [token].
 
@@ -277,12 +345,16 @@ class OpenedModel:
         edits : mapping, optional
             What becomes of the context vectors of heads, by the layer and the head: 0 switches a
             head off.
+        cuts : mapping, optional
+            The (query, key) of edges of attention that are cut, by the layer and the head: they are
+            masked before the softmax. Those that the text does not have act on nothing.
 
         Raises
         ------
         InputError
             As `attend`; of ``model``, when it predicts no next token; of ``heads``, when there is
-            no such head, or it cannot be switched off.
+            no such head, or it cannot be switched off; of ``cuts``, when a query would be left
+            without a key.
         """
         if self.why_no_next_token:
             raise InputError("model", self.why_no_next_token)
@@ -290,11 +362,16 @@ class OpenedModel:
         self.check_memory(given, 1)
         with torch.inference_mode():
             by_module = self.edits_by_module(given, edits)
-            with self.recorded(by_module, keeps=False):
+            cut_by_module = self._cuts_by_module(given, cuts or {})
+            with self.recorded(by_module, cut_by_module, keeps=False):
                 return _of_last(self.run({**given, **self._last_only()}))
 
     def log_probabilities_without_each(
-        self, text: str, heads: Sequence[LayerAndHead], edits: Edits | None = None
+        self,
+        text: str,
+        heads: Sequence[LayerAndHead],
+        edits: Edits | None = None,
+        cuts: Cuts | None = None,
     ) -> torch.Tensor:
         """Return the log-probabilities of the next token with each of some heads off by itself.
 
@@ -302,7 +379,7 @@ class OpenedModel:
 
         Parameters
         ----------
-        edits : mapping, optional
+        edits, cuts : mapping, optional
             What is changed beforehand, as in `next_token_log_probabilities`.
 
         Returns
@@ -319,29 +396,33 @@ class OpenedModel:
             raise InputError("model", self.why_no_next_token)
         given, *_ = self.inputs(text, None)
         self.check_memory(given, len(heads))
-        on = torch.ones(len(heads), 1, 1, device=self.model.device, dtype=self.model.dtype)
-        each: dict[LayerAndHead, HeadEdit] = dict(edits or {})
+        on = torch.ones(len(heads), device=self.model.device, dtype=self.model.dtype)
+        each: dict[LayerAndHead, ContextEdit] = dict(edits or {})
         for at, head in enumerate(heads):
-            if head not in each:  # else it is off already
-                factors = on.clone()
-                factors[at] = 0
-                each[head] = factors
+            before = each.get(head, 1.0)
+            if isinstance(before, torch.Tensor):  # others stand in place of its own
+                without = before.expand(len(heads), *before.shape).clone()
+            else:
+                without = on * before
+            without[at] = 0
+            each[head] = without
         batch = {name: tensor.expand(len(heads), -1) for name, tensor in given.items()}
         with torch.inference_mode():
             by_module = self.edits_by_module(given, each)
-            with self.recorded(by_module, keeps=False):
+            cut_by_module = self._cuts_by_module(given, cuts or {})
+            with self.recorded(by_module, cut_by_module, keeps=False):
                 logits = self.run({**batch, **self._last_only()}).logits
         logs: torch.Tensor = logits[:, -1].double().cpu().log_softmax(-1)
         return logs
 
     def calls_by_layer(
-        self, given: Mapping[str, Any], edits: Edits | None = None
+        self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
     ) -> dict[int, AttentionCall]:
         """Run the model once and return what the attention of each layer computed.
 
         Parameters
         ----------
-        edits : mapping, optional
+        edits, cuts : mapping, optional
             As in `next_token_log_probabilities`.
 
         Raises
@@ -350,34 +431,44 @@ class OpenedModel:
             Of ``model``, when heads cannot be told apart: attention that the model computes itself,
             or layers that run several times.
         """
+        return self._calls_by_layer(given, edits, cuts)[0]
+
+    def _calls_by_layer(
+        self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
+    ) -> tuple[dict[int, AttentionCall], Any]:
+        """Return the calls of a run with its result."""
         self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         with torch.inference_mode():
-            by_module = self.edits_by_module(given, edits) if edits else {}
-            with self.recorded(by_module) as calls:
-                self.run(given)
+            by_module = self.edits_by_module(given, edits)
+            cut_by_module = self._cuts_by_module(given, cuts or {})
+            with self.recorded(by_module, cut_by_module) as calls:
+                result = self.run(given)
         self._layers = self._layers or _layers_of(calls)
         if not self.are_heads_switchable:
             sentence = f"Heads of {self.folder.name} cannot be read one by one."
             raise InputError("model", sentence)
-        return dict(numbered_by_layer(calls))
+        return dict(numbered_by_layer(calls)), result
 
     @contextmanager
     def recorded(
-        self, edits: Mapping[str, Mapping[int, HeadEdit]] | None = None, *, keeps: bool = True
+        self,
+        edits: ContextEdits | None = None,
+        cuts: EdgeCuts | None = None,
+        *,
+        keeps: bool = True,
     ) -> Iterator[list[AttentionCall]]:
         """Record attention of one run at a time, whichever thread it is on.
 
         Once it was met by its interface alone, softmax is not watched.
         """
         watches = not self._is_by_interface
-        with self.lock, record_attention(self.model, edits, keeps=keeps, watches=watches) as calls:
+        recording = record_attention(self.model, edits, cuts, keeps=keeps, watches=watches)
+        with self.lock, recording as calls:
             yield calls
         met = {call.method for call in calls}
         self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
 
-    def edits_by_module(
-        self, given: Mapping[str, Any], edits: Edits | None
-    ) -> dict[str, dict[int, HeadEdit]]:
+    def edits_by_module(self, given: Mapping[str, Any], edits: Edits | None) -> ContextEdits:
         """Return edits of heads by the path of their module instead of the layer's number.
 
         Raises
@@ -385,19 +476,37 @@ class OpenedModel:
         InputError
             Of ``heads``, when there is no such head, or it cannot be edited.
         """
+        found: dict[str, dict[int, ContextEdit]] = {}
         if not edits:
-            return {}
-        layers = self._layers = self._layers or self._heads_of_layers(given)
-        found: dict[str, dict[int, HeadEdit]] = {}
+            return found
         for (layer, head), edit in edits.items():
-            known = layers.get(layer)
-            if known is None or not 0 <= head < known.heads:
-                raise InputError("heads", f"There is no head {head} in a layer {layer}.")
-            if not known.is_editable:
-                sentence = f"Heads of {self.folder.name} cannot be switched off one by one."
-                raise InputError("heads", sentence)
-            found.setdefault(known.module, {})[head] = edit
+            found.setdefault(self._module_of(given, layer, head), {})[head] = edit
         return found
+
+    def _cuts_by_module(self, given: Mapping[str, Any], cuts: Cuts) -> EdgeCuts:
+        """Return cut edges likewise, those that are within the text."""
+        if not cuts:  # as of an image, which has no tokens of a vocabulary
+            return {}
+        tokens = given["input_ids"].shape[-1]
+        found: dict[str, dict[int, HeadCut]] = {}
+        for (layer, head), cells in cuts.items():
+            module = self._module_of(given, layer, head)
+            if within := [cell for cell in cells if min(cell) >= 0 and max(cell) < tokens]:
+                queries, keys = zip(*within, strict=True)
+                cut = HeadCut(queries, keys, heads_in_words(((layer, head),)))
+                found.setdefault(module, {})[head] = cut
+        return found
+
+    def _module_of(self, given: Mapping[str, Any], layer: int, head: int) -> str:
+        """Return the path of the module of a head that can be edited."""
+        layers = self._layers = self._layers or self._heads_of_layers(given)
+        known = layers.get(layer)
+        if known is None or not 0 <= head < known.heads:
+            raise InputError("heads", f"There is no head {head} in a layer {layer}.")
+        if not known.is_editable:
+            sentence = f"Heads of {self.folder.name} cannot be switched off one by one."
+            raise InputError("heads", sentence)
+        return known.module
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
         with self.recorded() as calls:
@@ -459,6 +568,8 @@ class OpenedModel:
         what = "image" if PIXELS in given else "text"
         try:
             return (self._part_for_images if PIXELS in given else self.model)(**given)
+        except InputError:
+            raise
         except Exception as error:  # every architecture fails in its own way
             if isinstance(error, MemoryError) or is_out_of_memory(error):
                 less = "Use less text." if what == "text" else "Close other programs."
@@ -565,6 +676,18 @@ class OpenedModel:
 def _of_last(result: Any) -> torch.Tensor:
     logs: torch.Tensor = result.logits[0, -1].double().cpu().log_softmax(-1)
     return logs
+
+
+def _changes(runs: Sequence[LayerRun], plain: PlainReading) -> dict[int, np.ndarray]:
+    """Return how far the weights of each head are from those without edits, by layer, [head]."""
+    found = {}
+    for each in runs:
+        for layer, call in zip(each.group.layers, each.group.calls, strict=True):
+            before = plain.weights.get(layer)
+            if before is not None and before.shape == call.weights[0].shape:
+                apart = (call.weights[0].double() - before.double()).abs().sum(-1) / 2
+                found[layer] = apart.mean(-1).cpu().numpy()
+    return found
 
 
 def _layers_of(calls: Sequence[AttentionCall]) -> dict[int, _LayerHeads]:

@@ -291,7 +291,19 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
         _stacked(biases).tobytes() if biases else None,
         _stacked(sinks).tobytes() if sinks else None,
         not_understood,
+        _cut(group),
     )
+
+
+def _cut(group: LayerGroup) -> tuple[tuple[int, int, int, int], ...]:
+    """Return the edges of each layer of a group that were cut: layer, head, query, key."""
+    edges = (
+        (layer, head, query, key)
+        for layer, call in enumerate(group.calls)
+        for head, cut in call.cuts.items()
+        for query, key in zip(cut.queries, cut.keys, strict=True)
+    )
+    return tuple(sorted(edges))
 
 
 def _stacked(parts: Iterable[Tensor]) -> np.ndarray:

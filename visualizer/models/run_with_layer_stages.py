@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from visualizer.attention.run import Run
-    from visualizer.models.attention_recorder import HeadEdit
+    from visualizer.models.attention_recorder import ContextEdit
     from visualizer.models.layer_recorder import ModulePass
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.run_from_attention_calls import LayerRun
@@ -37,7 +37,7 @@ def with_layers(
     found: LayerRun,
     model: nn.Module,
     passed: Mapping[str, ModulePass],
-    edits: Mapping[LayerAndHead, HeadEdit],
+    edits: Mapping[LayerAndHead, ContextEdit],
     memory: dict[LayerPlaces, KnownLayers | None],
 ) -> LayerRun:
     """Add what is known of the layers around the attention of a run.
@@ -49,17 +49,15 @@ def with_layers(
     passed : mapping
         As `record_layers` keeps it.
     edits : mapping
-        What became of heads; where that is not 0, nothing is added.
+        What became of the context vectors of heads.
     """
-    if any(isinstance(edit, torch.Tensor) or edit != 0 for edit in edits.values()):
-        return found
     group = found.group
     key = (group.name, group.layers)
     with torch.inference_mode():
         known = memory.get(key)
         if key not in memory:
             known = known_layers(model, group.calls, group.layers, passed)
-            # A single token is turned by no angle, and heads that are off leave only zeros.
+            # A single token is turned by no angle, and heads that are edited hand on others.
             if found.run.trace.tokens > 1 and not edits:
                 memory[key] = known
         if known is None:
@@ -94,5 +92,6 @@ def with_layer_stages(run: Run, layers: ModelLayers) -> Run:
         trace.axes,
         {**trace.model_weights, **layers.weights},
         trace.layer_masks,
+        trace.cut,
     )
     return replace(run, trace=whole)

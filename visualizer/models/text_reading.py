@@ -7,15 +7,17 @@ from itertools import chain
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+import numpy as np
 from msgspec.structs import replace
 
 from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
 from visualizer.memory_allocator_settings import trim_freed_memory
+from visualizer.models.activation_patching import context_edits
 from visualizer.models.chat_template import has_chat_template
 from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
-from visualizer.models.model_source import ModelSource, heads_in_words
+from visualizer.models.model_source import ModelSource, cuts_in_words, edits_in_words
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
 from visualizer.number_format import format_count
 from visualizer.progress_callback import no_progress
@@ -31,8 +33,11 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 MOST_NAMED = 8
-"""How many next tokens are named, of those with all heads and of those without some."""
-OFF = "Weights are still computed there; what they read is replaced by zeros."
+"""How many next tokens are named, of those with edits and of those without."""
+MOST_CHANGES = 5
+"""How many tokens are named whose probability has changed most."""
+EDITED = "Weights are still computed there; what the heads hand on is replaced."
+CUT = "Their weights are 0, and the others of the row sum to 1."
 OTHER_FILES = "The files of {name} are others than when the document was saved."
 
 _opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
@@ -129,8 +134,9 @@ def read_text(
     if model is None:
         model = on_python_thread(partial(open_model, source.path, device, dtype))
         _keep(source, device, dtype, model)
-    off = dict.fromkeys(source.heads_off, 0.0)
-    seen = model.read(text, off, source.second or None, is_chat=source.is_chat)
+    second, is_chat = source.second or None, source.is_chat
+    edits = context_edits(model, text, source.edits, second, is_chat=is_chat)
+    seen = model.read(text, edits, source.cut_cells, second, is_chat=is_chat)
     let_go_of_models()
     names = part_names(seen.runs)
     of_decoder = bool(source.second) and model.has_decoder
@@ -139,22 +145,26 @@ def read_text(
     reading = ModelReading(
         made_of,
         shown.group.layers,
-        frozenset(source.heads_off),
+        source.becomes,
+        source.cut_cells,
         model.are_heads_switchable,
         _next_tokens(model, seen),
         model.why_no_next_token,
         shown.captured,
         model,
+        _changes(seen, shown),
+        _largest_changes(model, seen),
         model.folder.lab_run is not None,
         text,
         special=model.special_tokens(text, source.second, is_chat=source.is_chat),
         has_chat_template=has_chat_template(model.tokenizer),
         second=model.second_text,
         is_text_alone=not (source.is_chat or source.second),
+        context_edits=edits,
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (OTHER_FILES.format(name=source.name),)
-    notices = (*_off(source), *_left_out(seen.runs, shown), *shown.notices, *other)
+    notices = (*_edits(source), *_left_out(seen.runs, shown), *shown.notices, *other)
     return replace(shown.run, notices=notices, reading=reading)
 
 
@@ -163,10 +173,21 @@ def _is_of_decoder(part: str) -> bool:
     return "decoder" in part and "encoder" not in part.replace("encoder_decoder", "")
 
 
-def _off(source: ModelSource) -> tuple[str, ...]:
-    if not source.heads_off:
-        return ()
-    return (f"Switched off: {heads_in_words(source.heads_off)}. {OFF}",)
+def _edits(source: ModelSource) -> tuple[str, ...]:
+    said = []
+    if source.edits:
+        said.append(f"Edited: {edits_in_words(source.becomes)}. {EDITED}")
+    if source.cuts:
+        said.append(f"Cut: {cuts_in_words(source.cut_cells)}. {CUT}")
+    return tuple(said)
+
+
+def _changes(seen: TextReading, shown: LayerRun) -> np.ndarray | None:
+    """Return how far the weights of the heads that are shown are from those without edits."""
+    layers = shown.group.layers
+    if not all(layer in seen.changes for layer in layers):
+        return None
+    return np.stack([seen.changes[layer] for layer in layers])
 
 
 def _left_out(runs: tuple[LayerRun, ...], shown: LayerRun) -> tuple[str, ...]:
@@ -186,4 +207,19 @@ def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]
     return tuple(
         NextToken(model.token(number), float(now[number].exp()), float(before[number].exp()))
         for number in found
+    )
+
+
+def _largest_changes(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]:
+    """Return the tokens whose probability the edits have changed most."""
+    now, before = seen.next_token, seen.next_token_of_all_heads
+    if now is None or before is None or now is before:
+        return ()
+    shares = now.exp(), before.exp()
+    apart = (shares[0] - shares[1]).abs()
+    found = apart.topk(min(MOST_CHANGES, len(apart))).indices.tolist()
+    return tuple(
+        NextToken(model.token(number), *(float(each[number]) for each in shares))
+        for number in found
+        if apart[number] > 0
     )

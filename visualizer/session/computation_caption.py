@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.mechanisms import TITLES, mechanism_of, spec_of
 from visualizer.attention.spec import Mask, Normalisation, Position, Projection, Route, Scale
 from visualizer.attention.stages import Operation
-from visualizer.models.model_source import heads_in_words
+from visualizer.models.model_source import cuts_in_words, edits_in_words
 from visualizer.number_format import format_count, format_size
 
 if TYPE_CHECKING:
@@ -39,14 +39,12 @@ def caption(run: Run) -> str:
     Only the contents of own matrices are left out.
     """
     if not run.trace.has_module:
-        off = sorted(run.reading.heads_off) if run.reading else ()
-        without = f" · without {heads_in_words(off)}" if off else ""
-        steps = "".join(
-            f" · {_OF_SCORES[row.operation].format(row.symbol)}"
+        steps = [
+            _OF_SCORES[row.operation].format(row.symbol)
             for row in run.trace.stages
             if row.operation in _OF_SCORES
-        )
-        return f"{run.source} · {run.size}{steps}{without}"
+        ]
+        return " · ".join((f"{run.source} · {run.size}", *steps, *_edits(run)))
     spec = run.trace.spec
     parts = [
         TITLES[mechanism_of(spec)],
@@ -61,6 +59,16 @@ def caption(run: Run) -> str:
         f"{spec.dtype}, {run.device}",
     ]
     return " · ".join(parts)
+
+
+def _edits(run: Run) -> list[str]:
+    """Describe what was changed in the model that read the text."""
+    if run.reading is None:
+        return []
+    edits, cuts = run.reading.edits, run.reading.cuts
+    said = [edits_in_words(edits)] if edits else []
+    said += [f"{cuts_in_words(cuts)} cut"] if cuts else []
+    return said
 
 
 def facts(run: Run) -> str:

@@ -19,6 +19,11 @@ class HeadOrder(StrEnum):
     SHARPEST = "sharpest"
     FARTHEST = "farthest"
     ALIKE = "alike"
+    CHANGED = "changed"
+
+
+CHANGE = "change"
+"""How far the weights of a head are from those of the model without edits."""
 
 
 class OrderRow(Struct, frozen=True):
@@ -29,7 +34,7 @@ class OrderRow(Struct, frozen=True):
     title : str
         What it is called in a list.
     measure : str
-        The field of `HeadMeasures` that it sorts by; empty where it sorts by none.
+        The field of `HeadMeasures` that it sorts by, or `CHANGE`; empty where it sorts by none.
     is_descending : bool
         Whether the largest comes first.
     reads : str
@@ -65,6 +70,7 @@ ORDERS: tuple[OrderRow, ...] = (
     OrderRow(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
     OrderRow(HeadOrder.FARTHEST, "Farthest first", "distance"),
     OrderRow(HeadOrder.ALIKE, "Alike together"),
+    OrderRow(HeadOrder.CHANGED, "Most changed first", CHANGE),
 )
 
 

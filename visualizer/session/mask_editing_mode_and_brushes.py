@@ -28,12 +28,15 @@ class MaskEditState(Struct, frozen=True):
         Number of leading tokens that every query attends to.
     padding : int
         Number of text tokens; those after are padding.
+    is_of_all_heads : bool
+        Whether a stroke cuts edges of all heads of a model that are shown, and not of its own.
     """
 
     is_on: bool = False
     window: int = 3
     prefix: int = 2
     padding: int = 4
+    is_of_all_heads: bool = False
 
     def number(self, brush: MaskBrush) -> int:
         """Return the parameter of a brush; 0 where it has none."""

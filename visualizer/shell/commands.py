@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from visualizer.features.model_chooser.controller import ModelChooserController
     from visualizer.features.model_generation.controller import ModelGenerationController
     from visualizer.features.model_generation.presenter import ModelGenerationPanel
-    from visualizer.features.next_token.controller import HeadSwitchController
+    from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
     from visualizer.features.setup.widget import SetupPane
@@ -91,13 +91,15 @@ class Controllers(Struct, frozen=True, eq=False):
     comparison_controller: ComparisonController
     view_controller: ViewController
     lesson_controller: LessonController
-    head_switch_controller: HeadSwitchController
+    head_edit_controller: HeadEditController
     attribution_controller: AttributionController
     model_generation_controller: ModelGenerationController
     focus_cycle: PaneFocusCycle
     presenter: PresenterMode
     start_page: StartPageController
     settings_controller: SettingsController
+    edit_heads: Callable[[str], object]
+    show_most_changed: Callable[[], object]
     find_token: Callable[[], object]
     reset_layout: Callable[[], object]
     set_scheme: Callable[[Scheme], object]
@@ -132,6 +134,10 @@ class WindowState(Struct, frozen=True, eq=False):
 def _has_module(now: WindowState) -> bool:
     """Captured attention has no module: none that could be changed, and not more than weights."""
     return not now.screen.panel(SETUP).captured
+
+
+def _can_edit_heads(now: WindowState) -> bool:
+    return bool(now.screen.panel(NEXT_TOKEN).heads)
 
 
 def _has_numbers(now: WindowState) -> bool:
@@ -321,9 +327,11 @@ COMMANDS: tuple[Row, ...] = (
     Row("toggle_mask", MODULE, "Causal &mask", lambda c: c.setup.toggle_mask(), ("Ctrl+M",),
         is_enabled=_has_module, is_checked=lambda now: bool(now.document.get("causal")),
         tip="No token reads a later one"),
-    Row("painter.toggle", MODULE, "&Paint the mask", lambda c: c.mask_edit_controller.toggle(),
-        ("Ctrl+Shift+K",), is_enabled=_has_module, is_checked=lambda now: now.view.painting.is_on),
-    Row("painter.paint_pinned", MODULE, "Allow or forbid the pinned &cell",
+    Row("painter.toggle", MODULE, "&Paint the mask, or cut edges of a model",
+        lambda c: c.mask_edit_controller.toggle(), ("Ctrl+Shift+K",),
+        is_enabled=lambda now: _has_module(now) or _can_edit_heads(now),
+        is_checked=lambda now: now.view.painting.is_on),
+    Row("painter.paint_pinned", MODULE, "Allow or forbid the pinned &cell, or its edge",
         lambda c: c.mask_edit_controller.paint_pinned(), ("X",), near=True,
         is_enabled=_can_paint_pinned),
     Row("toggle_mode", MODULE, "Dropout as in &training", lambda c: c.setup.toggle_mode(),
@@ -339,12 +347,23 @@ COMMANDS: tuple[Row, ...] = (
         is_enabled=lambda now: now.can_keep_weights,
         is_checked=lambda now: are_kept(now.document.spec)),
     Row("head_switch.toggle", MODULE, "Switch the shown &head of the model off or on",
-        lambda c: c.head_switch_controller.toggle(), ("Ctrl+Shift+J",), divides=True,
+        lambda c: c.head_edit_controller.toggle(), ("Ctrl+Shift+J",), divides=True,
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).head is not None,
-        is_checked=lambda now: now.screen.panel(NEXT_TOKEN).is_head_off),
+        is_checked=lambda now: now.screen.panel(NEXT_TOKEN).is_head_edited),
+    Row("head_switch.mean", MODULE, "Set the shown heads of the model to their mea&n",
+        lambda c: c.edit_heads("mean"), ("Ctrl+Alt+E",), is_enabled=_can_edit_heads),
+    Row("head_switch.scale", MODULE, "Sc&ale the shown heads of the model…",
+        lambda c: c.edit_heads("scaled"), ("Ctrl+Alt+G",), is_enabled=_can_edit_heads),
+    Row("head_switch.patch", MODULE, "Patch the shown heads of the model from another te&xt…",
+        lambda c: c.edit_heads("patched"), ("Ctrl+Alt+X",), is_enabled=_can_edit_heads),
     Row("head_switch.all_on", MODULE, "All heads of the model &on",
-        lambda c: c.head_switch_controller.all_on(), ("Ctrl+Alt+J",),
-        is_enabled=lambda now: bool(now.screen.panel(NEXT_TOKEN).heads_off)),
+        lambda c: c.head_edit_controller.all_on(), ("Ctrl+Alt+J",),
+        is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).can_take_back,
+        tip="Take back all edits of heads and all cut edges"),
+    Row("head_switch.most_changed", MODULE, "Most chan&ged heads of the model first",
+        lambda c: c.show_most_changed(), ("Ctrl+Alt+V",),
+        is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).is_edited,
+        tip="Sort the Layers pane by how far the edits have changed the weights"),
     Row("attribution.toggle_ablations", MODULE, "Switch off &each head in turn, or stop",
         lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
         is_enabled=_can_ablate, is_checked=lambda now: now.screen.panel(ATTRIBUTION).is_ablating,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.features.logit_lens.widget import LensPane
     from visualizer.features.model_generation.controller import ModelGenerationController
     from visualizer.features.model_generation.widget import ModelGenerationPane
-    from visualizer.features.next_token.controller import HeadSwitchController
+    from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.next_token.widget import NextTokenPane
     from visualizer.features.setup.controller import SetupController
     from visualizer.features.setup.widget import SetupPane
@@ -59,7 +59,7 @@ class PaneControllers(Struct, frozen=True, eq=False):
     view_controller: ViewController
     lesson_controller: LessonController
     export_controller: ExportController
-    head_switch_controller: HeadSwitchController
+    head_edit_controller: HeadEditController
     model_question_controller: ModelQuestionController
     attribution_controller: AttributionController
     model_generation_controller: ModelGenerationController
@@ -161,15 +161,18 @@ def connect_layers(pane: LayerOverviewPane, to: PaneControllers) -> None:
     """Change the order of the heads, and show one on the board."""
     pane.orderChosen.connect(to.view_controller.set_head_order)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
-    pane.headSwitched.connect(to.head_switch_controller.switch)
-    pane.firstSwitchedOff.connect(to.head_switch_controller.switch_off)
+    pane.headSwitched.connect(to.head_edit_controller.switch)
+    pane.firstSwitchedOff.connect(to.head_edit_controller.switch_off)
 
 
 def connect_next_token(pane: NextTokenPane, to: PaneControllers) -> None:
-    """Switch heads off and on."""
-    pane.switched.connect(to.head_switch_controller.toggle)
-    pane.allOn.connect(to.head_switch_controller.all_on)
-    to.name_keys({pane.switch: "head_switch.toggle", pane.all_on: "head_switch.all_on"})
+    """Edit the shown heads."""
+    pane.kindChosen.connect(to.head_edit_controller.set_kind)
+    pane.factorTyped.connect(to.head_edit_controller.set_factor)
+    pane.sourceTyped.connect(to.head_edit_controller.set_source)
+    pane.settled.connect(to.head_edit_controller.settle)
+    pane.allOn.connect(to.head_edit_controller.all_on)
+    to.name_keys({pane.all_on: "head_switch.all_on"})
 
 
 def connect_lens(pane: LensPane, to: PaneControllers) -> None:

@@ -187,7 +187,7 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
     ),
     PanelPresenter(
         NEXT_TOKEN,
-        lambda resolved, moment, previous: present_next_token(resolved),
+        lambda resolved, moment, previous: present_next_token(resolved, moment.refused),
         NextTokenPanel(),
     ),
     PanelPresenter(
@@ -237,7 +237,9 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
     ),
     PanelPresenter(
         MASK_EDIT,
-        lambda resolved, moment, previous: present_mask_edit(resolved, _board(moment)),
+        lambda resolved, moment, previous: present_mask_edit(
+            resolved, _board(moment), moment.refused
+        ),
         None,
     ),
 )

@@ -24,7 +24,7 @@ from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
 from visualizer.features.model_chooser.controller import ModelChooserController
 from visualizer.features.model_generation.controller import ModelGenerationController
-from visualizer.features.next_token.controller import HeadSwitchController
+from visualizer.features.next_token.controller import HeadEditController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
 from visualizer.features.playback.presenter import PLAYBACK
@@ -42,6 +42,7 @@ from visualizer.heatmap.cell_selection_controller import CellSelectionController
 from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.heatmap.widget import BoardView
 from visualizer.session.colour_options import ColourLimits
+from visualizer.session.head_order import HeadOrder
 from visualizer.session.model_question_controller import ModelQuestionController
 from visualizer.shell import screen_reader_announcer
 from visualizer.shell.commands import (
@@ -212,7 +213,7 @@ class MainWindow(QMainWindow):
         self.comparison_controller = ComparisonController(
             self.workspace, self.cell_selection_controller, self
         )
-        self.head_switch_controller = HeadSwitchController(self.workspace, self)
+        self.head_edit_controller = HeadEditController(self.workspace, self)
         self.model_question_controller = ModelQuestionController(
             self.workspace, (LENS, ATTRIBUTION), self
         )
@@ -257,13 +258,15 @@ class MainWindow(QMainWindow):
             comparison_controller=self.comparison_controller,
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
-            head_switch_controller=self.head_switch_controller,
+            head_edit_controller=self.head_edit_controller,
             attribution_controller=self.attribution_controller,
             model_generation_controller=self.model_generation_controller,
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
             start_page=self.start_page,
             settings_controller=self.settings_controller,
+            edit_heads=self.edit_heads,
+            show_most_changed=self.show_most_changed,
             find_token=self.find_token,
             reset_layout=self.reset_layout,
             set_scheme=self.settings_controller.choose_scheme,
@@ -279,7 +282,7 @@ class MainWindow(QMainWindow):
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
             export_controller=self.export_controller,
-            head_switch_controller=self.head_switch_controller,
+            head_edit_controller=self.head_edit_controller,
             model_question_controller=self.model_question_controller,
             attribution_controller=self.attribution_controller,
             model_generation_controller=self.model_generation_controller,
@@ -464,6 +467,17 @@ class MainWindow(QMainWindow):
             self.restyle()
 
     # ------------------------------------------------------------------ actions
+
+    def edit_heads(self, kind: str) -> None:
+        """Edit the shown heads of a model in a way, and type its value."""
+        self.head_edit_controller.set_kind(kind)
+        self.docks.open("Next token")
+        self.panes["Next token"].focus_value()
+
+    def show_most_changed(self) -> None:
+        """Sort the heads of a model by how far its edits have changed their weights."""
+        self.docks.open("Layers")
+        self.view_controller.set_head_order(HeadOrder.CHANGED)
 
     def find_token(self) -> None:
         self.docks.by_id["Setup"].show()
@@ -664,5 +678,7 @@ def _connect_painting(window: MainWindow) -> None:
     bar.brushChosen.connect(mask_edit_controller.start_from)
     bar.numberChosen.connect(mask_edit_controller.set_number)
     bar.settled.connect(mask_edit_controller.end)
+    bar.allHeadsChosen.connect(mask_edit_controller.set_all_heads)
+    bar.joined.connect(mask_edit_controller.join_all)
     bar.left.connect(mask_edit_controller.stop)
     bar.left.connect(window.board.setFocus)

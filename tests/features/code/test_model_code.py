@@ -14,7 +14,7 @@ from visualizer.attention.spec import Device
 from visualizer.features.code.model_code import model_lines
 from visualizer.features.code.presenter import present_code
 from visualizer.language.trained_example import FOLDER, TEXT
-from visualizer.models.model_source import ModelSource
+from visualizer.models.model_source import ModelSource, heads_off
 from visualizer.models.text_reading import open_source
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve
@@ -53,15 +53,15 @@ def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:
 
 def test_heads_that_are_off_are_named(tmp_path: Path) -> None:
     source = open_source(save_tiny_model(tmp_path / "m", "llama"), Device.CPU)
-    document = replace(Document(text="the cat"), model=replace(source, heads_off=((0, 1),)))
+    document = replace(Document(text="the cat"), model=replace(source, edits=heads_off([(0, 1)])))
     run = run_of(document, None)
     code = [line.text for line in present_code(resolve(document, View(), run)).lines]
-    assert "# layer 1, head 2 is off in the window" in code
+    assert "# in the window layer 1, head 2: off" in code
 
 
 def test_a_message_is_made_by_the_template() -> None:
     source = ModelSource("/models/tiny", "tiny", "0" * 64, is_chat=True)
-    reading = ModelReading("", (0,), frozenset(), True, (), "", None, None)  # type: ignore[arg-type]
+    reading = ModelReading("", (0,), {}, frozenset(), True, (), "", None, None)  # type: ignore[arg-type]
     lines = model_lines(source, reading, "hello", 0, 0)
     assert "text = tokenizer.apply_chat_template(" in lines
     assert '    text, add_special_tokens=False, return_tensors="pt")' in lines

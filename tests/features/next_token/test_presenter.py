@@ -1,53 +1,103 @@
-"""What a model expects next, as rows and in words."""
+"""What a model expects next, and what is edited in it, as rows and in words."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from visualizer.attention.model_reading import ModelReading, NextToken
+from visualizer.errors import InputError
 from visualizer.features.next_token.presenter import (
+    HOW,
     NO_MODEL,
     NOT_READ,
     NOT_SWITCHABLE,
-    SHOW_ONE,
     present_next_token,
 )
-from visualizer.models.model_source import ModelSource
+from visualizer.models.model_source import (
+    CutEdges,
+    HeadEdit,
+    HeadEditKind,
+    ModelSource,
+    heads_off,
+)
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of
 
-SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64, ((3, 1),))
+SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64, heads_off([(3, 1)]))
 ROWS = (NextToken(" cat", 0.2, 0.5), NextToken(" dog", 0.6, 0.25))
 
 
 def reading(**changes: object) -> ModelReading:
     captured = None
-    made = ModelReading("made", (3,), frozenset({(3, 1)}), True, ROWS, "", captured, None)  # type: ignore[arg-type]
+    made = ModelReading(
+        "made", (3,), {(3, 1): "off"}, {}, True, ROWS, "", captured, None  # type: ignore[arg-type]
+    )  # fmt: skip
     return replace(made, **changes)
 
 
-def panel_of(view: View, found: ModelReading | None, model: ModelSource | None = SOURCE):  # type: ignore[no-untyped-def]
+def panel_of(  # type: ignore[no-untyped-def]
+    view: View,
+    found: ModelReading | None,
+    model: ModelSource | None = SOURCE,
+    refused: InputError | None = None,
+):
     run = replace(run_of(Document(), None), reading=found)
-    return present_next_token(resolve(replace(Document(), model=model), view, run))
+    return present_next_token(resolve(replace(Document(), model=model), view, run), refused)
 
 
 def test_the_likeliest_now_stands_first() -> None:
-    panel = panel_of(View(), reading())
+    panel = panel_of(View(), reading(largest_changes=ROWS[1:]))
     assert [row.token for row in panel.rows] == [" dog", " cat"]
-    assert panel.in_words == ("“ dog” 60 %, with all heads 25 %; “ cat” 20 %, with all heads 50 %.")
-    assert (panel.hint, panel.switch) == (SHOW_ONE, "")
+    assert panel.in_words == ("“ dog” 60 %, without edits 25 %; “ cat” 20 %, without edits 50 %.")
+    assert panel.changes_in_words == "Changed most: “ dog” 25 % → 60 %."
+    assert panel.hint == HOW
 
 
-def test_the_head_that_is_shown_alone_can_be_switched() -> None:
+def test_the_shown_heads_are_edited_together() -> None:
+    panel = panel_of(View(), reading())
+    assert (panel.heads, panel.head) == (((3, 0), (3, 1)), None)
+    assert (panel.is_mixed, panel.kind) == (True, None)
+    both = replace(SOURCE, edits=heads_off([(3, 0), (3, 1)]))
+    panel = panel_of(View(), reading(), both)
+    assert (panel.is_mixed, panel.kind) == (False, HeadEditKind.OFF)
+    assert panel.heads_in_words == "Layer 4, head 1; layer 4, head 2"
+
+
+def test_the_head_that_is_shown_alone_is_edited() -> None:
     panel = panel_of(View(heads=frozenset({1})), reading())
-    assert panel.head == (3, 1)
-    assert panel.switch == "Switch layer 4, head 2 on"
+    assert (panel.head, panel.kind, panel.is_head_edited) == ((3, 1), HeadEditKind.OFF, True)
     panel = panel_of(View(heads=frozenset({0})), reading())
-    assert panel.switch == "Switch layer 4, head 1 off"
+    assert (panel.head, panel.kind, panel.is_head_edited) == ((3, 0), None, False)
     panel = panel_of(View(heads=frozenset({0})), reading(are_heads_switchable=False))
-    assert (panel.switch, panel.hint) == ("", NOT_SWITCHABLE)
+    assert (panel.heads, panel.hint) == ((), NOT_SWITCHABLE)
+
+
+def test_all_edits_are_said() -> None:
+    edits = (
+        HeadEdit(3, 0, HeadEditKind.SCALED, 2.5),
+        HeadEdit(3, 1, HeadEditKind.PATCHED, text="a  grey\nwolf " + "x" * 40),
+        HeadEdit(4, 0, HeadEditKind.MEAN),
+        HeadEdit(4, 1, HeadEditKind.MEAN),
+    )
+    cuts = (CutEdges(3, 0, ((2, 0), (2, 1), (2, 2), (40, 0))), CutEdges(4, 2, ((1, 0),)))
+    panel = panel_of(View(), reading(), replace(SOURCE, edits=edits, cuts=cuts))
+    assert panel.edits_in_words == (
+        f"Edited: layer 4, head 1: × 2.5 · layer 4, head 2: from “a grey wolf {'x' * 28}…” · "
+        "layer 5, head 1; layer 5, head 2: its mean.",
+        "Cut: layer 4, head 1: “starts” (3) no longer reads “Your” (1), “journey” (2), “starts” "
+        "(3).",
+        "Cut: layer 5, head 3: “journey” (2) no longer reads “Your” (1).",
+    )
+    assert panel.can_take_back
+    assert not panel_of(View(), reading(), replace(SOURCE, edits=())).can_take_back
+
+
+def test_what_cannot_be_edited_is_said_there() -> None:
+    said = "The text has 3 tokens, and the other one 2."
+    assert panel_of(View(), reading(), refused=InputError("edits", said)).problem == said
+    assert panel_of(View(), reading(), refused=InputError("text", said)).problem == ""
 
 
 def test_without_a_reading_it_says_why() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from visualizer.attention.model_layer_steps import JoinedHeads
 from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_equation_writer import (
@@ -27,11 +29,16 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
+EDITS = {0.0: "is switched off", None: "is replaced in the model"}
+"""What is said of heads by what they are multiplied with."""
+
+
 def _cell(facts: CellFacts) -> str:
     head = facts.cell.place[-1] // facts.run.trace.spec.d_head + 1
     column, value = f"olumn {facts.column} of {facts.token('query')}", format_number(facts.value)
-    if _is_off(facts.explanation.stage, facts.layer, head - 1):
-        return f"C{column} comes from head {head}, which is switched off: {value}."
+    if edit := _edit(facts.explanation.stage, facts.layer, head - 1):
+        becomes = EDITS.get(edit.factor, f"is multiplied by {edit.factor}")
+        return f"C{column} comes from head {head}, which {becomes}: {value}."
     if facts.run.trace.spec.heads == 1:
         return f"With one head, c{column} goes on as it is: {value}."
     return f"C{column}, with all heads side by side, comes from head {head}: {value}."
@@ -58,6 +65,8 @@ def _equation(line: EquationTermWriter) -> EquationTerm:
     factors, _ = line.factors[0]
     if len(factors) > 1:
         return sum_equation(line)
+    if not factors[0].name:  # others stand in the place of the head's own
+        return sum_equation(line)
     return copied_equation(line, f"taken from head {factors[0].source(0)[-3] + 1}")
 
 
@@ -70,14 +79,27 @@ def _terms(explained: ExplainedCell) -> TermList:
     query, column = explained.place
     head, within = divmod(column, explained.spec.d_head)
     read = explained.factor(explained.stage.reads[0], head, query, within)
-    if _is_off(explained.stage, explained.layer, head):
-        return sum_of((read, constant(0, "0")))
-    return sum_of((read,))
+    edit = _edit(explained.stage, explained.layer, head)
+    if edit is None:
+        return sum_of((read,))
+    if edit.factor is None:
+        there = float(explained.trace.read(explained.stage.name, explained.cell))
+        return sum_of((constant(there, "{}"),))
+    return sum_of((read, constant(edit.factor, f"{edit.factor:g}")))
 
 
-def _is_off(stage: Stage, layer: int, head: int) -> bool:
-    """Whether a head of a model is switched off, so that zeros stand in its place."""
-    return isinstance(stage.step, JoinedHeads) and (layer, head) in stage.step.off
+class _Edit(Struct, frozen=True):
+    """What the context vectors of a head are multiplied with; None where others stand there."""
+
+    factor: float | None
+
+
+def _edit(stage: Stage, layer: int, head: int) -> _Edit | None:
+    """Return what becomes of a head of a model, if anything does."""
+    if not isinstance(stage.step, JoinedHeads):
+        return None
+    found = [factor for at, one, factor in stage.step.edits if (at, one) == (layer, head)]
+    return _Edit(found[0]) if found else None
 
 
 CONCAT_HEADS = OperationExplainer(

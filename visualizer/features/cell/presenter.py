@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.head_aggregates import HeadAggregate
-from visualizer.attention.stages import Operation, axis_word, is_hatched
+from visualizer.attention.stages import Operation, axis_word
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.explanations.cell_facts import CellFacts
 from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor, Group
@@ -58,8 +58,8 @@ def comparison_sentences(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
 
 def _comparison_text(resolved: Resolved, run: Run, cell: Cell, part: ComparedSide) -> str:
     """The number of one side as text, or that the cell is forbidden there."""
-    if is_hatched(run.trace.spec_at(resolved.leading), cell.stage):
-        cells = run.trace.allowed(cell.stage, resolved.leading)
+    if run.trace.is_hatched(cell.stage, resolved.leading, cell.head):
+        cells = run.trace.allowed(cell.stage, resolved.leading, cell.head)
         if not cells[cell.place[-2:]]:
             return "forbidden"
     return format_number(_value_of(resolved, cell, part))

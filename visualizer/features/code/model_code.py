@@ -42,7 +42,7 @@ def model_lines(
         "    seen = model(**inputs, output_attentions=True)",
         f"# layer {layer + 1}, head {head + 1}; here both count from 0",
         f"weights = seen.attentions[{layer}][0, {head}]",
-        *_off(reading),
+        *_edits(reading),
     )
 
 
@@ -56,15 +56,20 @@ def _lines_of_lab(
         f"seen = model.attend({text!r})",
         f"# layer {layer + 1}, head {head + 1}; here both count from 0",
         f'weights = seen["weights"][{layer}, {head}]',
-        *_off(reading),
+        *_edits(reading),
     )
 
 
-def _off(reading: ModelReading) -> list[str]:
-    return [
-        f"# layer {at + 1}, head {one + 1} is off in the window"
-        for at, one in sorted(reading.heads_off)[:MOST_NAMED]
+def _edits(reading: ModelReading) -> list[str]:
+    edits = [
+        f"# in the window layer {at + 1}, head {one + 1}: {' '.join(becomes.split())}"
+        for (at, one), becomes in sorted(reading.edits.items())
     ]
+    edits += [
+        f"# in the window edges of layer {at + 1}, head {one + 1} are cut"
+        for at, one in sorted(reading.cuts)
+    ]
+    return edits[:MOST_NAMED]
 
 
 def _inputs(model: ModelSource) -> tuple[str, ...]:

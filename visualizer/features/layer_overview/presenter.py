@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from visualizer.errors import InputError
 from visualizer.heatmap.panel_colour_scale import SHORT
-from visualizer.number_format import format_share
+from visualizer.number_format import format_count, format_share
 from visualizer.session.document import Document
-from visualizer.session.head_order import ORDERS, HeadOrder, order_row
+from visualizer.session.head_order import CHANGE, ORDERS, HeadOrder, order_row
 from visualizer.session.resolved_view import resolve
 from visualizer.session.screen import PanelId
 from visualizer.session.view import View
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
+    from visualizer.models.model_source import ModelSource
     from visualizer.session.resolved_view import Resolved
 
 PANE = "Layers"
 SIDE = 32
 """A small heatmap has at most so many cells a side, each the largest weight of a block."""
-MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"})
+MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE})
 LIKENESS_SIDE = 8
 """Likeness is that of weights pooled to so many cells a side."""
 SCORES = "These are scores: the overview shows weights only."
@@ -58,8 +59,8 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         How many stand in a row.
     shown : frozenset of Place
         Those on the board.
-    off : frozenset of Place
-        Those that are switched off.
+    edits : mapping
+        What becomes of those that are edited, in words.
     map_name : str
         The colour map of weights.
     is_by_row : bool
@@ -85,7 +86,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     places: tuple[Place, ...] = ()
     columns: int = 1
     shown: frozenset[Place] = frozenset()
-    off: frozenset[Place] = frozenset()
+    edits: Mapping[Place, str] = {}
     map_name: str = ""
     is_by_row: bool = False
     block: int = 1
@@ -102,7 +103,8 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
 
     def describe(self, place: Place) -> str:
         """Say what a head does, beside what chance would do."""
-        said = [self.name(place) + " (switched off)" * (place in self.off)]
+        becomes = f" ({self.edits[place]})" if place in self.edits else ""
+        said = [self.name(place) + becomes]
         sorted_by = order_row(self.order)
         if sorted_by.measure and place in self.places:
             said[0] += f", place {self.places.index(place) + 1:,} of {len(self.places):,}"
@@ -122,6 +124,9 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         if math.isfinite(spread):
             alike = self.uniform["entropy"]
             said.append(f"entropy {spread:.2f} bits, by chance {alike:.2f}")
+        if self.values and self.values[CHANGE].any():
+            change = format_share(float(self.values[CHANGE][place]))
+            said.append(f"weights changed by the edits: {change}")
         return "; ".join(said) + "."
 
 
@@ -159,7 +164,8 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
     panel = replace(
         panel,
         measures=measures,
-        values={name: _of_text(getattr(measures, name), run, text) for name in MEASURES},
+        values={name: _of_text(getattr(measures, name), run, text) for name in MEASURES}
+        | {CHANGE: _changes(run, weights)},
         uniform={name: float(getattr(uniform, name)[0]) for name in MEASURES},
     )
     if previous and _differ_in_heads_off(previous, panel):
@@ -178,7 +184,11 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
     model = resolved.document.model
     numbers = run.reading.layers if run.reading else (model.layers if model else ())
     numbers = numbers if len(numbers) == layer_count else tuple(range(layer_count))
-    off = run.reading.heads_off if run.reading else (model.heads_off if model else ())
+    edits = {
+        (numbers.index(at), head): words
+        for (at, head), words in _edits(run, model).items()
+        if at in numbers
+    }
     layer = trace.at("layer", resolved.leading)
     return LayerOverviewPanel(
         weights,
@@ -188,7 +198,7 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
         (),
         heads,
         frozenset((layer, head) for head in resolved.heads),
-        frozenset((numbers.index(at), head) for at, head in off if at in numbers),
+        edits,
         view.colouring.sequential,
         max(trace.sides) > SHORT,
         _block(run),
@@ -197,10 +207,30 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
     )
 
 
+def _edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
+    """Return what becomes of heads in words, cut edges among it, by their numbers in the model."""
+    if run.reading:
+        becomes, cuts = run.reading.edits, run.reading.cuts
+    elif model:
+        becomes, cuts = model.becomes, model.cut_cells
+    else:
+        return {}
+    said: dict[Place, list[str]] = {place: [words] for place, words in becomes.items()}
+    for place, cells in cuts.items():
+        said.setdefault(place, []).append(f"{format_count(len(cells), 'edge')} cut")
+    return {place: ", ".join(words) for place, words in said.items()}
+
+
+def _changes(run: Run, weights: np.ndarray) -> np.ndarray:
+    """Return how far the weights of each head are from those without edits, [layer, head]."""
+    known = run.reading.changes if run.reading else None
+    return np.zeros(weights.shape[:2]) if known is None else known
+
+
 def _differ_in_heads_off(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
     """Whether nothing but the heads that are off tells two panels of a model's heads apart."""
     names = ("order", "tokens", "layers", "columns", "is_switchable")
-    is_model = other.is_switchable and bool(one.places)
+    is_model = other.is_switchable and bool(one.places) and other.order is not HeadOrder.CHANGED
     return is_model and all(getattr(one, name) == getattr(other, name) for name in names)
 
 

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.layer_overview.paint import GAP, overview_image
 from visualizer.features.layer_overview.presenter import LAYERS, LayerOverviewPanel
+from visualizer.models.model_source import HeadEditKind
 from visualizer.session.head_order import ORDERS, HeadOrder
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
@@ -289,12 +290,13 @@ class HeadGrid(QAbstractScrollArea):
         painter.drawImage(target, self._image)
         ink, veil = QColor(self._theme.ink), QColor(self._theme.paper)
         veil.setAlphaF(VEIL)  # its weights are still computed, and can be seen
-        for place in self._panel.off:
+        for place, becomes in self._panel.edits.items():
             box = self.rect_of(self._panel.places.index(place))
             painter.fillRect(box, veil)
             painter.setPen(QPen(ink, 1))
-            painter.drawLine(box.topLeft(), box.bottomRight())
             painter.drawLine(box.topRight(), box.bottomLeft())
+            if becomes == HeadEditKind.OFF:
+                painter.drawLine(box.topLeft(), box.bottomRight())
         accent = QColor(self._theme.accent)
         for place in self._panel.shown:
             self._frame(painter, self._panel.places.index(place), accent, 2)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from visualizer.features.mask_editor.presenter import MaskEditPanel
 
 HEIGHT = 32
+MASK, EDGES = "Mask", "Cut edges"
 BRUSHES = {
     MaskBrush.ALL: ("All", "Every query reads every key"),
     MaskBrush.CAUSAL: ("Causal", "A query reads itself and all before"),
@@ -41,6 +42,10 @@ class MaskEditBar(OverflowRow):
     brushChosen = Signal(str)
     numberChosen = Signal(str, int)
     settled = Signal()
+    allHeadsChosen = Signal(bool)
+    """Whether strokes cut edges of all heads of a model that are shown."""
+    joined = Signal()
+    """All cut edges are to be taken back."""
     left = Signal()
 
     def __init__(self) -> None:
@@ -48,8 +53,19 @@ class MaskEditBar(OverflowRow):
         self.setAccessibleName("Painting the mask")
         self.buttons: dict[MaskBrush, QToolButton] = {}
         self.boxes: dict[MaskBrush, QSpinBox] = {}
-        caption = PlainLabel("Mask")
-        caption.setProperty("role", "quiet")
+        self.caption = PlainLabel(MASK)
+        self.caption.setProperty("role", "quiet")
+        self.all_heads = QToolButton()
+        self.all_heads.setText("All shown heads")
+        self.all_heads.setToolTip("A stroke cuts edges of all heads that are shown")
+        self.all_heads.setCheckable(True)
+        self.all_heads.setAutoRaise(True)
+        self.all_heads.clicked.connect(self.allHeadsChosen)
+        self.join = QToolButton()
+        self.join.setText("Join all")
+        self.join.setToolTip("Take back all cut edges")
+        self.join.setAutoRaise(True)
+        self.join.clicked.connect(self.joined)
         self._places = {brush: self._place_of(brush) for brush in MaskBrush}
         self.notes = ElidedLabel()
         self.done = QPushButton("Done")
@@ -60,7 +76,12 @@ class MaskEditBar(OverflowRow):
             for brush, place in self._places.items()
         ]
         notes = RowItem(self.notes, is_stretched=True)
-        self.set_row([RowItem(caption, _add_caption), *brushes, notes, RowItem(self.done)])
+        cutting = [
+            RowItem(button, button_entry(button), is_wanted=False)
+            for button in (self.all_heads, self.join)
+        ]
+        done = RowItem(self.done)
+        self.set_row([RowItem(self.caption, _add_caption), *brushes, *cutting, notes, done])
         self.hide()
 
     def _place_of(self, brush: MaskBrush) -> QWidget:
@@ -105,6 +126,13 @@ class MaskEditBar(OverflowRow):
         if panel is None:
             return
         self.notes.tell("  ·  ".join(panel.notes))
+        is_of_model = panel.layer is not None
+        self.caption.setText(EDGES if is_of_model else MASK)
+        for place in self._places.values():
+            self.set_wanted(place, not is_of_model)
+        for button in (self.all_heads, self.join):
+            self.set_wanted(button, is_of_model)
+        self.all_heads.setChecked(panel.state.is_of_all_heads)
         for brush, button in self.buttons.items():
             button.setChecked(brush is panel.brush)
         # The number of the current brush stays at hand.

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
+from visualizer.attention.spec import BooleanMatrix
 from visualizer.features.mask_editor.brush_masks import between, is_open, mask_of_brush, with_stroke
+from visualizer.features.mask_editor.edge_cuts import open_cells, with_open_cells
 from visualizer.features.mask_editor.presenter import MASK_EDIT, longest, mask_of
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
 from visualizer.heatmap.panel_and_board_types import target_of
 from visualizer.heatmap.panel_cell_lookup import panel_of
+from visualizer.models.model_source import MOST_CUT
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 
 if TYPE_CHECKING:
-    from visualizer.attention.spec import BooleanMatrix
     from visualizer.features.mask_editor.brush_masks import Place
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
     from visualizer.session.cell_address import Cell
@@ -91,10 +93,16 @@ class MaskEditController(QObject):
             self._paint([self._place(following)])
 
     def _mask(self, cell: Cell) -> BooleanMatrix | None:
-        """The mask; None where it does not apply to the cell."""
+        """The mask, or the open cells of a model's head; None where it does not apply."""
         panel = self._workspace.screen.panel(MASK_EDIT)
         if panel is None or target_of(cell) not in panel.targets:
             return None
+        model = self._workspace.document.model
+        if model and panel.layer is not None and panel.allowed is not None:
+            if cell.head is None:
+                return None
+            cut = model.cut_cells.get((panel.layer, cell.head), ())
+            return BooleanMatrix.of(open_cells(panel.allowed, cut))
         return mask_of(self._workspace.document, panel.tokens)
 
     def _blocks(self, cell: Cell) -> tuple[int, int]:
@@ -111,9 +119,41 @@ class MaskEditController(QObject):
             return
         cell, allow = self._stroke
         mask = self._mask(cell)
+        if self._workspace.document.model:
+            self._cut(cell, places, allow)
+            return
         painted = mask and with_stroke(mask, places, allow, self._blocks(cell))
         if painted != mask:
             self._workspace.set("painted", painted, going_on=True)
+
+    # ------------------------------------------------------------------ edges of a model
+
+    def _cut(self, cell: Cell, places: list[Place], allow: bool) -> None:
+        """Cut or join the edges of a stroke, in the head of a cell or in all that are shown."""
+        panel, model = self._workspace.screen.panel(MASK_EDIT), self._workspace.document.model
+        if panel is None or panel.layer is None or panel.allowed is None or model is None:
+            return
+        blocks, changed = self._blocks(cell), model
+        for head in panel.heads if self._state.is_of_all_heads else (cell.head,):
+            if head is None:
+                return
+            place = panel.layer, head
+            cells = open_cells(panel.allowed, model.cut_cells.get(place, ()))
+            painted = with_stroke(BooleanMatrix.of(cells), places, allow, blocks)
+            changed = with_open_cells(changed, place, panel.allowed, painted.array())
+        if changed != model and sum(len(cut.cells) for cut in changed.cuts) <= MOST_CUT:
+            self._workspace.set("model", changed, going_on=True)
+
+    def set_all_heads(self, is_of_all: bool) -> None:
+        """Have strokes cut edges of all heads of the model that are shown, or of their own."""
+        self._change(is_of_all_heads=is_of_all)
+
+    def join_all(self) -> None:
+        """Take back all cut edges."""
+        model = self._workspace.document.model
+        if model:
+            self.end()
+            self._workspace.set("model", replace(model, cuts=()))
 
     # ------------------------------------------------------------------ brushes
 

@@ -8,13 +8,15 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.masks import Masking, allowed
+from visualizer.attention.masks import FORBIDDING, Masking, allowed
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.attention.stages import is_hatched
 from visualizer.errors import InputError
 from visualizer.features.mask_editor.brush_masks import mask_of_brush
-from visualizer.heatmap.forbidden_cells import forbidden_by
+from visualizer.features.mask_editor.edge_cuts import open_cells
+from visualizer.heatmap.forbidden_cells import any_of_blocks, forbidden_by
 from visualizer.heatmap.panel_and_board_types import PendingCells, target_of
+from visualizer.models.model_source import cuts_in_words
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 from visualizer.session.resolved_view import PoolingExtent
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
     from visualizer.heatmap.panel_and_board_types import Board, Drawn, Heatmap, Target
+    from visualizer.models.model_source import ModelSource
     from visualizer.session.document import Document
     from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
     from visualizer.session.resolved_view import Resolved
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 HINT = "Painting the mask: click or drag, or press X; Esc ends"
 NO_FIT = "start from a brush: the matrix does not fit the text"
+CUT_HINT = "Cutting edges of attention: click or drag, or press X; Esc ends"
 NO_PANEL = "Show the scores or the weights to paint in them"
 
 
@@ -51,6 +55,13 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
         The panels that can be edited.
     fresh : dict
         The changed cells that those panels do not show yet.
+    layer : int or None
+        The number in the model of the layer that is shown, whose heads' edges are cut; None for the
+        mask of a module.
+    heads : tuple of int
+        Its heads that are shown.
+    allowed : ndarray or None
+        The cells that the model itself allows, [query, key].
     """
 
     state: MaskEditState
@@ -59,11 +70,14 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     notes: tuple[str, ...]
     targets: frozenset[Target]
     fresh: Mapping[Drawn, PendingCells]
+    layer: int | None = None
+    heads: tuple[int, ...] = ()
+    allowed: np.ndarray | None = None
 
     @property
     def says(self) -> str:
         """The hint and the notes."""
-        return "  ·  ".join((HINT, *self.notes))
+        return "  ·  ".join((HINT if self.layer is None else CUT_HINT, *self.notes))
 
 
 def longest(document: Document) -> int:
@@ -91,9 +105,19 @@ def is_of_text(document: Document, computed: Document | None) -> bool:
 MASK_EDIT: PanelId[MaskEditPanel | None] = PanelId("Painting")
 
 
-def present_mask_edit(resolved: Resolved, board: Board) -> MaskEditPanel | None:
-    """Present the edited mask over the picture of the last run."""
+def present_mask_edit(
+    resolved: Resolved, board: Board, refused: InputError | None = None
+) -> MaskEditPanel | None:
+    """Present the edited mask, or the edges that are cut, over the picture of the last run.
+
+    Parameters
+    ----------
+    refused : InputError, optional
+        Why the document's numbers could not be computed.
+    """
     run, document, state = resolved.run, resolved.document, resolved.view.painting
+    if state.is_on and document.model:
+        return _present_cuts(resolved, board, document.model, refused)
     if not (state.is_on and run.trace.has_module and document.has_module):
         return None
     is_shown = is_of_text(document, resolved.computed)
@@ -110,6 +134,49 @@ def present_mask_edit(resolved: Resolved, board: Board) -> MaskEditPanel | None:
     targets = frozenset(target_of(panel) for panel in panels.values())
     notes = _notes(mask, list(panels.values()))
     return MaskEditPanel(state, tokens, _brush(mask, state), notes, targets, fresh)
+
+
+def _present_cuts(
+    resolved: Resolved, board: Board, model: ModelSource, refused: InputError | None
+) -> MaskEditPanel | None:
+    run, state = resolved.run, resolved.view.painting
+    trace, reading = run.trace, run.reading
+    if reading is None or not reading.are_heads_switchable or not run.has_same_keys:
+        return None
+    tokens = trace.tokens
+    if not is_of_text(resolved.document, resolved.computed):
+        return MaskEditPanel(state, tokens, None, (), frozenset(), {})
+    layer = reading.layers[trace.at("layer", resolved.leading)]
+    allowed = trace.allowed("weights", resolved.leading)
+    targets, fresh = {}, {}
+    for panel in board.heatmaps:
+        if _is_target(panel, resolved.covered) and panel.head is not None:
+            drawn = (*target_of(panel), panel.leading)
+            targets[drawn] = panel
+            cells = open_cells(allowed, model.cut_cells.get((layer, panel.head), ()))
+            pending = _pending(panel, ~cells) if panel.stage in FORBIDDING else None
+            if pending:
+                fresh[drawn] = pending
+    notes = [] if targets else [NO_PANEL]
+    if refused and refused.field == "cuts":
+        notes.append(refused.sentence)
+    elif model.cuts:
+        notes.append(f"{cuts_in_words(model.cut_cells)} cut")
+    return MaskEditPanel(
+        state, tokens, None, tuple(notes), frozenset(map(target_of, targets.values())), fresh,
+        layer, resolved.heads, allowed,
+    )  # fmt: skip
+
+
+def _pending(panel: Heatmap, closed: np.ndarray) -> PendingCells | None:
+    """The cells in which closed cells [query, key] differ from what a panel shows."""
+    then = panel.forbidden
+    if then is None:
+        then = np.zeros(panel.values.shape, dtype=bool)
+    blocks = panel.rows.block, panel.columns.block
+    extent = PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
+    changed = ~any_of_blocks(~closed, *blocks)[extent.cells] != then
+    return PendingCells(changed & ~then, changed & then) if changed.any() else None
 
 
 def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:

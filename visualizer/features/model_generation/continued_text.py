@@ -96,16 +96,17 @@ class ContinuedText:
 
     Parameters
     ----------
-    heads_off : frozenset
-        Heads that are switched off, by the layer's number in the model.
+    factors : mapping
+        What the context vectors of edited heads are multiplied with, by the layer's number in the
+        model and the head.
     is_chat : bool
         Whether the text is a user's message.
     """
 
     def __init__(
-        self, model: OpenedModel, text: str, heads_off: frozenset[LayerAndHead], is_chat: bool
+        self, model: OpenedModel, text: str, factors: Mapping[LayerAndHead, float], is_chat: bool
     ) -> None:
-        self._model, self._text, self._heads_off = model, text, heads_off
+        self._model, self._text, self._factors = model, text, factors
         self._is_chat = is_chat
 
     @cached_property
@@ -114,8 +115,7 @@ class ContinuedText:
         from visualizer.models.generation_with_cache import TokenReader
 
         leave_core_to_window()
-        off = dict.fromkeys(self._heads_off, 0.0)
-        return TokenReader(self._model, self._text, off, is_chat=self._is_chat)
+        return TokenReader(self._model, self._text, self._factors, is_chat=self._is_chat)
 
     def read(self, tree: GenerationTree, sampling: Sampling) -> Continuation:
         """Read up to the current node.

@@ -27,6 +27,7 @@ from visualizer.features.model_generation.presenter import (
 )
 from visualizer.generation.generation_tree import ROOT, GenerationTree
 from visualizer.language.sampling import Sampling
+from visualizer.models.model_source import HeadEditKind
 from visualizer.number_format import format_size
 from visualizer.session.newest_request_worker import Worker
 
@@ -35,10 +36,14 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_reading import ModelReading
     from visualizer.features.model_generation.continued_text import Continuation
-    from visualizer.models.model_source import LayerAndHead
+    from visualizer.models.model_source import LayerAndHead, ModelSource
     from visualizer.models.opened_model import OpenedModel
     from visualizer.session.workspace import Workspace
 
+OF_THE_TEXT = (
+    "Edges that are cut, and heads that are patched or set to their mean, are of the tokens of the "
+    "text. Take them back to have the model go on."
+)
 MOST_ROW_BYTES = 2**29
 """The memory that the rows of all branches may take."""
 TOO_LARGE = (
@@ -123,7 +128,7 @@ class ModelGenerationController(QObject):
         if model is None:
             return NO_MODEL
         if reading is not None:
-            return reading.no_next_token
+            return reading.no_next_token or (OF_THE_TEXT if _are_of_the_text(model) else "")
         return NOT_READ if self._workspace.document.captured else READING
 
     @property
@@ -141,7 +146,7 @@ class ModelGenerationController(QObject):
     def _follow(self) -> None:
         """Start another tree where another text is read, or by another model."""
         reading = self._reading
-        made_of = reading.made_of if reading and not reading.no_next_token else None
+        made_of = reading.made_of if reading and not self._message else None
         if made_of != self._made_of:
             self._made_of = made_of
             self._begin(reading if made_of is not None else None)
@@ -159,7 +164,8 @@ class ModelGenerationController(QObject):
         source = self._workspace.document.model
         if reading and source:
             model = cast("OpenedModel", reading.model)
-            self._text = ContinuedText(model, text, reading.heads_off, source.is_chat)
+            factors = {edit.place: edit.factor for edit in source.edits}  # 0 of one that is off
+            self._text = ContinuedText(model, text, factors, source.is_chat)
         if before is not None:
             self._worker.discard([before])  # with its cache of keys and values
 
@@ -339,3 +345,9 @@ class ModelGenerationController(QObject):
             model = replace(document.model, is_chat=False)  # the template's words are in the text
             used = document.set("text", branch.text).set("model", model)
             self._workspace.show_document(used, self._workspace.wanted)
+
+
+def _are_of_the_text(model: ModelSource) -> bool:
+    """Whether something is edited that tokens after the text would not have."""
+    kinds = {edit.kind for edit in model.edits}
+    return bool(model.cuts or kinds - {HeadEditKind.OFF, HeadEditKind.SCALED})

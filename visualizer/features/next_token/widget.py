@@ -1,20 +1,30 @@
-"""The Next token pane: bars of probabilities, the heads that are off, and buttons to switch."""
+"""The Next token pane: bars of probabilities, and what becomes of heads of the model."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QFontMetricsF, QPainter, QPen
-from PySide6.QtWidgets import QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDoubleSpinBox,
+    QLineEdit,
+    QPushButton,
+    QScrollArea,
+    QWidget,
+)
 
 from visualizer.features.next_token.presenter import NEXT_TOKEN, NextTokenPanel
-from visualizer.models.model_source import heads_in_words
+from visualizer.models.model_source import LARGEST_FACTOR, LONGEST_SOURCE, HeadEditKind
 from visualizer.number_format import format_share
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fonts import font, text_scale
+from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+from visualizer.widgets.setting_controls import combo_box
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -26,66 +36,142 @@ if TYPE_CHECKING:
 WIDTH = 252
 LINE = 22
 """The height of a row, in pixels at the usual text size."""
+KEY = "Bars: now. Thin lines and grey numbers: without edits."
 WIDEST = (0.9999, 0.0001, 0.996, 1.0)
 """Shares whose percentages are the widest."""
 BLANK = "·"
 """Stands for a blank at the edge of a token."""
 
 
+NOTHING = ""
+"""The choice that takes back what became of heads."""
+CHOICES = (
+    (NOTHING, "As it is"),
+    (HeadEditKind.OFF, "Off (zeros)"),
+    (HeadEditKind.MEAN, "Its mean over the text"),
+    (HeadEditKind.SCALED, "Scaled by …"),
+    (HeadEditKind.PATCHED, "From another text …"),
+)
+
+
 class NextTokenPane(QScrollArea):
-    """Bars over what is switched off."""
+    """What becomes of heads, over bars."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
-    switched = Signal()
-    """The head that is shown alone is to be switched off or on."""
+    kindChosen = Signal(str)
+    """What becomes of the shown heads; empty for nothing."""
+    factorTyped = Signal(float)
+    sourceTyped = Signal(str)
+    settled = Signal()
     allOn = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Next token")
         self.setWidgetResizable(True)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its buttons take the focus
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its controls take the focus
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setMinimumWidth(round(WIDTH * text_scale()))
-        self.message, self.key, self.off, self.hint = (PlainLabel() for _ in range(4))
+        self.message, self.heads, self.problem = (PlainLabel() for _ in range(3))
+        self.key, self.edits, self.changes, self.hint = (PlainLabel() for _ in range(4))
         self.bars = TokenBars()
-        self.switch, self.all_on = QPushButton(), QPushButton("All heads on")
-        self.switch.clicked.connect(self.switched)
+        self.kind = combo_box("What becomes of the shown heads", CHOICES)
+        self.kind.activated.connect(self._choose_kind)
+        self.kind.setMinimumContentsLength(12)  # it takes the width that there is
+        self.factor, self.source = self._factor_box(), self._source_field()
+        self.all_on = QPushButton("All heads on")
+        self.all_on.setToolTip(plain_tooltip("Take back all edits of heads and all cut edges"))
         self.all_on.clicked.connect(self.allOn)
         inner = QWidget()
         column = column_layout(inner, (12, 8, 8, 8), spacing=8)
-        for label in (self.message, self.key, self.off, self.hint):
+        labels = (self.message, self.heads, self.problem, self.key, self.edits, self.changes)
+        for label in (*labels, self.hint):
             label.setWordWrap(True)
         for label in (self.key, self.hint):
             label.setProperty("role", "quiet")
-        for part in (self.message, self.switch, self.all_on, self.off, self.key, self.bars):
+        self.problem.setProperty("role", "warning")
+        for part in (
+            self.message, self.heads, self.kind, self.factor, self.source, self.problem,
+            self.edits, self.all_on, self.key, self.bars, self.changes, self.hint,
+        ):  # fmt: skip
             column.addWidget(part)
-        column.addWidget(self.hint)
         column.addStretch(1)
         self.setWidget(inner)
         self._shown: tuple[NextTokenPanel, Theme] | None = None
+
+    def _factor_box(self) -> QDoubleSpinBox:
+        box = QDoubleSpinBox()
+        install_input_filters(box)
+        box.setAccessibleName("Factor of the shown heads")
+        box.setToolTip(plain_tooltip("What the heads hand on is multiplied with this"))
+        box.setRange(-LARGEST_FACTOR, LARGEST_FACTOR)
+        box.setSingleStep(0.25)
+        box.setDecimals(3)
+        box.setPrefix("× ")
+        box.valueChanged.connect(self.factorTyped)
+        box.editingFinished.connect(self.settled)
+        return box
+
+    def _source_field(self) -> QLineEdit:
+        field = QLineEdit()
+        install_input_filters(field)
+        field.setAccessibleName("The other text, of as many tokens")
+        field.setPlaceholderText("Another text of as many tokens")
+        field.setMaxLength(LONGEST_SOURCE)
+        field.textEdited.connect(self.sourceTyped)
+        field.editingFinished.connect(self.settled)
+        return field
+
+    def focus_value(self) -> None:
+        """Set the focus to the factor, the other text or else the choice."""
+        fields = (self.factor, self.source)
+        field = next((each for each in fields if each.isVisibleTo(self)), self.kind)
+        field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        if not isinstance(field, QComboBox):
+            field.selectAll()
+        self.ensureWidgetVisible(field)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(NEXT_TOKEN)
         if self._shown == (panel, theme):
             return
         self._shown = (panel, theme)
-        self.message.setText(panel.message)
-        self.message.setVisible(bool(panel.message))
-        self.key.setText("Bars: now. Thin lines and grey numbers: with all heads on.")
-        self.key.setVisible(bool(panel.rows and panel.heads_off))
+        for label, words in (
+            (self.message, panel.message),
+            (self.heads, f"{panel.heads_in_words}:" if panel.heads else ""),
+            (self.problem, panel.problem),
+            (self.edits, "\n".join(panel.edits_in_words)),
+            (self.key, KEY if panel.rows and panel.is_edited else ""),
+            (self.changes, panel.changes_in_words),
+            (self.hint, panel.hint),
+        ):
+            label.setText(words)
+            label.setVisible(bool(words))
+        self._show_choice(panel)
         self.bars.show_rows(panel, theme)
-        self.off.setText(f"Off: {heads_in_words(panel.heads_off)}.")
-        self.off.setVisible(bool(panel.heads_off))
-        self.switch.setText(panel.switch)
-        self.switch.setVisible(bool(panel.switch))
-        self.all_on.setVisible(bool(panel.heads_off))
-        self.hint.setText(panel.hint)
-        self.hint.setVisible(bool(panel.hint))
+        self.all_on.setVisible(panel.can_take_back)
+
+    def _show_choice(self, panel: NextTokenPanel) -> None:
+        """Show what becomes of the shown heads, with its field; nothing where they differ."""
+        kind, edit = panel.kind, panel.edit
+        self.kind.setVisible(bool(panel.heads))
+        index = -1 if panel.is_mixed else self.kind.findData(kind or NOTHING)
+        self.kind.setCurrentIndex(index)
+        self.factor.setVisible(kind is HeadEditKind.SCALED)
+        self.source.setVisible(kind is HeadEditKind.PATCHED)
+        if edit and kind is HeadEditKind.SCALED and self.factor.value() != edit.factor:
+            with QSignalBlocker(self.factor):
+                self.factor.setValue(edit.factor)
+        if edit and kind is HeadEditKind.PATCHED and self.source.text() != edit.text:
+            self.source.setText(edit.text)
+
+    def _choose_kind(self) -> None:
+        self.kindChosen.emit(self.kind.currentData())
+        self.focus_value()
 
 
 class TokenBars(QWidget):
-    """A bar for the probability of each token, with a thin line for that with all heads."""
+    """A bar for the probability of each token, with a thin line for that without edits."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
 
@@ -120,7 +206,7 @@ class TokenBars(QWidget):
         metrics = QFontMetricsF(written)
         name_width = min(0.3 * self.width(), 110 * text_scale())
         share_width = widest_share(metrics) + 4
-        columns = 2 if self._panel.heads_off else 1
+        columns = 2 if self._panel.is_edited else 1
         room = max(1.0, self.width() - name_width - columns * share_width)
         for at, row in enumerate(self._panel.rows):
             top, line = at * self._line, self._line
@@ -131,7 +217,7 @@ class TokenBars(QWidget):
             flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
             place = QRectF(self.width() - columns * share_width, top, share_width, line)
             painter.drawText(place, flags, short_share(row.probability))
-            if self._panel.heads_off:
+            if self._panel.is_edited:
                 self._paint_before(painter, row, place.translated(share_width, 0), name_width, room)
 
     def _paint_name(

@@ -12,7 +12,6 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.head_aggregates import HeadAggregate
-from visualizer.attention.stages import is_hatched
 from visualizer.heatmap.hovered_or_pinned_cell import cursor_on
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.language.tokenizers import all_visible
@@ -217,9 +216,9 @@ def _read(query: TokenQuery, place: tuple[slice, slice]) -> np.ndarray:
 
 def _forbidden(query: TokenQuery) -> np.ndarray:
     trace = query.resolved.run.trace
-    if not is_hatched(trace.spec_at(query.resolved.leading), query.stage):
+    if not trace.is_hatched(query.stage, query.resolved.leading, query.head):
         return np.zeros(len(query.labels), dtype=bool)
-    cells = trace.allowed(query.stage, query.resolved.leading)  # query key
+    cells = trace.allowed(query.stage, query.resolved.leading, query.head)  # query key
     found = np.zeros(len(query.labels), dtype=bool)
     for tokens in runs(query.subjects):
         block = slice(tokens.start, tokens.stop)

@@ -1,0 +1,377 @@
+"""Edits of heads and cut edges in the model that reads a text do what plain hooks of it do."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from msgspec.structs import replace
+
+import visualizer
+from tests.support.examples import others_slow
+from tests.support.explained_values import result_of
+from tests.support.tiny_models import save_tiny_model
+from visualizer import InputError, Model
+from visualizer.api.attention_api import Attention
+from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.spec import Device
+from visualizer.explanations.explain import explain
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
+from visualizer.models.text_reading import open_source, read_text
+from visualizer.read_files_and_restore_runs import ROOMY
+from visualizer.session.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.models.model_source import ModelSource
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT, OTHER = "the cat sat on the mat the cat", "a dog ran to a log the dog"
+OUTPUTS = {"llama": "self_attn.o_proj", "gpt2": "attn.c_proj", "granite": "self_attn.o_proj"}
+"""The module of an attention that reads the context vectors of all heads side by side. Llama and
+Granite have a key head for two heads of queries."""
+SIZE, TOKENS = 8, 9
+
+
+@pytest.fixture(scope="module", params=others_slow(OUTPUTS))
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    kind = str(request.param)
+    return save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind)
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Model:
+    return visualizer.open_model(folder)
+
+
+@pytest.fixture(scope="module")
+def source(folder: Path) -> ModelSource:
+    return open_source(folder, Device.CPU)
+
+
+def run_plain(
+    model: Model,
+    text: str,
+    edit: Callable[[int, torch.Tensor], torch.Tensor] = lambda _, given: given,
+    mask: dict[int, torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Probabilities and weights of the plain model, by hooks.
+
+    What its output matrices read is edited, and each layer is given a mask of its own
+    [head, query, key].
+    """
+    plain = model.opened.model
+    attentions = [
+        each for name, each in plain.named_modules() if name.endswith((".self_attn", ".attn"))
+    ]
+    ending = OUTPUTS[model.opened.folder.kind]
+    outputs = [each for name, each in plain.named_modules() if name.endswith(ending)]
+    with ExitStack() as hooks:
+        for layer, (attention, output) in enumerate(zip(attentions, outputs, strict=True)):
+            hooked = output.register_forward_pre_hook(
+                lambda _, given, layer=layer: (edit(layer, given[0].clone()), *given[1:])
+            )
+            hooks.callback(hooked.remove)
+            if mask and layer in mask:
+                masked = attention.register_forward_pre_hook(
+                    lambda _, given, named, layer=layer: (
+                        given,
+                        {**named, "attention_mask": mask[layer][None]},
+                    ),
+                    with_kwargs=True,
+                )
+                hooks.callback(masked.remove)
+        ids = model.opened.tokenizer(text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            result = plain(ids, output_attentions=True)
+    return result.logits[0, -1].double().softmax(-1), [each[0] for each in result.attentions]
+
+
+def head(given: torch.Tensor, number: int) -> torch.Tensor:
+    return given[..., SIZE * number : SIZE * (number + 1)]
+
+
+def contexts(model: Model, text: str) -> dict[int, torch.Tensor]:
+    kept: dict[int, torch.Tensor] = {}
+
+    def keep(layer: int, given: torch.Tensor) -> torch.Tensor:
+        kept[layer] = given.clone()
+        return given
+
+    run_plain(model, text, keep)
+    return kept
+
+
+def causal_with(cells: Sequence[tuple[int, int, int]], heads: int = 4) -> torch.Tensor:
+    """A causal mask [head, query, key] in which (head, query, key) are masked, too."""
+    mask = torch.full((heads, TOKENS, TOKENS), torch.finfo(torch.float32).min).triu(1)
+    for place in cells:
+        mask[place] = torch.finfo(torch.float32).min
+    return mask
+
+
+def check(run: Run, model: Model, shares: torch.Tensor, weights: list[torch.Tensor]) -> None:
+    """Compare a reading with probabilities and weights of the plain model."""
+    assert run.reading
+    before = run_plain(model, TEXT)[0]
+    numbers = {model.opened.token(at): at for at in range(len(shares))}
+    for row in (*run.reading.next_tokens, *run.reading.largest_changes):
+        assert row.probability == pytest.approx(float(shares[numbers[row.token]]), abs=1e-6)
+        assert row.probability_of_all_heads == pytest.approx(
+            float(before[numbers[row.token]]), abs=1e-6
+        )
+    found = run.trace.read("weights")
+    np.testing.assert_allclose(found, torch.stack(weights).numpy(), atol=1e-6)
+
+
+EDITS = (
+    HeadEdit(0, 0),
+    HeadEdit(0, 1, HeadEditKind.SCALED, -1.5),
+    HeadEdit(0, 2, HeadEditKind.MEAN),
+    HeadEdit(1, 3, HeadEditKind.PATCHED, text=OTHER),
+)
+
+
+@pytest.mark.parametrize("edits", [EDITS[at : at + 1] for at in range(4)] + [EDITS])
+def test_edited_heads_hand_on_what_hooks_put_there(
+    source: ModelSource, model: Model, edits: tuple[HeadEdit, ...]
+) -> None:
+    own, others = contexts(model, TEXT), contexts(model, OTHER)
+
+    def edit(layer: int, given: torch.Tensor) -> torch.Tensor:
+        for each in edits:
+            if each.layer != layer:
+                continue
+            part, plain = head(given, each.head), head(own[layer], each.head)
+            if each.kind is HeadEditKind.OFF:
+                part[:] = 0
+            elif each.kind is HeadEditKind.SCALED:
+                part *= each.factor
+            elif each.kind is HeadEditKind.MEAN:
+                part[:] = plain.mean(1, keepdim=True)
+            else:
+                part[:] = head(others[layer], each.head)
+        return given
+
+    shares, weights = run_plain(model, TEXT, edit)
+    run = read_text(replace(source, edits=edits), TEXT, Device.CPU)
+    check(run, model, shares, weights)
+    assert run.reading
+    largest = (shares - run_plain(model, TEXT)[0]).abs().topk(5).values
+    apart = [
+        abs(row.probability - row.probability_of_all_heads) for row in run.reading.largest_changes
+    ]
+    assert apart == pytest.approx(largest.tolist(), abs=1e-6)
+
+
+CUTS = {0: [(1, 4, 1), (1, 8, 2), (2, 3, 0)], 1: [(0, 8, 5)]}
+
+
+def cuts_of(cells: dict[int, list[tuple[int, int, int]]]) -> tuple[CutEdges, ...]:
+    return tuple(
+        CutEdges(layer, each, tuple((query, key) for one, query, key in found if one == each))
+        for layer, found in cells.items()
+        for each in sorted({one for one, *_ in found})
+    )
+
+
+@pytest.mark.parametrize("layers", [(0,), (1,), (0, 1)])
+def test_cut_edges_are_those_of_a_mask_made_by_hand(
+    source: ModelSource, model: Model, layers: tuple[int, ...]
+) -> None:
+    cells = {layer: CUTS[layer] for layer in layers}
+    shares, weights = run_plain(
+        model, TEXT, mask={layer: causal_with(found) for layer, found in cells.items()}
+    )
+    run = read_text(replace(source, cuts=cuts_of(cells)), TEXT, Device.CPU)
+    check(run, model, shares, weights)
+    trace = run.trace
+    masked = trace.read("masked")
+    for layer, found in cells.items():
+        for each, query, key in found:
+            assert trace.read("weights", (layer, each, query, key)) == 0
+            assert masked[layer, each, query, key] == -np.inf
+            assert not trace.allowed("weights", (layer,), each)[query, key]
+            assert trace.allowed("weights", (layer,), (each + 1) % 2 + 2)[query, key] or each > 1
+        sums = trace.read("weights", (layer,)).sum(-1)
+        np.testing.assert_allclose(sums, 1, atol=1e-6)
+
+
+WITH_OTHER_STEPS = {"gemma2": "capped", "gpt_oss": ""}
+"""Models whose layers differ in their masks, with a cap and with sinks."""
+
+
+@pytest.mark.parametrize("kind", [*WITH_OTHER_STEPS])
+def test_edges_are_cut_beside_masks_by_layer_caps_and_sinks(tmp_path: Path, kind: str) -> None:
+    folder = save_tiny_model(tmp_path / kind, kind)
+    source = open_source(folder, Device.CPU)
+    plain = read_text(source, TEXT, Device.CPU).trace
+    run = read_text(replace(source, cuts=cuts_of(CUTS)), TEXT, Device.CPU)
+    trace = run.trace
+    assert len({*trace.layer_masks}) == 2
+    assert trace.stage("weights").operation is plain.stage("weights").operation
+    weights, masked = trace.read("weights"), trace.read("masked")
+    for layer in range(2):
+        alone = plain.allowed("weights", (layer,))
+        for each in range(4):
+            cells = [(query, key) for one, query, key in CUTS[layer] if one == each]
+            allowed = alone.copy()
+            for cell in cells:
+                allowed[cell] = False
+            np.testing.assert_array_equal(trace.allowed("weights", (layer,), each), allowed)
+            np.testing.assert_array_equal(weights[layer, each] > 0, allowed)
+            np.testing.assert_array_equal(np.isfinite(masked[layer, each]), allowed)
+    assert ("sinks" in "".join(trace.model_weights)) == (kind == "gpt_oss")
+    if step := WITH_OTHER_STEPS[kind]:
+        assert step in trace
+    for each, query, _ in CUTS[0]:
+        for key in range(TOKENS):
+            found = explain(trace, "weights", (0, each, query, key))
+            value = trace.read("weights", (0, each, query, key))
+            np.testing.assert_allclose(result_of(found), value, atol=1e-6)
+    assert run.reading
+    again = captured_run(run.reading.captured).trace
+    np.testing.assert_array_equal(again.read("masked"), masked)
+
+
+def test_the_cells_of_a_cut_row_are_explained(source: ModelSource) -> None:
+    trace = read_text(replace(source, cuts=cuts_of(CUTS)), TEXT, Device.CPU).trace
+    for stage in ("masked", "weights"):
+        for key in range(TOKENS):
+            place = (1, 4, key)
+            found = explain(trace, stage, (0, *place))
+            value = trace.read(stage, (0, *place))
+            np.testing.assert_allclose(result_of(found), value, atol=1e-6)
+
+
+def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
+    run = read_text(replace(source, edits=EDITS), TEXT, Device.CPU)
+    captured = run.reading.captured if run.reading else None
+    shown = Attention(Document().set("captured", captured), ROOMY, run)
+    for layer, query, column in np.ndindex(2, TOKENS, 4 * SIZE):
+        found = explain(run.trace, "concat", (layer, query, column))
+        value = run.trace.read("concat", (layer, query, column))
+        np.testing.assert_allclose(result_of(found), value, atol=1e-6)
+    for head_, said in enumerate(
+        ("is switched off", "is multiplied by -1.5", "is replaced in the model")
+    ):
+        explained = shown.explain("concat", layer=0, query=3, d_out=head_ * SIZE)
+        assert f"comes from head {head_ + 1}, which {said}" in explained.sentence
+    stream = run.trace.read("attended") - run.trace.read("residual")
+    np.testing.assert_allclose(stream, run.trace.read("output"), atol=1e-5)
+
+
+def test_cut_edges_come_back_with_the_numbers_of_a_document(source: ModelSource) -> None:
+    run = read_text(replace(source, cuts=cuts_of(CUTS)), TEXT, Device.CPU)
+    assert run.reading
+    again = captured_run(run.reading.captured)
+    np.testing.assert_array_equal(again.trace.read("masked"), run.trace.read("masked"))
+    assert again.trace.cut == run.trace.cut
+    assert len(run.trace.cut) == 4
+
+
+def test_how_far_the_weights_of_each_head_have_changed(source: ModelSource, model: Model) -> None:
+    plain = run_plain(model, TEXT)[1]
+    _, edited = run_plain(model, TEXT, mask={0: causal_with(CUTS[0])})
+    run = read_text(replace(source, cuts=cuts_of({0: CUTS[0]})), TEXT, Device.CPU)
+    assert run.reading
+    assert run.reading.changes is not None
+    for layer in range(2):
+        apart = edited[layer].double().numpy() - plain[layer].double().numpy()
+        expected = np.abs(apart).sum(-1).mean(-1) / 2
+        np.testing.assert_allclose(run.reading.changes[layer], expected, atol=1e-6)
+    assert (run.reading.changes[0, [0, 3]] == 0).all()
+    assert (run.reading.changes[0, [1, 2]] > 0).all()
+    unedited = read_text(source, TEXT, Device.CPU)
+    assert unedited.reading
+    assert unedited.reading.changes is None
+
+
+def test_notebooks_scale_and_cut(model: Model) -> None:
+    own, _ = run_plain(model, TEXT, mask={0: causal_with(CUTS[0]), 1: causal_with(CUTS[1])})
+    edges = [(layer, *place) for layer, found in CUTS.items() for place in found]
+    found = model.cut(TEXT, edges, most=64)
+    assert [share for _, share in found] == pytest.approx(sorted(own.tolist())[::-1], abs=1e-6)
+
+    def doubled(layer: int, given: torch.Tensor) -> torch.Tensor:
+        if layer == 1:
+            head(given, 2).mul_(2)
+        return given
+
+    own, _ = run_plain(model, TEXT, doubled)
+    found = model.scale(TEXT, [(1, 2)], 2, most=64)
+    assert [share for _, share in found] == pytest.approx(sorted(own.tolist())[::-1], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "the old cat sat on the mat the cat",
+            "The text has 9 tokens, and the other one 10. Use texts of as many tokens; they differ "
+            "in nothing → “<unk>”.",
+        ),
+        (
+            "the dog ran on the mat",
+            "The text has 9 tokens, and the other one 7. Use texts of as many tokens; they differ "
+            "in “cat|sat” → “dog|ran”, “the|cat” → nothing.",
+        ),
+        (" ", "Type the other text, of as many tokens as the one that is read."),
+    ],
+)
+def test_a_text_of_other_length_is_refused(source: ModelSource, text: str, sentence: str) -> None:
+    edits = (HeadEdit(0, 0, HeadEditKind.PATCHED, text=text),)
+    with pytest.raises(InputError) as refused:
+        read_text(replace(source, edits=edits), TEXT, Device.CPU)
+    assert (refused.value.field, refused.value.sentence) == ("edits", sentence)
+
+
+def test_a_query_keeps_a_key(source: ModelSource, model: Model) -> None:
+    cut = CutEdges(1, 2, ((1, 0), (1, 1)))
+    with pytest.raises(InputError) as refused:
+        read_text(replace(source, cuts=(cut,)), TEXT, Device.CPU)
+    assert (refused.value.field, refused.value.sentence) == (
+        "cuts", "Query 2 of layer 2, head 3 would read nothing. Leave it a key to read.",
+    )  # fmt: skip
+    with pytest.raises(InputError, match="There is no query 9 or key 0 in this text"):
+        model.cut(TEXT, [(0, 0, 9, 0)])
+    with pytest.raises(InputError, match=r"factor is from -100 to 100, and not nan\."):
+        model.scale(TEXT, [(0, 0)], float("nan"))
+
+
+def test_edges_beyond_the_text_are_left(source: ModelSource) -> None:
+    beyond = replace(source, cuts=(CutEdges(1, 2, ((30, 2),)),))
+    run = read_text(beyond, TEXT, Device.CPU)
+    plain = read_text(source, TEXT, Device.CPU)
+    np.testing.assert_array_equal(run.trace.read("weights"), plain.trace.read("weights"))
+
+
+def test_an_encoder_that_has_no_mask_is_cut(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "bert", "bert")
+    source, plain = open_source(folder, Device.CPU), visualizer.open_model(folder).opened
+    run = read_text(replace(source, cuts=(CutEdges(0, 1, ((2, 5), (3, 0))),)), TEXT, Device.CPU)
+    mask = torch.zeros(4, TOKENS, TOKENS)
+    mask[1, 2, 5] = mask[1, 3, 0] = torch.finfo(torch.float32).min
+    attention = plain.model.encoder.layer[0].attention.self
+    hook = attention.register_forward_pre_hook(
+        lambda _, given, named: (
+            (given[0], *((mask[None],) if len(given) > 1 else ())),
+            {**named, **({} if len(given) > 1 else {"attention_mask": mask[None]})},
+        ),
+        with_kwargs=True,
+    )
+    ids = plain.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        weights = plain.model(ids, output_attentions=True).attentions
+    hook.remove()
+    expected = torch.cat(weights).numpy()
+    np.testing.assert_allclose(run.trace.read("weights"), expected, atol=1e-6)
+    assert expected[0, 1, 2, 5] == 0
+    assert run.trace.is_hatched("weights", (0,), 1)
+    assert not run.trace.is_hatched("weights", (0,), 2)
