@@ -13,7 +13,8 @@ from PySide6.QtTest import QTest
 
 import visualizer
 from tests.support.tiny_models import save_tiny_model
-from visualizer.features.model_generation.presenter import EDITS_LEFT_OUT, NO_MODEL, OTHER_SPLIT
+from visualizer.features.model_generation.controller import OF_THE_TEXT
+from visualizer.features.model_generation.presenter import NO_MODEL, OTHER_SPLIT
 from visualizer.generation.generation_tree import ROOT
 from visualizer.language.sampling import Sampling
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
@@ -231,24 +232,21 @@ def test_heads_that_are_off_are_off_in_what_is_written(continuing: Continuing) -
     assert continuing.numbers == [int(logs.argmax())]
 
 
-def test_scaled_heads_are_so_here_and_what_is_left_out_is_said(continuing: Continuing) -> None:
+def test_edits_that_are_of_the_tokens_of_the_text_are_said(continuing: Continuing) -> None:
     hand = continuing.hand
-    model = hand.window.workspace.document.model
-    assert model
-    scaled = HeadEdit(0, 0, HeadEditKind.SCALED, -2.0)
-    opened = visualizer.open_model(continuing.folder).opened
-    logs = opened.next_token_log_probabilities(TEXT, {(0, 0): -2.0})
-    mean, cut = HeadEdit(1, 2, HeadEditKind.MEAN), CutEdges(1, 1, ((3, 1),))
-    for edits, cuts in (((scaled,), ()), ((scaled, mean), ()), ((scaled,), (cut,))):
-        hand.window.workspace.set("model", replace(model, edits=edits, cuts=cuts))
+    source = hand.window.workspace.document.model
+    assert source
+    for changed in (
+        replace(source, cuts=(CutEdges(0, 0, ((3, 1),)),)),
+        replace(source, edits=(HeadEdit(0, 0, HeadEditKind.MEAN),)),
+    ):
+        hand.window.workspace.set("model", changed)
         hand.settle()
-        hand.until(lambda: bool(continuing.controller.panel.bars.bars))
-        for bar in continuing.controller.panel.bars.bars:
-            if bar.token is not None:
-                assert bar.expected == pytest.approx(float(logs[bar.token].exp()), abs=1e-6)
-        is_whole = edits == (scaled,) and not cuts
-        said = continuing.controller.panel.problem
-        assert said == ("" if is_whole else EDITS_LEFT_OUT)
+        assert continuing.controller.panel.message == OF_THE_TEXT
+        assert not continuing.controller.panel.bars.bars
+    hand.window.workspace.set("model", source)
+    hand.settle()
+    hand.until(lambda: bool(continuing.controller.panel.bars.bars))
 
 
 def test_another_text_begins_anew_and_what_was_asked_before_is_dropped(

@@ -82,9 +82,6 @@ class ModelReading(Struct, frozen=True, eq=False):
         What it read.
     answers : ModelAnswers
         What else was asked about it, as far as it is answered.
-    context_edits : mapping
-        What became of the context vectors of heads, as the model takes it, likewise: a factor, or
-        others in their place.
     special : SpecialTokens
         The special tokens among those that read.
     has_chat_template : bool
@@ -93,6 +90,9 @@ class ModelReading(Struct, frozen=True, eq=False):
         Whether the text was given as it is, and no second one with it.
     second : SecondText
         What a second text is to the model.
+    context_edits : mapping
+        What became of the context vectors of heads, as the model takes it, likewise: a factor, or
+        others in their place.
     """
 
     made_of: Hashable
@@ -109,11 +109,11 @@ class ModelReading(Struct, frozen=True, eq=False):
     is_of_lab: bool = False
     text: str = ""
     answers: ModelAnswers = field(default_factory=ModelAnswers)
-    context_edits: Mapping[tuple[int, int], float | Tensor] = {}
     special: SpecialTokens = ()
     has_chat_template: bool = False
     second: SecondText = SecondText.NONE
     is_text_alone: bool = True
+    context_edits: Mapping[tuple[int, int], float | Tensor] = {}
 
     @property
     def is_edited(self) -> bool:

@@ -64,11 +64,7 @@ _VECTORS_BEFORE_7: Tree = {
 
 
 def _with_layer_of_cells(tree: Tree) -> Tree:
-    """Fill what cells, vectors and models had not yet (schema 6 to 7).
-
-    Cells are of the layer that is shown, vectors have nothing more, heads are edited in more ways,
-    and models read the text alone.
-    """
+    """Let cells be of the shown layer, heads be edited, and vectors have more (schema 6 to 7)."""
     view = tree.get("view")
     whole = {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
     whole = _filled(whole, {"is_of_all_heads": False}, "view", "painting")
@@ -79,7 +75,7 @@ def _with_layer_of_cells(tree: Tree) -> Tree:
 
 
 def _with_edits(model: Tree) -> Tree:
-    """Put the heads of a model that are off among its edits; nothing is read with the text."""
+    """Put the heads of a model that are off among its edits, and have it read the text alone."""
     rest = {name: value for name, value in model.items() if name != "heads_off"}
     heads = model.get("heads_off")
     if not isinstance(heads, list) or not all(isinstance(each, list) for each in heads):

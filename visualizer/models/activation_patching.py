@@ -6,21 +6,23 @@ Source: Wang et al. 2022, "Interpretability in the Wild" (arXiv 2211.00593).
 from __future__ import annotations
 
 from difflib import SequenceMatcher
+from functools import partial
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from visualizer.errors import InputError
 from visualizer.models.model_source import HeadEditKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     import torch
 
     from visualizer.models.attention_recorder import ContextEdit
     from visualizer.models.model_source import HeadEdit, LayerAndHead
-    from visualizer.models.opened_model import OpenedModel
+    from visualizer.models.opened_model import OpenedModel, PlainReading
+
+    GivenOf = Callable[[str], tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]]
 
 MOST_DIFFERENCES = 3
 """At most so many differences of two texts are named; of more, how many."""
@@ -51,8 +53,13 @@ def context_edits(
 ) -> dict[LayerAndHead, ContextEdit]:
     """Return what becomes of the context vectors of heads, as `OpenedModel.read` takes it.
 
-    Means and those of another text are read from the model without edits. Another text is given as
-    the text is: with the same second one, or as a message, too.
+    Means and those of another text, which is given like the text, are read from the model without
+    edits.
+
+    Parameters
+    ----------
+    second, is_chat
+        As in `OpenedModel.read`.
 
     Raises
     ------
@@ -60,45 +67,40 @@ def context_edits(
         Of ``edits``, when another text has not as many tokens as the text; else as
         `OpenedModel.read_plainly`.
     """
-    given = _Given(model, second, is_chat)
-    return {edit.place: _context_edit(given, text, edit) for edit in edits}
+    given = partial(model.inputs, second=second, is_chat=is_chat)
+    contexts = partial(model.read_plainly, second=second, is_chat=is_chat)
+    return {edit.place: _context_edit(text, edit, given, contexts) for edit in edits}
 
 
-class _Given(Struct, frozen=True, eq=False):
-    """How a model is given a text."""
-
-    model: OpenedModel
-    second: str | None = None
-    is_chat: bool = False
-
-    def tokens(self, text: str) -> tuple[str, ...]:
-        """Return the tokens of a text."""
-        return self.model.inputs(text, self.second, is_chat=self.is_chat)[1]
-
-
-def _context_edit(given: _Given, text: str, edit: HeadEdit) -> ContextEdit:
+def _context_edit(
+    text: str, edit: HeadEdit, given: GivenOf, read_plainly: Callable[[str], PlainReading]
+) -> ContextEdit:
     if edit.kind is HeadEditKind.OFF:
         return 0.0
     if edit.kind is HeadEditKind.SCALED:
         return edit.factor
     if edit.kind is HeadEditKind.MEAN:
-        return _context(given, text, edit.place).mean(0, keepdim=True)
-    _check_as_many_tokens(given, text, edit.text)
-    return _context(given, edit.text, edit.place)
+        return _context(read_plainly(text), edit.place).mean(0, keepdim=True)
+    check_as_many_tokens(given, text, edit.text)
+    return _context(read_plainly(edit.text), edit.place)
 
 
-def _context(given: _Given, text: str, place: LayerAndHead) -> torch.Tensor:
+def _context(plain: PlainReading, place: LayerAndHead) -> torch.Tensor:
     """Return the context vectors of a head without edits, [query, d_value]."""
     layer, head = place
-    read = given.model.read_plainly(text, given.second, is_chat=given.is_chat)
-    context = read.contexts.get(layer)
+    context = plain.contexts.get(layer)
     if context is None or not 0 <= head < context.shape[1]:
         raise InputError("heads", f"There is no head {head} in a layer {layer}.")
     return context[:, head]
 
 
-def _check_as_many_tokens(given: _Given, text: str, source: str) -> None:
+def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
     """Refuse a text to patch from that has not as many tokens, naming where the two differ.
+
+    Parameters
+    ----------
+    given : callable
+        Returns what a model is given of a text, as `OpenedModel.inputs`.
 
     Raises
     ------
@@ -108,10 +110,10 @@ def _check_as_many_tokens(given: _Given, text: str, source: str) -> None:
     if not source.strip():
         raise InputError("edits", "Type the other text, of as many tokens as the one that is read.")
     try:
-        others = given.tokens(source)
+        _, others, _ = given(source)
     except InputError as refused:
         raise InputError("edits", f"The other text: {refused.sentence}") from refused
-    tokens = given.tokens(text)
+    _, tokens, _ = given(text)
     if len(tokens) != len(others):
         sentence = (
             f"The text has {len(tokens):,} tokens, and the other one {len(others):,}. Use texts of "

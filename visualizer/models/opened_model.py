@@ -160,8 +160,8 @@ class OpenedModel:
         self._is_by_interface = False
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
-        self._plain: dict[tuple[str, str | None, bool], PlainReading] = {}
-        """The last texts that were read without edits."""
+        self._plain: dict[tuple[str, str, bool], PlainReading] = {}
+        """The last texts that were read without edits; with the second, and how they are given."""
         self.lock = RLock()
         """Held while it runs: what hooks keep is of one run, whichever thread it is on."""
 
@@ -238,9 +238,8 @@ class OpenedModel:
         InputError
             As `next_token_log_probabilities`, but for a model that continues no text.
         """
-        runs, result = self._attend(
-            self.inputs(text, second, is_chat=is_chat), edits or {}, cuts or {}
-        )
+        given = self.inputs(text, second, is_chat=is_chat)
+        runs, result = self._attend(given, edits or {}, cuts or {})
         logs = None if self.why_no_next_token else _of_last(result)
         if not (edits or cuts):
             return TextReading(runs, logs, logs)
@@ -257,16 +256,16 @@ class OpenedModel:
         InputError
             As `attend`; of ``heads``, when heads cannot be told apart.
         """
+        key = (text, second or "", is_chat)
         with self.lock:
-            known = self._plain.pop((text, second, is_chat), None)
-            found = known or self._read_plainly(text, second, is_chat=is_chat)
-            self._plain[text, second, is_chat] = found
+            known = self._plain.pop(key, None)
+            found = known or self._read_plainly(*self.inputs(text, second, is_chat=is_chat))
+            self._plain[key] = found
             while len(self._plain) > MOST_PLAIN:
                 del self._plain[next(iter(self._plain))]
         return found
 
-    def _read_plainly(self, text: str, second: str | None, *, is_chat: bool) -> PlainReading:
-        given, *_ = self.inputs(text, second, is_chat=is_chat)
+    def _read_plainly(self, given: Mapping[str, Any], *_: object) -> PlainReading:
         calls, result = self._calls_by_layer({**given, **self._last_only()})
         logs = None if self.why_no_next_token else _of_last(result)
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
@@ -463,11 +462,8 @@ class OpenedModel:
         Once it was met by its interface alone, softmax is not watched.
         """
         watches = not self._is_by_interface
-        lock, watched = (
-            self.lock,
-            record_attention(self.model, edits, cuts, keeps=keeps, watches=watches),
-        )
-        with lock, watched as calls:
+        recording = record_attention(self.model, edits, cuts, keeps=keeps, watches=watches)
+        with self.lock, recording as calls:
             yield calls
         met = {call.method for call in calls}
         self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
@@ -481,7 +477,9 @@ class OpenedModel:
             Of ``heads``, when there is no such head, or it cannot be edited.
         """
         found: dict[str, dict[int, ContextEdit]] = {}
-        for (layer, head), edit in (edits or {}).items():
+        if not edits:
+            return found
+        for (layer, head), edit in edits.items():
             found.setdefault(self._module_of(given, layer, head), {})[head] = edit
         return found
 

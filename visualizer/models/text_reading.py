@@ -156,11 +156,11 @@ def read_text(
         _largest_changes(model, seen),
         model.folder.lab_run is not None,
         text,
-        context_edits=edits,
         special=model.special_tokens(text, source.second, is_chat=source.is_chat),
         has_chat_template=has_chat_template(model.tokenizer),
         second=model.second_text,
         is_text_alone=not (source.is_chat or source.second),
+        context_edits=edits,
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (OTHER_FILES.format(name=source.name),)

@@ -97,17 +97,14 @@ class ContinuedText:
     Parameters
     ----------
     factors : mapping
-        What the context vectors of heads are multiplied with, by the layer's number and the head.
+        What the context vectors of edited heads are multiplied with, by the layer's number in the
+        model and the head.
     is_chat : bool
         Whether the text is a user's message.
     """
 
     def __init__(
-        self,
-        model: OpenedModel,
-        text: str,
-        factors: Mapping[LayerAndHead, float],
-        is_chat: bool,
+        self, model: OpenedModel, text: str, factors: Mapping[LayerAndHead, float], is_chat: bool
     ) -> None:
         self._model, self._text, self._factors = model, text, factors
         self._is_chat = is_chat

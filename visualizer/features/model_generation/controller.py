@@ -16,7 +16,6 @@ from visualizer.features.model_generation.continued_text import (
     TextOfBranch,
 )
 from visualizer.features.model_generation.presenter import (
-    EDITS_LEFT_OUT,
     NO_MODEL,
     NOT_READ,
     OTHER_SPLIT,
@@ -28,6 +27,7 @@ from visualizer.features.model_generation.presenter import (
 )
 from visualizer.generation.generation_tree import ROOT, GenerationTree
 from visualizer.language.sampling import Sampling
+from visualizer.models.model_source import HeadEditKind
 from visualizer.number_format import format_size
 from visualizer.session.newest_request_worker import Worker
 
@@ -36,10 +36,14 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_reading import ModelReading
     from visualizer.features.model_generation.continued_text import Continuation
-    from visualizer.models.model_source import LayerAndHead
+    from visualizer.models.model_source import LayerAndHead, ModelSource
     from visualizer.models.opened_model import OpenedModel
     from visualizer.session.workspace import Workspace
 
+OF_THE_TEXT = (
+    "Edges that are cut, and heads that are patched or set to their mean, are of the tokens of the "
+    "text. Take them back to have the model go on."
+)
 MOST_ROW_BYTES = 2**29
 """The memory that the rows of all branches may take."""
 TOO_LARGE = (
@@ -97,7 +101,7 @@ class ModelGenerationController(QObject):
         return present_model_generation(
             GenerationState(
                 self._message,
-                " ".join(filter(None, (self._left_out, self._problem))),
+                self._problem,
                 self.tree,
                 self._readings,
                 self.sampling,
@@ -124,17 +128,8 @@ class ModelGenerationController(QObject):
         if model is None:
             return NO_MODEL
         if reading is not None:
-            return reading.no_next_token
+            return reading.no_next_token or (OF_THE_TEXT if _are_of_the_text(model) else "")
         return NOT_READ if self._workspace.document.captured else READING
-
-    @property
-    def _left_out(self) -> str:
-        """Say that something is edited in the model which is left out here."""
-        reading = self._reading
-        is_whole = reading is None or not (
-            reading.cuts or len(_factors(reading)) < len(reading.context_edits)
-        )
-        return "" if is_whole else EDITS_LEFT_OUT
 
     @property
     def _head(self) -> LayerAndHead | None:
@@ -151,7 +146,7 @@ class ModelGenerationController(QObject):
     def _follow(self) -> None:
         """Start another tree where another text is read, or by another model."""
         reading = self._reading
-        made_of = reading.made_of if reading and not reading.no_next_token else None
+        made_of = reading.made_of if reading and not self._message else None
         if made_of != self._made_of:
             self._made_of = made_of
             self._begin(reading if made_of is not None else None)
@@ -169,7 +164,8 @@ class ModelGenerationController(QObject):
         source = self._workspace.document.model
         if reading and source:
             model = cast("OpenedModel", reading.model)
-            self._text = ContinuedText(model, text, _factors(reading), source.is_chat)
+            factors = {edit.place: edit.factor for edit in source.edits}  # 0 of one that is off
+            self._text = ContinuedText(model, text, factors, source.is_chat)
         if before is not None:
             self._worker.discard([before])  # with its cache of keys and values
 
@@ -351,7 +347,7 @@ class ModelGenerationController(QObject):
             self._workspace.show_document(used, self._workspace.wanted)
 
 
-def _factors(reading: ModelReading) -> dict[LayerAndHead, float]:
-    """Return what the context vectors of heads are multiplied with; other edits are of one text."""
-    edits = reading.context_edits.items()
-    return {place: edit for place, edit in edits if isinstance(edit, float)}
+def _are_of_the_text(model: ModelSource) -> bool:
+    """Whether something is edited that tokens after the text would not have."""
+    kinds = {edit.kind for edit in model.edits}
+    return bool(model.cuts or kinds - {HeadEditKind.OFF, HeadEditKind.SCALED})

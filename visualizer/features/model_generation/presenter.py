@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 NO_MODEL = "Open a model (File > Open a model…) to have it continue the text."
 NOT_READ = "The numbers are those that were saved. Change the text, and the model reads it again."
 READING = "The model reads the text."
-EDITS_LEFT_OUT = (
-    "Heads that are off or scaled are so here, too; means, other texts and cut edges are left out, "
-    "as they are of the text alone."
-)
 OTHER_SPLIT = (
     "The text that was used is split into other tokens than those that were generated, so that its "
     "rows are others, too."
