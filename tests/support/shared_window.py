@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QPlainTextEdit,
+    QTabBar,
     QWidget,
 )
 from shiboken6 import isValid
@@ -239,6 +240,8 @@ def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str,
     is_hidden = isinstance(thing, QWidget) and not thing.isVisibleTo(window)
     if is_hidden and isinstance(thing, SHOWN_ANEW):
         return
+    if isinstance(thing, QTabBar) and not window.rect().intersects(thing.geometry()):
+        return  # Qt keeps those of panes that are not tabbed now out of sight
     look = {} if is_hidden else dict(_look(thing))
     plain = MODES if is_hidden else PLAIN
     if isinstance(thing, QAbstractButton):
