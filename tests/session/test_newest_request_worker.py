@@ -201,3 +201,9 @@ def test_it_rests_on_its_thread_once_nothing_is_asked(
     qtbot.waitUntil(lambda: rested == blocker.args)
     worker.stop()
     assert rested == blocker.args * 2
+
+
+def test_what_is_discarded_before_anything_was_asked_is_let_go(qapp: object) -> None:
+    worker, values = Worker(), [object()]
+    worker.discard(values)
+    assert values == []

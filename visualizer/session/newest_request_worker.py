@@ -66,6 +66,9 @@ class Worker(QThread):
 
         A list, since whoever drops the last reference frees the value.
         """
+        if not self.isRunning():  # nothing was asked yet: nobody would empty it
+            values.clear()
+            return
         with self._changed:
             self._litter.append(values)
             self._changed.notify()
