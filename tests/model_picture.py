@@ -20,8 +20,8 @@ from visualizer.app import make_application, open_window
 from visualizer.resources import documentation
 from visualizer.session.document import Document
 
-TEXT = "The red fox met a small owl. The red fox met a small"
-INDUCTION = (17, 5)
+TEXT = "Tell Vorzik to wait. I saw Vor"
+INDUCTION = (18, 6)
 """A head that reads what followed the same token earlier, by layer and head from 0."""
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QFile, QSettings, Qt, QTimer, QUrl
+from PySide6.QtCore import QFile, QRectF, QSettings, Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QFontDatabase, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
@@ -85,6 +85,21 @@ def test_it_opens_once_and_every_control_has_a_name(hand: Hand) -> None:
     assert all(one.toolTip() for one in stops if one.parent() is dialog)
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
     assert hand.window.settings_controller.dialog is None
+
+
+def test_a_size_that_comes_with_a_theme_is_filled(hand: Hand) -> None:
+    def places() -> list[QRectF]:
+        return [slot.whole for slot in hand.window.board._layout.slots]
+
+    hand.window.resize(1600, 1000)
+    hand.settle()
+    QApplication.processEvents()
+    wanted = places()
+    hand.window.resize(1280, 800)
+    hand.until(lambda: places() != wanted)
+    hand.window.set_scheme("dark")
+    hand.window.resize(1600, 1000)
+    hand.until(lambda: places() == wanted)
 
 
 def test_the_theme_is_that_of_the_menu(hand: Hand) -> None:

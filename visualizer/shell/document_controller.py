@@ -243,7 +243,7 @@ class DocumentController(QObject):
         document = self._workspace.document.set("device", device).set("dtype", dtype)
         change = change_to_model(document, source, other_text)
         self._take_change(change)
-        self._say(change.notice or f"Opened {source.path}")
+        self._say(change.notice or f"Opened {source.name}.")
         self.settled.emit(source.path)
 
     def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:

@@ -504,8 +504,13 @@ class MainWindow(QMainWindow):
         is_painting = self.updatesEnabled() and self.isVisible()
         if is_painting:  # all of it is painted anew, and not in one go with the rest of this
             self.setUpdatesEnabled(False)
-            QTimer.singleShot(0, self, partial(self.setUpdatesEnabled, True))
+            QTimer.singleShot(0, self, self._paint_again)
         self.show_screen()
+
+    def _paint_again(self) -> None:
+        """Paint the window, at the size that it was given meanwhile."""
+        self.setUpdatesEnabled(True)
+        self.board.arrange_late()
 
     def restyle(self) -> None:
         """Apply the colour scheme again, after the system's colours or the style have changed."""
