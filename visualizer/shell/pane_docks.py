@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMenu
 
-_DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 USUAL_WIDTHS = {LEFT: 248, RIGHT: 264}
 SCROLL_TIPS = {"ScrollLeftButton": "Earlier panes", "ScrollRightButton": "Further panes"}
 """By Qt's names of the buttons at the end of tabs that do not all fit."""
@@ -95,6 +94,16 @@ class PaneDock(QDockWidget):
         if visible:
             self._panes[self._pane.id]
         super().setVisible(visible)
+
+
+def set_up_tab_bar(bar: QTabBar) -> None:
+    """Name a bar of tabs that Qt has made for panes; no tab is cut, nor reached by the tab key."""
+    bar.setAccessibleName("Panes")
+    bar.setElideMode(Qt.TextElideMode.ElideNone)
+    bar.setUsesScrollButtons(True)
+    for button in bar.findChildren(QToolButton):
+        button.setToolTip(plain_tooltip(SCROLL_TIPS.get(button.objectName(), "Panes")))
+    bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its own shortcut
 
 
 class PaneDocks(QObject):
@@ -230,13 +239,6 @@ class PaneDocks(QObject):
             return
         pane = frozenset({self.sender().objectName()})
         self._seen = self._seen | pane if is_seen else self._seen - pane
-        for bar in self._window.findChildren(QTabBar, options=_DIRECT):
-            bar.setAccessibleName("Panes")
-            bar.setElideMode(Qt.TextElideMode.ElideNone)
-            bar.setUsesScrollButtons(True)
-            for button in bar.findChildren(QToolButton):
-                button.setToolTip(plain_tooltip(SCROLL_TIPS.get(button.objectName(), "Panes")))
-            bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its own shortcut
         if not self._is_held:
             self.changed.emit(self._seen)
 
