@@ -176,7 +176,7 @@ class DocumentController(QObject):
 
         The folder of a model reads the text of this one.
         """
-        if path.is_dir():
+        if _is_model_folder(path):
             self.modelWanted.emit(path)
             return
         self._waiting.append(partial(self._start_reading, path))
@@ -231,7 +231,7 @@ class DocumentController(QObject):
         self.changed.emit()
 
     def take_model(
-        self, source: ModelSource, device: Device, dtype: Dtype, other_text: str
+        self, source: ModelSource, device: Device, dtype: Dtype, other_text: str, read: str
     ) -> None:
         """Have a model that is open read the document's text, as one undoable change.
 
@@ -239,7 +239,10 @@ class DocumentController(QObject):
         ----------
         other_text : str
             What it reads in place of a text that it cannot read; empty where it can.
+        read : str
+            The text that this was found out of; another one that was typed since then stays.
         """
+        other_text = other_text if read == self._workspace.document.text else ""
         document = self._workspace.document.set("device", device).set("dtype", dtype)
         change = change_to_model(document, source, other_text)
         self._take_change(change)
@@ -432,6 +435,15 @@ class DocumentController(QObject):
 
     def _say(self, words: str, for_ms: int = SAID_MS) -> None:
         self.said.emit(words, for_ms)
+
+
+def _is_model_folder(path: Path) -> bool:
+    """Whether it is a folder that holds a model, or could; one named like a file is refused."""
+    from visualizer.models.lab_model_files import is_lab_model
+    from visualizer.models.model_folder import CONFIG
+
+    is_likely = not path.suffix or (path / CONFIG).is_file()
+    return path.is_dir() and (is_likely or is_lab_model(path))
 
 
 def _example_read(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QComboBox, QLineEdit, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QComboBox, QCompleter, QLineEdit, QProgressBar, QPushButton, QWidget
 
 from visualizer.features.logit_attribution.presenter import (
     ATTRIBUTION,
@@ -117,6 +117,8 @@ class AttributionPane(QWidget):
     def _token_row(self) -> QWidget:
         """Make the box in which the token is chosen or typed."""
         self.token.setEditable(True)
+        # Its own completer would put another token in place of what is typed.
+        self.token.setCompleter(QCompleter([""], self.token))
         self.token.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.token.setAccessibleName("Token that may come next")
         self.token.setToolTip(plain_tooltip("The token whose logit is split, with its blank"))

@@ -56,6 +56,7 @@ class _Opened(Struct, frozen=True):
     device: Device
     dtype: Dtype
     other_text: str
+    text: str
 
 
 class _Downloaded(Struct, frozen=True):
@@ -72,9 +73,9 @@ _Answer = _Listing | _Opened | _Downloaded | _Cancelled | RepositoryOffer
 class ModelChooserController(QObject):
     """Opens the dialog of models, and does what is chosen there; one thing at a time."""
 
-    opened = Signal(object, object, object, str)
-    """The `ModelSource` of a model that is open, the device and type chosen for it, and what it
-    reads in place of a text that it cannot read."""
+    opened = Signal(object, object, object, str, str)
+    """The `ModelSource` of a model that is open, the device and type chosen for it, what it
+    reads in place of a text that it cannot read, and that text."""
     broke = Signal(str)
     _progressed = Signal(int, int)
 
@@ -237,7 +238,9 @@ class ModelChooserController(QObject):
             if self.dialog:
                 self.dialog.accept()
                 self._window.activateWindow()  # not every platform does so itself
-            self.opened.emit(answer.source, answer.device, answer.dtype, answer.other_text)
+            self.opened.emit(
+                answer.source, answer.device, answer.dtype, answer.other_text, answer.text
+            )
         elif isinstance(answer, _Downloaded):
             self._offer = None
             self._change(
@@ -265,8 +268,12 @@ class ModelChooserController(QObject):
 
     def _fail(self, error: Exception) -> None:
         problem = error.sentence if isinstance(error, InputError) else ""
+        was_listing = not self.is_working  # which would fail again
         self._change(activity=ModelActivity.NONE, is_cancelling=False, problem=problem)
-        self._list_if_unknown()
+        if was_listing:
+            self._change(models=())
+        else:
+            self._list_if_unknown()
         if not problem:
             self.broke.emit("".join(traceback.format_exception(error)))
 
@@ -284,7 +291,7 @@ def _opened(
 ) -> _Opened | _Cancelled:
     try:
         found, other = model_opening.open_model_source(path, device, dtype, text, progress)
-        return _Opened(found, device, dtype, other)
+        return _Opened(found, device, dtype, other, text)
     except CancelledError:  # as a value: the error holds what was loaded
         return _Cancelled()
 
