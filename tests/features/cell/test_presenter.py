@@ -27,7 +27,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import Operation
 from visualizer.features.cell.presenter import CELL, SHOWN_TERMS, CellPanel, head_cell_panel
 from visualizer.language.tokenizers import visible
-from visualizer.number_format import format_number, format_share
+from visualizer.number_format import format_number, format_share, shorten
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -83,7 +83,7 @@ def test_every_cell_can_be_told(case: Case) -> None:
 def test_the_words_of_a_weight_are_true(case: Case) -> None:
     run = case.run()
     for text in range(len(run.texts)):
-        words = [visible(token) for token in run.texts[text]]
+        words = [shorten(visible(token)) for token in run.texts[text]]
         for stage in sorted(ROWS & set(run.trace.names)):
             for place in places(run, stage):
                 cell = Cell(stage, place)
