@@ -18,8 +18,10 @@ from visualizer import InputError, Model
 from visualizer.api.attention_api import Attention
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import Device
+from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
+from visualizer.models.opened_model import open_model
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
@@ -343,6 +345,18 @@ def test_a_query_keeps_a_key(source: ModelSource, model: Model) -> None:
         model.cut(TEXT, [(0, 0, 9, 0)])
     with pytest.raises(InputError, match=r"factor is from -100 to 100, and not nan\."):
         model.scale(TEXT, [(0, 0)], float("nan"))
+
+
+def test_weights_of_an_encoder_with_a_cut_edge_follow_from_its_scores(tmp_path: Path) -> None:
+    model = open_model(save_tiny_model(tmp_path / "b", "bert"), Device.CPU)
+    (found,) = model.read("the cat sat on the mat", {}, {(0, 1): ((3, 1),)}).runs
+    trace = found.run.trace
+    assert trace.stage("weights").operation is Operation.SCORES_TO_WEIGHTS
+    assert np.argwhere(np.isinf(trace.read("masked"))).tolist() == [[0, 1, 3, 1]]
+    assert trace.read("weights")[0, 1, 3, 1] == 0
+    assert found.run.notices == ()
+    told = explain(trace, "weights", (0, 1, 3, 2))
+    assert result_of(told) == pytest.approx(told.value, abs=1e-6)
 
 
 def test_edges_beyond_the_text_are_left(source: ModelSource) -> None:

@@ -42,7 +42,8 @@ class Masking(Struct, frozen=True):
     @property
     def forbids(self) -> bool:
         """Whether any cell may be forbidden."""
-        return self.mask is not Mask.NONE or bool(self.lengths)
+        is_open = self.mask is Mask.NONE or (self.own is not None and self.own.is_all_true)
+        return bool(self.lengths) or not is_open
 
 
 def allowed(spec: AttentionSpec, tokens: int, stage: str = "weights") -> np.ndarray:

@@ -130,6 +130,11 @@ class BooleanMatrix(Struct, frozen=True):
         rows, columns = array.shape
         return cls(rows, columns, np.packbits(np.asarray(array, dtype=bool)).tobytes())
 
+    @property
+    def is_all_true(self) -> bool:
+        """Whether no cell is false."""
+        return int.from_bytes(self.bits).bit_count() == self.rows * self.columns
+
     def array(self) -> np.ndarray:
         """Unpack to a boolean array [rows, columns]."""
         cells = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.rows * self.columns)

@@ -267,6 +267,10 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
         for name in ("queries", "keys", "values")
     )
     masks = tuple(each.mask for each in group.added)
+    cut = _cut(group)
+    if cut and all(each.mask is Mask.NONE for each in masks):
+        # Nothing else is masked, and edges are cut where scores are.
+        masks = (_of_all(*group.calls[0].weights.shape[-2:]),) * len(masks)
     is_one = all(other == masks[0] for other in masks[1:])
     mask = masks[0] if is_one else LayerMask()
     one = group.calls[0]
@@ -291,8 +295,13 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
         _stacked(biases).tobytes() if biases else None,
         _stacked(sinks).tobytes() if sinks else None,
         not_understood,
-        _cut(group),
+        cut,
     )
+
+
+def _of_all(queries: int, keys: int) -> LayerMask:
+    """Return a mask that lets every query read every key."""
+    return LayerMask(Mask.OWN, BooleanMatrix.of(np.ones((queries, keys), dtype=bool)))
 
 
 def _cut(group: LayerGroup) -> tuple[tuple[int, int, int, int], ...]:
