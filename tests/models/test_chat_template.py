@@ -48,6 +48,17 @@ def test_a_message_is_what_transformers_makes_of_it(model: visualizer.Model) -> 
     assert special[4].startswith("EOS")
 
 
+@pytest.mark.parametrize("made", ["9**9**9", "'a' * 10000000000", "messages | length * 2"])
+def test_a_template_that_multiplies_is_refused_before_it_is_compiled(
+    model: visualizer.Model, made: str
+) -> None:
+    model.opened.tokenizer.chat_template = "a * b {# 2 * 3 #}{{ '*' }}" + TEMPLATE  # in words only
+    assert model.opened.as_given("cat sat", is_chat=True).startswith("a * b *")
+    model.opened.tokenizer.chat_template = f"{{{{ {made} }}}}{TEMPLATE}"
+    with pytest.raises(InputError, match="it multiplies"):
+        model.attend("cat sat", chat=True)
+
+
 def test_an_answer_follows_the_message(model: visualizer.Model) -> None:
     answer = model.generate("cat sat", 4, chat=True)
     plain = model.generate("the cat sat </s> a", 4)
@@ -91,7 +102,7 @@ def test_a_model_without_a_template_is_refused(model: visualizer.Model) -> None:
         ("{{ raise_exception('Roles must alternate.') }}", "Roles must alternate"),
         ("{% for", "cannot be used"),
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
-        ("{{ 'a' * 300000 }}", "it adds more than 262,144 letters"),
+        ("{% for at in range(90000) %}aaaa{% endfor %}", "it adds more than 262,144 letters"),
         ("a" * (2**18 + 1), "it is longer than 262,144 letters"),
     ],
 )

@@ -161,8 +161,11 @@ def test_what_a_model_does_not_read_is_said(
     assert sentence.startswith("tiny_vit reads images, and no texts: ")
     assert refusal(vision.attend)[1] == "There is nothing to read: give a text or an image."
     assert refusal(vision.attend, "a cat", image=image)[0] == "image"
+    assert refusal(vision.attend, image=image, chat=True)[0] == "chat"
     assert main(["model", str(folder), "--image", str(image), "--text", "a"]) == 2
     assert "--image: a model reads an image or a text. Give one" in capsys.readouterr().err
+    assert main(["model", str(folder), "--image", str(image), "--chat"]) == 2
+    assert "--chat: an image is no message." in capsys.readouterr().err
     assert main(["model", str(folder), "--image", str(folder / "config.json")]) == 2
     assert "argument --image: “config.json” is no image that can" in capsys.readouterr().err
 
@@ -206,6 +209,23 @@ BAD_SETTINGS: dict[str, tuple[Any, str]] = {
     "unknown": ({"image_processor_type": "x"}, "The preprocessor_config.json of bad cannot be"),
     "nothing": (None, "There is no preprocessor_config.json in “bad”."),
 }
+
+
+def test_an_image_that_is_far_longer_than_wide_is_refused(folder: Path, tmp_path: Path) -> None:
+    Image.new("RGB", (2, 60_000)).save(tmp_path / "line.png")
+    with pytest.raises(InputError, match="one side is more than 10 times the other"):
+        open_model(folder, Device.CPU).attend_image(tmp_path / "line.png")
+
+
+def test_more_patches_than_the_memory_holds_are_refused_before_they_are_read(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.new("RGB", (32, 32)).save(tmp_path / "a.png")
+    model = open_model(folder, Device.CPU)
+    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1_000)
+    monkeypatch.setattr(model, "run", lambda given: pytest.fail("the model was run"))
+    with pytest.raises(InputError, match="Use less text"):
+        model.attend_image(tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("name", BAD_SETTINGS)

@@ -117,6 +117,8 @@ class Model:
         if image is not None:
             if text is not None or second is not None:
                 raise InputError("image", "A model reads an image or a text: give one of them.")
+            if switch("chat", chat):
+                raise InputError("chat", "An image is no message: give a text with it.")
             return ModelAttention(self.opened.attend_image(file_path("image", image)))
         if text is None:
             raise InputError("text", "There is nothing to read: give a text or an image.")

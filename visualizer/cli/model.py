@@ -159,6 +159,8 @@ def _complaint(options: argparse.Namespace) -> str:
         return "argument FOLDER: is missing. Name the folder of a model."
     if options.image and (options.text is not None or options.second is not None):
         return "argument --image: a model reads an image or a text. Give one of them."
+    if options.image and options.chat:
+        return "argument --chat: an image is no message. Give a text with it."
     if options.text is None and options.image is None:
         return "argument --text: is missing. Give a text to read, or an --image."
     if options.heads == STANDARD_OUTPUT and STANDARD_OUTPUT in (options.export or ()):

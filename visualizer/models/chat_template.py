@@ -1,8 +1,10 @@
 """A text as a user's message to a model, by the chat template of its tokenizer.
 
 The template is code of the model's folder. transformers renders it in a sandbox, which keeps it
-from files and from other objects; its own length, that of what it writes and the time that it
-takes are bounded here.
+from files and from other objects. Its own length and that of what it writes are bounded here. Its
+time is, too, as it is looked at between two lines of Python: a single operation is not interrupted.
+Products and powers, which make the largest numbers and texts in one, are refused before anything is
+compiled.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
         template = tokenizer.get_chat_template()
         if len(template) > LONGEST_TEMPLATE:
             raise _refused(name, f"it is longer than {LONGEST_TEMPLATE:,} letters")
+        if _multiplies(template):
+            raise _refused(name, "it multiplies, which may take any time and memory")
         with _stopped_after(MOST_SECONDS):
             rendered = tokenizer.apply_chat_template(
                 [{"role": "user", "content": text}],
@@ -65,6 +69,14 @@ def as_users_message(tokenizer: Any, text: str, name: str) -> str:
     if len(rendered) > len(text) + LONGEST_ADDED:
         raise _refused(name, f"it adds more than {LONGEST_ADDED:,} letters")
     return str(rendered)
+
+
+def _multiplies(template: str) -> bool:
+    """Whether a template has a product or a power; what follows from constants is compiled away."""
+    from jinja2 import Environment  # transformers renders with it
+
+    tokens = Environment(autoescape=True).lex(template)
+    return any(kind == "operator" and value in ("*", "**") for _, kind, value in tokens)
 
 
 def _refused(name: str, reason: str) -> InputError:

@@ -86,8 +86,11 @@ def look_up(
         said = json.loads(text) if len(text) <= LARGEST_LIST else None
     commit, files = _files(name, said)
     folder = cache / f"models--{name.replace('/', '--')}"
-    missing = sum(file.size - _bytes_there(folder, file) for file in files)
-    free = _free(cache)
+    try:
+        missing = sum(file.size - _bytes_there(folder, file) for file in files)
+        free = _free(cache)
+    except OSError as error:
+        raise _refused(f"The folder {cache} cannot be read: {reason_of(error)}.") from error
     if missing + ROOM_LEFT > free:
         sizes = f"{format_size(missing)}, and {format_size(free)} are free in {cache}"
         raise _refused(f"{name} needs {sizes}. Free some space, or set HF_HUB_CACHE.")

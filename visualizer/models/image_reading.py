@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 MOST_BYTES = 64 * 2**20
+LONGEST_SIDES = 10
+"""At most so many times the other may a side be: the shorter one is enlarged to a model's size."""
 MOST_PIXELS = 50_000_000
 _SPECIAL = {
     "cls_token": "class",
@@ -97,6 +99,12 @@ def opened_image(path: Path) -> Image.Image:
                 if width * height > MOST_PIXELS:
                     most = f"{MOST_PIXELS:,} can be read"
                     sentence = f"“{path.name}” has {width:,} × {height:,} pixels, and {most}."
+                    raise InputError("image", sentence)
+                if max(width, height) > LONGEST_SIDES * min(width, height):
+                    sentence = (
+                        f"“{path.name}” has {width:,} × {height:,} pixels: one side is more than "
+                        f"{LONGEST_SIDES:,} times the other. Cut a part out of it."
+                    )
                     raise InputError("image", sentence)
                 return ImageOps.exif_transpose(image).convert("RGB")
     except FileNotFoundError as error:

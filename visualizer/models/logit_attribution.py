@@ -174,7 +174,8 @@ def logit_lens(
     found = []
     for done, stream in enumerate(streams):
         progress(done, len(streams))
-        found.append(_likeliest(lambda part: matrix(last(part)), stream, most))
+        with model.lock:  # others watch these modules, too
+            found.append(_likeliest(lambda part: matrix(last(part)), stream, most))
     numbers, shares = (torch.stack(each).numpy() for each in zip(*found, strict=True))
     return LensReading(layers, numbers, shares)
 

@@ -206,6 +206,9 @@ class OpenedModel:
             raise InputError("model", f"{self.folder.name} reads no images.")
         self._image_processor = self._image_processor or _image_processor_of(self.folder)
         found = image_tokens(path, self._image_processor, part)
+        names = ("num_hidden_layers", "num_attention_heads")
+        layers, heads = (_positive(getattr(part.config, name, None)) or 1 for name in names)
+        check_memory(layers, heads, len(found.names))
         pixels = found.pixels.to(self.model.device, self.model.dtype)
         return self._attend(({PIXELS: pixels}, found.names, ()), {}, {})[0]
 
@@ -280,7 +283,7 @@ class OpenedModel:
         cuts: Cuts,
     ) -> tuple[tuple[LayerRun, ...], Any]:
         given, tokens, key_tokens = inputs
-        if PIXELS not in given:  # of images the memory is checked once it is known what is read
+        if PIXELS not in given:  # the memory for an image's patches is checked before
             self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():

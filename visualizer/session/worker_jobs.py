@@ -194,6 +194,7 @@ def run_of(
     from visualizer.session.typed_token_labels import typed_labels
 
     if document.captured:
+        let_go_of_models()
         return captured_run(document.captured, *typed_labels(document), previous)
     if document.model:
         from visualizer.models.text_reading import read_text
