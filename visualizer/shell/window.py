@@ -519,9 +519,8 @@ class MainWindow(QMainWindow):
 
     def childEvent(self, event: QChildEvent) -> None:
         super().childEvent(event)
-        bar = event.child()
-        if event.polished() and isinstance(bar, QTabBar):  # Qt makes them for tabbed panes
-            set_up_tab_bar(bar)
+        if event.polished() and isinstance(bar := event.child(), QTabBar):
+            set_up_tab_bar(bar)  # Qt makes them for tabbed panes
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Let go by Esc wherever the focus is, unless the widget there has a use for it."""

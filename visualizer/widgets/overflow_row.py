@@ -90,11 +90,17 @@ class OverflowRow(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def set_row(self, items: Iterable[RowItem]) -> None:
-        """Set the controls, from left to right."""
+        """Set the controls, from left to right; those of before must be among them."""
+        before = {item.widget for item in self._row_items}
         self._row_items = list(items)
         for item in self._row_items:
-            item.widget.setParent(self)
-            item.widget.setVisible(item.is_wanted)
+            if item.widget not in before:
+                item.widget.setParent(self)
+                item.widget.setVisible(item.is_wanted)
+        if not before:
+            self._add_more()
+
+    def _add_more(self) -> None:
         self.more.setParent(self)  # last in the tab order, too
         self.more.setText(MORE)
         self.more.setAutoRaise(True)

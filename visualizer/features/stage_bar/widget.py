@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
@@ -9,6 +10,7 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from visualizer.attention.model_layer_stages import AROUND, ORDER
+from visualizer.attention.stages import TABLE
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import row_layout
@@ -17,6 +19,8 @@ from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.solo_toggle_button import SoloToggleButton
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from visualizer.features.stage_bar.presenter import StageBarItem
     from visualizer.widgets.theme import Theme
 
@@ -41,7 +45,8 @@ class StageBar(OverflowRow):
         self._arrows: dict[str, PlainLabel] = {}
         self._theme: Theme | None = None
         self._places: dict[str, QWidget] = {}
-        self._build()
+        self._row: dict[str, RowItem] = {}
+        self._add(dict.fromkeys(row.name for row in TABLE))
 
     def show_items(self, items: tuple[StageBarItem, ...], theme: Theme) -> None:
         """Show the given stages; the buttons of all others are hidden."""
@@ -52,6 +57,8 @@ class StageBar(OverflowRow):
             self._theme = theme
             self.setStyleSheet(_style(theme))
         shown = {item.stage for item in items}
+        if missing := shown - self._row.keys():
+            self._add(missing)
         first = items[0].stage if items else ""
         for stage, place in self._places.items():
             if stage in self._arrows:
@@ -75,20 +82,22 @@ class StageBar(OverflowRow):
         button.setAccessibleName(item.title)
         button.setAccessibleDescription(f"{item.says}, size {item.size}")
 
-    def _build(self) -> None:
-        """Create a button for every possible stage, as showing and hiding is cheap."""
-        items = []
-        for stage in ORDER:
+    def _add(self, stages: Iterable[str]) -> None:
+        """Create buttons for stages: of a module's at once, of a model's when there is one."""
+        for stage in stages:
             self._places[stage] = place = QWidget()
             row = row_layout(place, (0, 0, 0, 0), spacing=1)
-            if self._buttons and stage not in BESIDE:
+            if stage not in BESIDE:
                 self._arrows[stage] = PlainLabel("▸")
                 self._arrows[stage].setProperty("role", "quiet")
                 row.addWidget(self._arrows[stage])
             button = self._button(stage)
             row.addWidget(button)
-            items.append(RowItem(place, button_entry(button), is_wanted=False))
-        self.set_row(items)
+            self._row[stage] = RowItem(place, button_entry(button), is_wanted=False)
+        known = [stage for stage in ORDER if stage in self._row]
+        self.set_row(self._row[stage] for stage in known)
+        for before, after in pairwise((*(self._buttons[stage] for stage in known), self.more)):
+            QWidget.setTabOrder(before, after)
 
     def _button(self, stage: str) -> QToolButton:
         button = SoloToggleButton(stage)
