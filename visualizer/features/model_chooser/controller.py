@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.features.model_chooser.dialog import ModelChooserDialog
 from visualizer.features.model_chooser.presenter import (
     DOWNLOADED,
     ModelActivity,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from visualizer.attention.spec import Device, Dtype
+    from visualizer.features.model_chooser.dialog import ModelChooserDialog
     from visualizer.models.model_source import ModelSource
     from visualizer.progress_callback import Progress
     from visualizer.session.model_opening import ModelPlace
@@ -133,6 +133,10 @@ class ModelChooserController(QObject):
         spec = self._workspace.document.spec
         self._offer = None
         self._state = ModelChooserState(hub_cache(), device=spec.device, dtype=spec.dtype)
+        from visualizer.features.model_chooser.dialog import (
+            ModelChooserDialog,  # with its first use
+        )
+
         self.dialog = dialog = ModelChooserDialog(self._window, self._state.cache)
         dialog.destroyed.connect(self._forget)
         dialog.selected.connect(partial(self._set, "selected"))
