@@ -36,7 +36,7 @@ def read(png: bytes) -> np.ndarray:
 
 @given(
     arrays.arrays(np.uint32, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=COLOURS),
-    st.integers(1, 12),
+    st.integers(1, BAND // 3),
 )
 def test_pixels_come_back(colours: np.ndarray, times: int) -> None:
     words = (colours * 0x5A3C96).repeat(times, 0)  # up to several bands

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -13,6 +16,7 @@ from visualizer.export.figures.document_attachment import attached_document, put
 from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.figures.rasterization import picture
 from visualizer.progress_callback import Progress, no_progress, part_of_progress
+from visualizer.python_thread_for_qt_thread import on_python_thread
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
@@ -22,10 +26,11 @@ if TYPE_CHECKING:
 
 LEVEL = 1
 """zlib level; higher ones take longer and save little."""
-BAND = 32
-"""Rows that are written at once: few, so that their memory is reused."""
+BAND = 128
+"""Rows that are packed together: few, so that their memory is reused."""
 UP = 2
 """The filter of rows that are differences to the one above."""
+ZLIB_HEADER = b"\x78\x01"
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -70,14 +75,7 @@ def save(image: QImage, file: BinaryIO, progress: Progress = no_progress) -> Non
     _write_chunk(file, b"pHYs", dots)
     for key in image.textKeys():
         _write_chunk(file, b"iTXt", key.encode("latin-1") + bytes(5) + _coded(image.text(key)))
-    packer = zlib.compressobj(LEVEL)
-    above = np.empty(0, np.uint8)
-    for top in range(0, image.height(), BAND):
-        progress(top, image.height())
-        pixels = _pixels(image, top)
-        _write_chunk(file, b"IDAT", packer.compress(_filtered(pixels, above)))
-        above = pixels[-1]
-    _write_chunk(file, b"IDAT", packer.flush())
+    on_python_thread(lambda: _write_rows(image, file, progress))
     _write_chunk(file, b"IEND", b"")
 
 
@@ -85,30 +83,51 @@ def _coded(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _pixels(image: QImage, top: int) -> np.ndarray:
-    """Return some rows as red, green and blue, [row, byte]."""
-    height = min(BAND, image.height() - top)
-    band = image.copy(0, top, image.width(), height).convertToFormat(QImage.Format.Format_RGB888)
-    pixels = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())
-    return pixels[:, : 3 * image.width()].copy()  # the band is freed with this function
+def _write_rows(image: QImage, file: BinaryIO, progress: Progress) -> None:
+    """Write the pixels, several bands packed side by side, as one zlib stream (RFC 1950)."""
+    checksum, last = zlib.adler32(b""), None
+    pending: deque[Future[bytes]] = deque()
+    cores = os.cpu_count() or 1
+    _write_chunk(file, b"IDAT", ZLIB_HEADER)
+    with ThreadPoolExecutor(cores) as threads:  # zlib lets go of Python's lock
+        for top in range(0, image.height(), BAND):
+            progress(top, image.height())
+            rows, last = _filtered(image, top, last)
+            checksum = zlib.adler32(rows.data, checksum)
+            pending.append(threads.submit(_packed, rows, top + BAND >= image.height()))
+            if len(pending) > cores:
+                _write_chunk(file, b"IDAT", pending.popleft().result())
+        while pending:
+            _write_chunk(file, b"IDAT", pending.popleft().result())
+    _write_chunk(file, b"IDAT", struct.pack(">I", checksum))
 
 
-def _filtered(pixels: np.ndarray, above: np.ndarray) -> bytes:
-    """Return rows after their filter bytes.
+def _packed(rows: np.ndarray, is_last: bool) -> bytes:
+    packer = zlib.compressobj(LEVEL, wbits=-zlib.MAX_WBITS)
+    packed = packer.compress(rows.data)
+    return packed + packer.flush(zlib.Z_FINISH if is_last else zlib.Z_SYNC_FLUSH)
+
+
+def _filtered(image: QImage, top: int, above: bytes | None) -> tuple[np.ndarray, bytes]:
+    """Return some rows after their filter bytes, [row, byte], and the pixels of the last one.
 
     Parameters
     ----------
-    above : ndarray
-        The row above the first, [byte]; empty at the top.
+    above : bytes or None
+        The pixels of the row above the first.
     """
-    rows = np.empty((len(pixels), 1 + pixels.shape[1]), np.uint8)
-    is_like = np.empty(len(pixels), bool)
-    is_like[0] = np.array_equal(pixels[0], above)
+    height = min(BAND, image.height() - top)
+    band = image.copy(0, top, image.width(), height).convertToFormat(QImage.Format.Format_RGB888)
+    held = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())
+    pixels = held[:, : 3 * image.width()]  # freed with this function
+    rows = np.empty((height, 1 + pixels.shape[1]), np.uint8)
+    is_like = np.empty(height, bool)
+    is_like[0] = pixels[0].tobytes() == above
     is_like[1:] = (pixels[1:] == pixels[:-1]).all(1)
     rows[:, 0] = np.where(is_like, UP, 0)
     rows[:, 1:] = pixels
     rows[is_like, 1:] = 0
-    return rows.tobytes()
+    return rows, pixels[-1].tobytes()
 
 
 def _write_chunk(file: BinaryIO, kind: bytes, data: bytes) -> None:
