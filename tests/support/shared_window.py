@@ -30,7 +30,9 @@ from visualizer import app
 from visualizer.documents.document_file import SavedDocument
 from visualizer.export.dialog.preview_controller import PreviewController
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
+from visualizer.features.model_generation.head_rows_widget import HeadRowsView
 from visualizer.features.shapes.widget import ShapesPane
+from visualizer.generation.next_tokens_and_sampling_widget import NextTokenBarView
 from visualizer.session.document import Document
 from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
@@ -54,12 +56,12 @@ AWAY = QPoint(-20_000, -20_000)
 """Where no pointer comes."""
 PLAIN = (bool, str, Enum, Path, type(None))
 """Types of attributes that are compared; others are visible, counted or measured elsewhere."""
-ASIDE = (AutosaveController, PreviewController)
-"""Controllers beside the window; after first use, they keep a file and an answer."""
+ASIDE = (AutosaveController, PreviewController, Worker)
+"""What is beside the window: after first use, a file, an answer or an idle thread is kept."""
 VIEWPORT = "qt_scrollarea_viewport"
-CACHES = ("_picture", "_page", "_theme")
+CACHES = ("_picture", "_page", "_theme", "_image")
 """Attributes that cache the last drawing, or what it was drawn in."""
-SHOWN_ANEW = (MaskEditBar, ShapesPane, SoloToggleButton)
+SHOWN_ANEW = (HeadRowsView, MaskEditBar, NextTokenBarView, ShapesPane, SoloToggleButton)
 """Widgets that set all they hold whenever they are opened: of a hidden one, nothing stays."""
 MODES = (bool, Enum, type(None))
 """Types compared in hidden widgets, whose sizes and texts date from when they were visible."""
