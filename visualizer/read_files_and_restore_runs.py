@@ -1,6 +1,6 @@
 """Reading of any supported file, and the run of a document: recorded, or computed anew.
 
-Modules that load torch are imported where they are used.
+Modules that load torch, and those of the lab, are imported where they are used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from visualizer.documents.open_document import open_document
 from visualizer.documents.plain_text_file import text_in
 from visualizer.errors import InputError
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.models.lab_model_files import can_open_models, is_lab_model
 from visualizer.models.model_folder import CONFIG
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.cell_address import Cell
@@ -65,6 +64,8 @@ def _is_lab_model(path: Path) -> bool:
 
     Without the library for that, a file of weights has its attention modules.
     """
+    from visualizer.models.lab_model_files import can_open_models, is_lab_model
+
     return is_lab_model(path) and (path.is_dir() or can_open_models())
 
 
@@ -88,6 +89,8 @@ def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str
 
 def read_trained_example() -> SavedDocument:
     """Open the trained example: as a model where models can be opened, or else its layer."""
+    from visualizer.models.lab_model_files import can_open_models
+
     if can_open_models():
         return on_python_thread(_trained_example_as_model)
     return read_layer_of_trained_example()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.slow  # trains
+
 LAYER = ("W_query.weight", "W_key.weight", "W_value.weight", "out_proj.weight", "out_proj.bias")
 POEM = "the cat sat on the mat . the dog sat on the log .\n" * 60
 
@@ -57,7 +59,6 @@ def trained(folder: Path) -> TrainedModel:
     return found
 
 
-@pytest.mark.slow
 def test_a_run_has_its_settings_and_losses(folder: Path, trained: TrainedModel) -> None:
     about = RunFolder(folder).read_about()
     assert (trained.settings, trained.step) == (about.settings, 12)
@@ -109,7 +110,6 @@ def test_it_is_the_text_that_the_lab_samples(trained: TrainedModel) -> None:
     assert text == "".join(tree.tokens)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ModelKind)
 def test_every_kind_of_model_generates(kind: ModelKind, tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", model=kind, steps=2)
@@ -228,7 +228,6 @@ def test_a_trained_model_is_copied(trained: TrainedModel, way: Callable[[Any], A
 # ------------------------------------------------------------------------------- unfinished runs
 
 
-@pytest.mark.slow
 def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=12)
     with pytest.raises(InputError, match="has not saved any weights yet"):

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.slow  # trains
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -78,7 +80,6 @@ def with_snapshots(path: Path, *steps: int) -> RunFolder:
     return opened.folder
 
 
-@pytest.mark.slow
 def test_a_model_learns(tmp_path: Path) -> None:
     source = CorpusSource(CorpusKind.REPEAT, size=100_000)
     opened = begun(tmp_path / "run", steps=300, dropout=0.0, source=source)
@@ -124,7 +125,6 @@ def test_a_run_that_was_cut_ends_as_if_it_had_not_been(tmp_path: Path, model: Mo
     assert losses(tmp_path / "whole")[-1][0] == 30
 
 
-@pytest.mark.slow
 def test_the_same_settings_give_the_same_run(tmp_path: Path) -> None:
     for name in ("one", "other"):
         opened = begun(tmp_path / name)
@@ -166,7 +166,6 @@ def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
     opened.close()
 
 
-@pytest.mark.slow
 def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_retention, "MOST_SNAPSHOT_BYTES", 100_000)
     opened = begun(tmp_path / "run", steps=60)
@@ -179,7 +178,6 @@ def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.Monk
     opened.close()
 
 
-@pytest.mark.slow
 def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     whole = begun(tmp_path / "whole", steps=40)
     finish(whole)
@@ -198,7 +196,6 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rate", [3.0, 10.0])
-@pytest.mark.slow
 def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     tmp_path: Path, rate: float
 ) -> None:
@@ -224,7 +221,6 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     again.close()
 
 
-@pytest.mark.slow
 def test_without_a_snapshot_it_goes_back_to_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +269,6 @@ def test_losses_that_cannot_be_written_are_shown_and_kept(
     opened.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step_s", "save_s", "oldest"), [(0.25, 0.0, 5.0), (0.25, 0.125, 5.0), (0.25, 1.0, 20.0)]
 )
@@ -324,7 +319,6 @@ def test_the_step_of_the_checkpoint_is_read_from_its_header(tmp_path: Path) -> N
         assert opened.folder.checkpoint_step() is None
 
 
-@pytest.mark.slow
 def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = begun(tmp_path / "run")
     finish(opened, 10)
@@ -672,7 +666,6 @@ def test_every_model_has_the_settings_that_count() -> None:
     assert {model for model in ModelKind if quick(model=model).is_layered} == set(LAYERED)
 
 
-@pytest.mark.slow
 def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     finish(opened)
@@ -751,7 +744,6 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
     assert refused.value.field == "folder"
 
 
-@pytest.mark.slow
 def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,7 +111,10 @@ def test_an_encoder_has_no_logits_of_a_next_token(tmp_path: Path) -> None:
     ("kind", "why"),
     [
         ("cohere", "what its last matrix gives is scaled or capped afterwards"),
-        ("gemma3n_text", "its layers do not pass on a single vector for each token"),
+        pytest.param(
+            *("gemma3n_text", "its layers do not pass on a single vector for each token"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_models_whose_logits_are_made_otherwise_are_refused(

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
 
+pytestmark = pytest.mark.slow  # programs side by side
+
 
 __all__ = ["crashed"]
 LOOKED = View(pinned=Cell("weights", (0, 1, 1)))
@@ -220,7 +222,6 @@ def test_a_document_that_is_saved_before_its_numbers_are_there_keeps_its_view(
 # --------------------------------------------------------------------------- several windows
 
 
-@pytest.mark.slow
 def test_quitting_asks_one_window_after_the_other(windows: WindowManager, qtbot: QtBot) -> None:
     made = [windows.open(Document()) for _ in range(3)]
     qtbot.waitUntil(lambda: all(window.workspace.run for window in made))
@@ -256,7 +257,6 @@ def test_a_file_is_open_in_one_window_only(
 # --------------------------------------------------------------------------- after a crash
 
 
-@pytest.mark.slow
 def test_what_takes_long_to_be_kept_is_kept_less_often(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,7 +269,6 @@ def test_what_takes_long_to_be_kept_is_kept_less_often(
     assert list(recovery().glob("*.recovery"))
 
 
-@pytest.mark.slow
 def test_what_a_crash_left_stays_until_it_is_kept_anew(
     windows: WindowManager, crashed: Document, qtbot: QtBot
 ) -> None:

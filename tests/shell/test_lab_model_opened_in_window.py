@@ -82,7 +82,7 @@ def test_a_text_that_it_knows_stays_and_undo_takes_the_model_back(hand: Hand) ->
 def test_without_transformers_a_file_of_weights_has_its_modules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("visualizer.read_files_and_restore_runs.can_open_models", lambda: False)
+    monkeypatch.setattr("visualizer.models.lab_model_files.can_open_models", lambda: False)
     found = read_file(RunFolder(FOLDER).snapshot(STEPS[0]).path, Document())
     assert isinstance(found, DocumentChange)
     assert found.document.model is None

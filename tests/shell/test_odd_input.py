@@ -21,6 +21,8 @@ from visualizer.session.setting_definitions import SETTINGS
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
 
+pytestmark = pytest.mark.slow  # texts as long as may be
+
 NOTHING = "There is nothing to read yet. Type a word or a sentence."
 
 
@@ -71,7 +73,6 @@ def test_texts_of_every_kind(hand: Hand, text: str, chips: tuple[str, ...]) -> N
     assert not hand.window.grab().isNull()
 
 
-@pytest.mark.slow
 def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     hand.type_number("d_out", "12")
     hand.drag(hand.find(QSlider, "heads Slider"), 12)
@@ -143,7 +144,6 @@ def test_more_than_can_be_taken_in(hand: Hand) -> None:
     assert (hand.text_problem, words(hand.window.notice)) == ("", "")
 
 
-@pytest.mark.slow
 def test_what_is_pasted_over_does_not_count(hand: Hand) -> None:
     text = "x" * LONGEST_TEXT
     hand.paste_sentence(text)

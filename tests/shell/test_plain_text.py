@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
     from tests.support.window_fixtures import Open
 
+pytestmark = pytest.mark.slow  # each pane in a window of its own
+
 ALT, SHIFT = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ShiftModifier
 NAME = "<img zqfile>.npz"
 TOKENS = (*HOSTILE, "=zq(1)")

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tests.support.window_fixtures import Open
     from visualizer.shell.window import MainWindow
 
+pytestmark = pytest.mark.slow  # each changes its window for good
+
 
 Key = Qt.Key
 CELL = Cell("weights", (0, 1, 0))
@@ -98,7 +100,6 @@ def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
     assert teacher.board.hasFocus()
 
 
-@pytest.mark.slow
 def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
     hand.settle()
     hand.key(Key.Key_F4)  # one of the panes is closed, and one in front of another
@@ -166,7 +167,6 @@ def test_a_window_that_filled_the_screen_fills_it_again(usual_size: None, hand: 
     assert hand.window.isMaximized()
 
 
-@pytest.mark.slow
 def test_it_says_how_to_leave_it(teacher: Hand) -> None:
     assert "F5 or Esc leaves" in teacher.status
     teacher.click_cell(CELL)
@@ -261,7 +261,6 @@ def test_every_action_still_has_its_keys(teacher: Hand) -> None:
     assert teacher.window.workspace.document.get("causal") != was
 
 
-@pytest.mark.slow
 def test_frames_are_thicker_and_the_colours_stay(teacher: Hand) -> None:
     window = teacher.window
     assert window.theme.stroke > 1

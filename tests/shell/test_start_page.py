@@ -155,7 +155,7 @@ def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand
 def test_without_transformers_the_trained_example_is_a_layer(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visualizer.read_files_and_restore_runs.can_open_models", lambda: False)
+    monkeypatch.setattr("visualizer.models.lab_model_files.can_open_models", lambda: False)
     choose(hand, Example.TRAINED)
     hand.until(lambda: hand.chips[:7] == tuple("journey"))
     hand.settle()

@@ -70,7 +70,7 @@ def test_the_trained_example_opens_as_a_model_which_reads_as_the_layer_does() ->
 
 
 def test_without_transformers_it_opens_as_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visualizer.read_files_and_restore_runs.can_open_models", lambda: False)
+    monkeypatch.setattr("visualizer.models.lab_model_files.can_open_models", lambda: False)
     saved = read_trained_example()
     assert saved.document.model is None
     assert saved.document.has_module
