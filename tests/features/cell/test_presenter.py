@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from hypothesis import given
+from msgspec import structs
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
@@ -94,14 +95,15 @@ def test_the_words_of_a_weight_are_true(case: Case) -> None:
                 if not may_read(run, text, stage, place):
                     padding = is_padding(run, text, place[2])
                     why = "it is padding" if padding else "the mask forbids it"
-                    assert said == f"{query} may not read {key}: {why}."
+                    expected = f"{query} may not read {key}: {why}."
                 elif not np.isfinite(weight):
-                    assert said == f"{query} has no weights: its row cannot be worked out."
+                    expected = f"{query} has no weights: its row cannot be worked out."
                 elif 0 <= weight <= 1:
-                    assert said == f"{before}{query} {reads} {format_share(weight)} from {key}."
+                    expected = f"{before}{query} {reads} {format_share(weight)} from {key}."
                 else:
                     said_weight = f"the weight {format_number(weight)}"
-                    assert said == f"{before}{query} {gives} {key} {said_weight}."
+                    expected = f"{before}{query} {gives} {key} {said_weight}."
+                assert said == re.sub("  +", " ", expected)
 
 
 @examples(0.6)
@@ -320,13 +322,18 @@ def test_words_that_look_like_tags_are_words() -> None:
     assert readout.plain.endswith(" from < (key 1).")
 
 
+def test_a_token_that_begins_with_a_space_is_a_word_of_the_sentence() -> None:
+    run = structs.replace(a_run("one word"), texts=(("one", " word"),))
+    assert " from word (key 2)." in told(run, Cell("weights", (0, 1, 1))).plain
+
+
 def test_of_many_terms_the_largest_are_shown_and_the_rest_is_named() -> None:
     tokens = 40
     run = a_run(" ".join(f"w{number_}" for number_ in range(tokens)), mask=Mask.NONE, d_in=8)
     readout = told(run, Cell("weights", (0, 5, 7)))
     assert len(readout.terms) <= SHOWN_TERMS
     assert [term.name for term in readout.terms if term.chosen] == ["w7"]
-    left = re.fullmatch(r"(\d+) other terms: ([\d.]+)", readout.rest)
+    left = re.fullmatch(r"(\d+) other terms?: ([\d.]+)", readout.rest)
     assert left
     assert int(left[1]) + len(readout.terms) == tokens
     total = sum(float(term.value) for term in readout.terms) + float(left[2])

@@ -6,6 +6,7 @@ is explained by the same cell of each head; weight transforms and comparisons ad
 
 from __future__ import annotations
 
+import re
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
@@ -161,8 +162,11 @@ class CellPanel(Struct, frozen=True):
 
     @property
     def plain(self) -> str:
-        """The sentence without markup, for the status line and for screen readers."""
-        said = unescape(self.sentence.replace("<b>", "").replace("</b>", ""))
+        """The sentence without markup, for the status line and for screen readers.
+
+        As in rich text, spaces that follow one another, such as those of tokens, are one.
+        """
+        said = unescape(re.sub("  +", " ", self.sentence.replace("<b>", "").replace("</b>", "")))
         return f"{said} {', '.join(self.also)}." if self.also else said
 
 
@@ -209,7 +213,8 @@ def _order(explanation: Explanation) -> tuple[list[int], str]:
     order = set(np.argsort(-sizes, kind="stable")[: SHOWN_TERMS - 1].tolist())
     order.add(explanation.chosen if explanation.rule is CombineRule.SHARE else int(sizes.argmax()))
     left = np.delete(terms, sorted(order))
-    return sorted(order), f"{len(left):,} other terms: {format_number(float(left.sum()))}"
+    others = "1 other term" if len(left) == 1 else f"{len(left):,} other terms"
+    return sorted(order), f"{others}: {format_number(float(left.sum()))}"
 
 
 def _term(facts: CellFacts, position: int) -> TermLine:
