@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from visualizer.shell.window_manager import WindowManager
 START_MS = 5_000
 """Delay before garbage collection starts: nearly all objects made until then are permanent."""
+LOCK_S = 0.0005
+"""After how long a thread that holds Python's lock gives way: each call of Qt lets go of it, and
+the window's thread then waits as long for a worker. Python's own five milliseconds, several times
+in one repaint, are seen."""
 NO_WINDOW = (
     "No window can be opened: Qt could not start on this screen. "
     "Without a screen, write a file with --export."
@@ -296,6 +300,7 @@ def window_services() -> Services:
 def make_application() -> QApplication:
     """Create the ``QApplication`` with the program's style, locale and memory settings."""
     gc.disable()
+    sys.setswitchinterval(LOCK_S)
     from PySide6.QtCore import QTimer
     from PySide6.QtWidgets import QApplication
 
