@@ -14,8 +14,10 @@ from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import (
     BIAS,
     OWN_LAYERS,
+    Activation,
     Arrangement,
     AttentionSpec,
+    Block,
     BooleanMatrix,
     Device,
     Dtype,
@@ -174,6 +176,9 @@ SPECS = structs(
     ).map(tuple),
     dtype=st.sampled_from(Dtype),
     device=st.sampled_from(Device),
+    block=st.sampled_from(Block),
+    d_ff=SIZES,
+    activation=st.sampled_from(Activation),
 )
 PAIRS = st.tuples(st.integers(0, 5), st.integers(0, 5))
 EDITS = (

@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
 
 
-_NAMES = {"embedding_size": "d_in", "output_size": "d_out", "own_mask": "painted"}
+_NAMES = {
+    **{"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"},
+    "own_mask": "painted",
+}
 """Settings with another name in a document."""
 _ARGUMENTS = {own: name for name, own in _NAMES.items()} | {
     **{"own_input": "vectors", "own_weights": "weights"},

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.layer_stage_descriptions import CELLS
 from visualizer.attention.model_layer_stages import ORDER, StepOfStage, always, layer_rows
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -21,7 +22,7 @@ from visualizer.attention.spec import (
     Projection,
     Scale,
 )
-from visualizer.attention.stages import CELLS, Operation, Stage, stages
+from visualizer.attention.stages import Operation, Stage, stages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

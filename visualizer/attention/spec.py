@@ -24,6 +24,12 @@ LAYERS = ("W_query", "W_key", "W_value")
 # Names of own weights, and their layers.
 OWN_LAYERS = {**{layer: layer for layer in LAYERS}, "W_output": "out_proj"}
 
+# The layers of a block around its attention, in order of computation.
+BLOCK_LAYERS = ("ln1", "ln2", "linear1", "linear2")
+
+# How many times as wide as the input a feed-forward is where its size is not given.
+WIDENING = 4
+
 # Names of own biases, and their layers.
 BIAS = ".bias"
 OWN_BIASES = {f"{name}{BIAS}": layer for name, layer in OWN_LAYERS.items()}
@@ -33,7 +39,7 @@ OWN_BIASES = {f"{name}{BIAS}": layer for name, layer in OWN_LAYERS.items()}
 READ_FROM = ("d_in", "seed", "dtype", "own_input")
 DRAWN_FROM = (
     *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),
-    *("position", "seed", "dtype", "own_weights"),
+    *("position", "seed", "dtype", "own_weights", "block", "d_ff"),
 )
 
 
@@ -58,6 +64,20 @@ class Position(StrEnum):
     NONE = "none"
     LEARNED = "learned"
     SINUSOIDAL = "sinusoidal"
+
+
+class Block(StrEnum):
+    """What is around the attention: nothing, or a transformer block with its norms before."""
+
+    NONE = "none"
+    PRE_NORM = "pre-norm"
+
+
+class Activation(StrEnum):
+    """The function of each hidden number of a block's feed-forward."""
+
+    RELU = "relu"
+    GELU = "gelu"
 
 
 class Scale(StrEnum):
@@ -162,8 +182,10 @@ class NumberMatrix(Struct, frozen=True):
 __all__ = [
     "LARGEST",
     "LARGEST_SEED",
+    "Activation",
     "Arrangement",
     "AttentionSpec",
+    "Block",
     "BooleanMatrix",
     "Device",
     "Dtype",
@@ -182,7 +204,10 @@ __all__ = [
     "problems",
 ]
 
-LARGEST = {"d_in": 1_000_000, "d_out": 1_000_000, "heads": 1_000, "window": 1_000_000}
+LARGEST = {
+    **{"d_in": 1_000_000, "d_out": 1_000_000, "d_ff": 4_000_000},
+    **{"heads": 1_000, "window": 1_000_000},
+}
 LARGEST_SEED = 2**31 - 1
 
 
@@ -211,6 +236,11 @@ class AttentionSpec(Struct, frozen=True):
     own_weights : tuple of (name, NumberMatrix)
         Weights among `OWN_LAYERS` [d_in, width], all heads side by side, so that queries are
         ``x @ W``; W_output is [width, width]; and `OWN_BIASES` [1, width]. Others are drawn.
+    block : Block
+        A pre-norm block is x + out_proj(heads(ln1(x))), and then, of that sum, x +
+        linear2(activation(linear1(ln2(x)))). Its width is d_in.
+    d_ff : int
+        Hidden numbers of the block's feed-forward; 0 for `WIDENING` times d_in.
     lengths : tuple of int
         Tokens of each text of a padded batch; empty where nothing is padded.
     """
@@ -239,6 +269,9 @@ class AttentionSpec(Struct, frozen=True):
     own_weights: tuple[tuple[str, NumberMatrix], ...] = ()
     dtype: Dtype = Dtype.FLOAT32
     device: Device = Device.AUTO
+    block: Block = Block.NONE
+    d_ff: int = 0
+    activation: Activation = Activation.RELU
     lengths: tuple[int, ...] = ()
 
     @property
@@ -251,6 +284,30 @@ class AttentionSpec(Struct, frozen=True):
     def width(self) -> int:
         """Columns of all heads side by side."""
         return self.heads * self.d_head
+
+    @property
+    def has_block(self) -> bool:
+        """Whether a block is around the attention."""
+        return self.block is not Block.NONE
+
+    @property
+    def hidden_width(self) -> int:
+        """Hidden numbers of the block's feed-forward."""
+        return self.d_ff or WIDENING * self.d_in
+
+    @property
+    def block_sizes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the block's weights and biases, by their names in a ``state_dict``."""
+        if not self.has_block:
+            return {}
+        width, hidden = self.d_in, self.hidden_width
+        sizes = {"linear1": (hidden, width), "linear2": (width, hidden)}
+        return {
+            f"{layer}{kind}": size if kind == ".weight" else size[:1]
+            for layer in BLOCK_LAYERS
+            for size in [sizes.get(layer, (width,))]
+            for kind in (".weight", BIAS)
+        }
 
     @property
     def divisor(self) -> float:
@@ -297,7 +354,8 @@ def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
     """Return the problems of a spec, field by field; empty if it can be computed."""
     sizes = _sizes(spec) + _heads(spec)
     own = [] if sizes else _own(spec)
-    return tuple(sizes + _ranges(spec) + _mask(spec) + own)
+    block = _block(spec) if spec.has_block and not sizes else []
+    return tuple(sizes + _ranges(spec) + _mask(spec) + own + block)
 
 
 def check(spec: AttentionSpec) -> None:
@@ -318,6 +376,27 @@ def _sizes(spec: AttentionSpec) -> list[Problem]:
             sentence = f"{name} cannot be more than {largest:,}. Use {largest:,} or less."
             mended = _divisor(spec, largest) if field == "heads" else largest
             found.append(Problem(field, sentence, (field, mended)))
+    return found
+
+
+def _block(spec: AttentionSpec) -> list[Problem]:
+    found = []
+    if not spec.output_projection:
+        sentence = "A block mixes its heads before it adds them. Turn the output projection on."
+        found.append(Problem("output_projection", sentence, ("output_projection", True)))
+    largest = LARGEST["d_ff"]
+    if not 0 <= spec.d_ff <= largest:
+        sentence = f"The feed-forward size cannot be {spec.d_ff:,}. Use 1 to {largest:,}."
+        found.append(Problem("d_ff", sentence, ("d_ff", 0 if spec.d_ff < 0 else largest)))
+    if spec.width != spec.d_in:
+        sentence = "A block adds what attention gives to its input, so both need one size: "
+        sentence += f"{spec.d_in:,}, not {spec.width:,}."
+        parts = spec.heads if spec.arrangement is Arrangement.STACKED else 1
+        if spec.projection is Projection.NONE or spec.d_in % parts:
+            remedy: Remedy = ("arrangement", Arrangement.SPLIT)
+            found.append(Problem("arrangement", sentence, remedy))
+        else:
+            found.append(Problem("d_out", sentence, ("d_out", spec.d_in // parts)))
     return found
 
 

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
 
 KINDS = {
-    "queries": "query", "keys": "key", "values": "value", "residual": "residual stream",
-    "normed": "normed stream", "projected_queries": "projected query",
-    "projected_keys": "projected key", "normed_queries": "normed query",
-    "normed_keys": "normed key", "turned_queries": "turned query", "turned_keys": "turned key",
+    "input": "input", "queries": "query", "keys": "key", "values": "value",
+    "residual": "residual stream", "normed": "normed stream",
+    "projected_queries": "projected query", "projected_keys": "projected key",
+    "normed_queries": "normed query", "normed_keys": "normed key",
+    "turned_queries": "turned query", "turned_keys": "turned key",
     "capped": "row of capped scores", "bias": "row of biases", "biased": "row of biased scores",
     "concat": "vector of all heads", "output": "output", "normed_output": "normed output",
     "attended": "stream after attention", "normed_attended": "normed stream after attention",
@@ -94,10 +95,10 @@ def _layers(block: StepValues) -> list[str]:
 
 def taken_over(block: StepValues) -> str:
     """Say which part of the input a head takes where there is no projection."""
-    spec = block.spec
+    spec, read = block.spec, KINDS[block.reads]
     if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
-        return "its input itself"
-    return f"{_columns(block)} of its input"
+        return f"its {read} itself"
+    return f"{_columns(block)} of its {read}"
 
 
 def factor_of(spec: AttentionSpec) -> str:

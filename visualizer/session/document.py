@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of
+from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
 from visualizer.attention.spec import AttentionSpec, Mask, Projection, problems
 from visualizer.language.tokenizers import Tokenizer, tokenize
 
@@ -128,6 +128,8 @@ class Document(Struct, frozen=True):
             return replace(self, spec=replace(self.spec, mask=Mask.OWN, own_mask=value))
         if name in _OWN:
             return replace(self, **{name: value})
+        if name == "d_in" and self.spec.has_block:
+            return replace(self, spec=with_block_size(self.spec, value))
         return replace(self, spec=replace(self.spec, **{name: value}))
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Qt displays these characters differently: normalized, a text equals what the editor holds.
 _AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
+_FIRST = {"d_in": 0, "mechanism": 1}
+"""The settings that are set before the others, in this order."""
+
 
 def text_of(text: str) -> str:
     """Normalize a text as the text editor does.
@@ -47,7 +50,8 @@ def document_of(
         Several form a batch, or the labels of queries and of keys where attention was captured;
         none keeps those of the base.
     settings : mapping
-        By the names of `Document.set`; the mechanism is set before the others.
+        By the names of `Document.set`; the embedding size and then the mechanism, which may need
+        it, are set before the others.
     base : Document, optional
         Supplies whatever is not given.
     """
@@ -60,7 +64,10 @@ def document_of(
     if texts and document.has_module:
         lines = LineSplit.APART if len(texts) > 1 else LineSplit.TOGETHER
         document = document.set("lines", lines)
-    for name in sorted(settings, key=lambda name: name != "mechanism"):
+    own_input = settings.get("own_input")
+    if own_input and "d_in" not in settings:
+        document = document.set("d_in", own_input.columns)
+    for name in sorted(settings, key=lambda name: _FIRST.get(name, len(_FIRST))):
         document = document.set(name, settings[name])
     return replace(document, spec=_fitting_own(document.spec, settings))
 

@@ -12,6 +12,7 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
+    Block,
     BooleanMatrix,
     Device,
     Dtype,
@@ -164,6 +165,7 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
             {"d_out", "bias", "scale", "temperature"}
             | {"mode", "dropout_seed", "window", "own_mask"},
         ),
+        ({"block": Block.PRE_NORM}, {"mode", "dropout_seed", "window", "own_mask"}),
         (
             {"projection": Projection.UNIFORM},
             {"bias", "mode", "dropout_seed", "window", "own_mask"},
@@ -173,7 +175,8 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
 def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[str]) -> None:
     document = Document(spec=replace(AttentionSpec(), **fields))
     found = {name for name, row in shown(document).items() if not row.counts}
-    assert found == idle | {"own_input", "own_weights"}
+    of_block = set() if document.spec.has_block else {"d_ff", "activation"}
+    assert found == idle | of_block | {"own_input", "own_weights"}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import (
     BIAS,
+    BLOCK_LAYERS,
     LAYERS,
     OWN_BIASES,
     OWN_LAYERS,
@@ -181,6 +182,7 @@ def _weights(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[
     if spec.output_projection:
         width = spec.width
         drawn.append(f"{words.layers['out_proj']} = nn.Linear({width}, {width}).to(dtype)")
+    drawn += _block(spec, words)
     yield "\n".join(drawn)
     dtype = run.trace.read("input").dtype
     for name, matrix in spec.counting_weights:
@@ -200,6 +202,14 @@ def _layers(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
     yield f"for _ in range({spec.heads}):  # heads"
     yield f"    for layers in ({together}):"
     yield f"        layers.append({layer})"
+
+
+def _block(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
+    """Lines that make the layers of a block, of which the norms draw nothing."""
+    for layer in BLOCK_LAYERS if spec.has_block else ():
+        sizes = spec.block_sizes[f"{layer}.weight"]
+        made = f"Linear({sizes[1]}, {sizes[0]})" if len(sizes) > 1 else f"LayerNorm({sizes[0]})"
+        yield f"{words.layers[layer]} = nn.{made}.to(dtype)"
 
 
 def _is_stacked(spec: AttentionSpec) -> bool:
