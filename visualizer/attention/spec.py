@@ -412,6 +412,8 @@ def _divisor(spec: AttentionSpec, most: int) -> int:
 
 def _heads(spec: AttentionSpec) -> list[Problem]:
     field, heads = _divided(spec), spec.heads
+    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size goes with it
+        field = "d_in"
     total = getattr(spec, field)
     usable = 0 < total <= LARGEST[field] and 0 < heads <= LARGEST["heads"]
     if spec.arrangement is Arrangement.STACKED or not usable or total % heads == 0:
