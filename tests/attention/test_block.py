@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
 from tests.support.small_runs import a_run
+from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
 from visualizer.attention.parameter_init import draw
@@ -32,6 +34,8 @@ from visualizer.attention.spec import (
     problems,
 )
 from visualizer.attention.stages import stages
+from visualizer.errors import InputError
+from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
@@ -115,6 +119,7 @@ def computed(spec: AttentionSpec, x: Tensor, parameters: dict[str, Tensor]) -> T
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(0, 9), st.integers(1, 7))
 
 
+@examples(0.3)
 @given(SIZES, st.sampled_from(Activation), st.integers(0, 2**31 - 1))
 def test_it_is_the_lecture_notes_block(
     sizes: tuple[int, int, int, int], activation: Activation, seed: int
@@ -286,3 +291,26 @@ def test_another_embedding_size_takes_the_output_size_with_it() -> None:
     stacked = a_block(arrangement=Arrangement.STACKED, heads=2, d_out=4)
     assert not problems(stacked)
     assert with_block_size(stacked, 6).d_out == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "says"),
+    [
+        ({"d_in": 3000, "d_out": 3000}, "d_in", "With the embedding size 3,000 one token needs "),
+        ({"d_ff": 900_000}, "d_ff", "With the feed-forward size 900,000 one token needs "),
+    ],
+)
+def test_a_size_that_takes_too_much_memory_is_said_with_one_that_fits(
+    fields: dict[str, Any], field: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 6 * 2**20)
+    document = Document(spec=a_block(heads=4, **fields))
+    with pytest.raises(InputError) as refused:
+        run(TEXT, document.spec)
+    assert refused.value.field == field
+    assert refused.value.sentence.startswith(says)
+    assert refused.value.remedy
+    mended = document.set(*refused.value.remedy).spec
+    assert getattr(mended, field) > 8
+    assert not problems(mended)
+    assert "result" in run(TEXT, mended).trace

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
+from visualizer.attention.mechanisms import with_block_size
 from visualizer.attention.own_weight_matrices import own_tensor
 from visualizer.attention.parameter_init import draw
 from visualizer.attention.run_notices import notices_of
@@ -297,6 +298,8 @@ def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
     if spec.arrangement is Arrangement.STACKED:
         sizes["heads"] = (spec.heads, f"{spec.heads:,} heads")
+    if spec.has_block and spec.d_ff:
+        sizes["d_ff"] = (spec.d_ff, f"the feed-forward size {spec.d_ff:,}")
     field = max(sizes, key=lambda field: sizes[field][0])
     return field, sizes[field][1]
 
@@ -305,13 +308,15 @@ def _largest_fitting_size(
     spec: AttentionSpec, field: str, tokens: int, texts: int, free: float
 ) -> int:
     """Return the largest value of a size with which the texts fit, or else one token; 0 if none."""
-    is_shared = field != "heads" and spec.arrangement is Arrangement.SPLIT
-    part = spec.heads if is_shared and field == ("d_out" if _projects(spec) else "d_in") else 1
+    is_split = spec.arrangement is Arrangement.SPLIT
+    shared = {"d_out" if _projects(spec) else "d_in"} if is_split else set()
+    shared |= {"d_in"} if spec.has_block else set()
+    part = spec.heads if field in shared else 1
     for asked in ((tokens, texts), (1, 1)):
         low, high = 0, getattr(spec, field) // part
         while low < high:
             middle = (low + high + 1) // 2
-            smaller = replace(spec, lengths=(), **{field: middle * part})
+            smaller = _with_size(replace(spec, lengths=()), field, middle * part)
             if bytes_needed(smaller, *asked) <= free:
                 low = middle
             else:
@@ -319,6 +324,12 @@ def _largest_fitting_size(
         if low:
             return low * part
     return 0
+
+
+def _with_size(spec: AttentionSpec, field: str, size: int) -> AttentionSpec:
+    if field == "d_in" and spec.has_block:
+        return with_block_size(spec, size)
+    return replace(spec, **{field: size})
 
 
 def _projects(spec: AttentionSpec) -> bool:
