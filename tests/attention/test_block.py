@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.support.attention_strategies import Case, cases
-from tests.support.examples import examples
 from tests.support.small_runs import a_run
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
@@ -119,7 +118,6 @@ def computed(spec: AttentionSpec, x: Tensor, parameters: dict[str, Tensor]) -> T
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(0, 9), st.integers(1, 7))
 
 
-@examples(0.3)
 @given(SIZES, st.sampled_from(Activation), st.integers(0, 2**31 - 1))
 def test_it_is_the_lecture_notes_block(
     sizes: tuple[int, int, int, int], activation: Activation, seed: int
@@ -134,7 +132,7 @@ def test_it_is_the_lecture_notes_block(
     with torch.no_grad():
         expected = lecture_block(spec, parameters)(x)
     result = computed(spec, x, parameters).tensor("result")
-    torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("activation", Activation)
@@ -169,7 +167,7 @@ def test_it_is_torchs_own_layer(activation: Activation) -> None:
     with torch.no_grad():
         expected = layer.train()(x, src_mask=causal)
     trace = computed(spec, x, parameters)
-    torch.testing.assert_close(trace.tensor("result"), expected, rtol=1e-6, atol=2e-6)
+    np.testing.assert_allclose(trace.read("result"), expected.numpy(), rtol=1e-6, atol=2e-6)
 
 
 def test_by_hand_in_float64() -> None:
