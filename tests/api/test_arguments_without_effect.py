@@ -12,7 +12,7 @@ from visualizer.api import argument_conversion
 from visualizer.api.arguments_without_effect import OWN
 from visualizer.api.attention_api import attend, load
 from visualizer.api.keyword_argument_types import Settings
-from visualizer.attention.spec import Mask
+from visualizer.attention.spec import BLOCK_LAYERS, Mask
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell
@@ -107,6 +107,11 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
     (
         {"mechanism": "simplified", "weights": {"W_query": np.eye(3)}},
         "weights has “W_query”, which this module does not read. It reads no weights.",
+    ),
+    (
+        {"weights": {"linear1": np.eye(3)}},
+        "weights has “linear1”, which this module does not read. It reads W_query, W_key, W_value, "
+        "W_output, W_output.bias.",
     ),
     (
         {"normalisation": "uniform", "output_projection": False, "weights": ALL_OWN},
@@ -283,9 +288,14 @@ def test_an_argument_is_taken_where_it_has_an_effect(
 
 @pytest.mark.parametrize("name", OWN)
 def test_every_weight_that_is_taken_has_an_effect(name: str) -> None:
-    size = {"W_output": (2, 2)}.get(name, (2,) if name.endswith(".bias") else (3, 2))
-    drawn = attend(TEXT, bias=True)
-    own = attend(TEXT, weights={name: np.full(size, 0.25)}, bias=True)
+    sizes = {"W_output": (2, 2), "linear1": (3, 5), "linear2": (5, 3), "linear1.bias": (5,)}
+    sizes |= dict.fromkeys(("ln1", "ln2", "ln1.bias", "ln2.bias", "linear2.bias"), (3,))
+    size = sizes.get(name, (2,) if name.endswith(".bias") else (3, 2))
+    module: dict[str, Any] = {"bias": True}
+    if OWN[name] in BLOCK_LAYERS:
+        module |= {"mechanism": "block", "feed_forward_size": 5}
+    drawn = attend(TEXT, **module)
+    own = attend(TEXT, weights={name: np.full(size, 0.25)}, **module)
     changed = {each for each in own.stages if (own[each] != drawn[each]).any()}
     assert changed
     np.testing.assert_array_equal(own.weights[name], np.full(size, 0.25))

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from torch import Tensor, nn
 from torch.nn import functional
 
+import visualizer
 from tests.support.attention_strategies import Case, cases
 from tests.support.small_runs import a_run
 from visualizer.attention import device as attention_device
@@ -20,6 +21,7 @@ from visualizer.attention.attend import attend
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
 from visualizer.attention.parameter_init import draw
 from visualizer.attention.run import run
+from visualizer.attention.run_parameters_as_spec_weights import are_kept, weights_as_own
 from visualizer.attention.spec import (
     Activation,
     Arrangement,
@@ -312,3 +314,30 @@ def test_a_size_that_takes_too_much_memory_is_said_with_one_that_fits(
     assert getattr(mended, field) > 8
     assert not problems(mended)
     assert "result" in run(TEXT, mended).trace
+
+
+def test_own_weights_of_a_block_take_the_place_of_drawn_ones() -> None:
+    rows = np.arange(24.0).reshape(4, 6) / 10
+    given = {"linear1": rows, "linear2": rows.T, "ln2": np.full(4, 2.0), "linear1.bias": rows[0]}
+    made = visualizer.attend("one two", mechanism="block", embedding_size=4, weights=given)
+    assert made.spec.hidden_width == 6
+    gained = made["normed_attended"]
+    np.testing.assert_allclose(gained.std(axis=1), 2, atol=1e-3)
+    np.testing.assert_allclose(made["up"], gained @ rows + rows[0], rtol=1e-5)
+    hidden = np.maximum(made["up"], 0)
+    bias = made.parameters["linear2.bias"]
+    np.testing.assert_allclose(made["feed_forward"], hidden @ rows.T + bias, rtol=1e-5)
+    for name, numbers in given.items():
+        np.testing.assert_array_equal(made.weights[name], numbers.astype(np.float32))
+    drawn = visualizer.attend("one two", mechanism="block", embedding_size=4)
+    np.testing.assert_array_equal(made["attended"], drawn["attended"])
+
+
+def test_all_kept_weights_of_a_block_are_those_that_it_had() -> None:
+    spec = a_block(d_ff=5, seed=3)
+    trace = run(TEXT, spec).trace
+    kept = run(TEXT, replace(spec, own_weights=weights_as_own(trace))).trace
+    assert are_kept(kept.spec)
+    for name in trace.parameters:
+        np.testing.assert_array_equal(kept.read(name), trace.read(name))
+    assert not are_kept(replace(kept.spec, own_weights=kept.spec.own_weights[:4]))

@@ -104,11 +104,16 @@ def numbers(draw: st.DrawFn, rows: int, columns: int) -> NumberMatrix:
 @st.composite
 def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, NumberMatrix], ...]:
     """Own weights that fit a spec, of some layers in any order."""
-    sizes = {} if spec.projection is Projection.NONE else dict.fromkeys(LAYERS, spec.d_in)
+    width, hidden = spec.width, spec.d_ff or 4 * spec.d_in
+    is_free = spec.projection is Projection.NONE
+    sizes = {} if is_free else dict.fromkeys(LAYERS, (spec.d_in, width))
     if spec.output_projection:
-        sizes["W_output"] = spec.width
+        sizes["W_output"] = (width, width)
+    if spec.block is Block.PRE_NORM:
+        sizes |= {"ln1": (1, spec.d_in), "ln2.bias": (1, spec.d_in)}
+        sizes |= {"linear1": (spec.d_in, hidden), "linear2": (hidden, spec.d_in)}
     named = draw(st.lists(st.sampled_from([*sizes]), min_size=1, unique=True))
-    return tuple((name, draw(numbers(sizes[name], spec.width))) for name in named)
+    return tuple((name, draw(numbers(*sizes[name]))) for name in named)
 
 
 SEEDS = st.integers(0, 2**31 - 1)

@@ -12,6 +12,7 @@ import torch
 from visualizer.attention.own_weight_matrices import own_parameters
 from visualizer.attention.spec import (
     LAYERS,
+    NORMS,
     AttentionSpec,
     Position,
     Projection,
@@ -65,7 +66,7 @@ def _block(spec: AttentionSpec, generator: torch.Generator) -> dict[str, torch.T
     width, hidden = spec.d_in, spec.hidden_width
     norms = {
         f"{layer}.{kind}": torch.full((width,), float(kind == "weight"))
-        for layer in ("ln1", "ln2")
+        for layer in NORMS
         for kind in ("weight", "bias")
     }
     widened = _linear("linear1", width, hidden, True, generator)

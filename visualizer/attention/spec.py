@@ -21,11 +21,16 @@ Texts = tuple[tuple[str, ...], ...]
 # The layers that project the input, in the order in which the book draws them.
 LAYERS = ("W_query", "W_key", "W_value")
 
-# Names of own weights, and their layers.
-OWN_LAYERS = {**{layer: layer for layer in LAYERS}, "W_output": "out_proj"}
+# The layers of a block around its attention: norms, and linear layers.
+NORMS = ("ln1", "ln2")
+BLOCK_LAYERS = (*NORMS, "linear1", "linear2")
 
-# The layers of a block around its attention, in order of computation.
-BLOCK_LAYERS = ("ln1", "ln2", "linear1", "linear2")
+# Names of own weights, and their layers.
+OWN_LAYERS = {
+    **{layer: layer for layer in LAYERS},
+    "W_output": "out_proj",
+    **{layer: layer for layer in BLOCK_LAYERS},
+}
 
 # How many times as wide as the input a feed-forward is where its size is not given.
 WIDENING = 4
@@ -235,7 +240,8 @@ class AttentionSpec(Struct, frozen=True):
         The text's vectors [token, d_in], instead of those of its tokens; for a single text.
     own_weights : tuple of (name, NumberMatrix)
         Weights among `OWN_LAYERS` [d_in, width], all heads side by side, so that queries are
-        ``x @ W``; W_output is [width, width]; and `OWN_BIASES` [1, width]. Others are drawn.
+        ``x @ W``; W_output is [width, width]; those of a block's linear layers are [in, out], of
+        its norms [1, d_in]; and `OWN_BIASES` [1, width]. Others are drawn.
     block : Block
         A pre-norm block is x + out_proj(heads(ln1(x))), and then, of that sum, x +
         linear2(activation(linear1(ln2(x)))). Its width is d_in.
@@ -300,14 +306,12 @@ class AttentionSpec(Struct, frozen=True):
         """Shapes of the block's weights and biases, by their names in a ``state_dict``."""
         if not self.has_block:
             return {}
-        width, hidden = self.d_in, self.hidden_width
-        sizes = {"linear1": (hidden, width), "linear2": (width, hidden)}
-        return {
-            f"{layer}{kind}": size if kind == ".weight" else size[:1]
-            for layer in BLOCK_LAYERS
-            for size in [sizes.get(layer, (width,))]
-            for kind in (".weight", BIAS)
-        }
+        found: dict[str, tuple[int, ...]] = {}
+        for layer in BLOCK_LAYERS:
+            rows, columns = self.weight_sizes[layer]
+            found[f"{layer}.weight"] = (columns,) if layer in NORMS else (columns, rows)
+            found[f"{layer}{BIAS}"] = (columns,)
+        return found
 
     @property
     def divisor(self) -> float:
@@ -329,20 +333,26 @@ class AttentionSpec(Struct, frozen=True):
     def weight_names(self) -> tuple[str, ...]:
         """Names of its weights, as in `OWN_LAYERS`."""
         layers = () if self.projection is Projection.NONE else LAYERS
-        return (*layers, "W_output") if self.output_projection else layers
+        output = ("W_output",) if self.output_projection else ()
+        return (*layers, *output, *(BLOCK_LAYERS if self.has_block else ()))
 
     @property
     def weight_sizes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of its weights."""
-        heights = {"W_output": self.width}
-        return {name: (heights.get(name, self.d_in), self.width) for name in self.weight_names}
+        """Rows and columns of its weights; of a norm's, which are a vector, one row."""
+        sizes = {"W_output": (self.width, self.width)}
+        if self.has_block:
+            sizes |= dict.fromkeys(NORMS, (1, self.d_in))
+            sizes["linear1"] = (self.d_in, self.hidden_width)
+            sizes["linear2"] = (self.hidden_width, self.d_in)
+        return {name: sizes.get(name, (self.d_in, self.width)) for name in self.weight_names}
 
     @property
     def own_sizes(self) -> dict[str, tuple[int, int]]:
         """Rows and columns of all weights and biases that can be own ones."""
         has_bias = self.bias and self.projection is Projection.LINEAR
-        biased = [name for name in self.weight_names if has_bias or name not in LAYERS]
-        return self.weight_sizes | {f"{name}{BIAS}": (1, self.width) for name in biased}
+        sizes = self.weight_sizes
+        biased = [name for name in sizes if has_bias or name not in LAYERS]
+        return sizes | {f"{name}{BIAS}": (1, sizes[name][1]) for name in biased}
 
     @property
     def counting_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from visualizer.attention.spec import BIAS, LAYERS, Arrangement, Projection
+from visualizer.attention.spec import BIAS, BLOCK_LAYERS, LAYERS, Arrangement, Projection
 from visualizer.errors import InputError
 from visualizer.session.document import Document, LineSplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.spec import AttentionSpec, NumberMatrix
 
 
 # Qt displays these characters differently: normalized, a text equals what the editor holds.
@@ -77,6 +77,9 @@ def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionS
     found: dict[str, Any] = {}
     share = max(1, spec.heads if spec.arrangement is Arrangement.STACKED else 1)
     for name, matrix in settings.get("own_weights") or ():
+        if name.removesuffix(BIAS) in BLOCK_LAYERS:
+            found |= _sizes_of_block(name, matrix)
+            continue
         if name in LAYERS:
             found["d_in"] = matrix.rows
         elif name.removesuffix(BIAS) in LAYERS and spec.projection is Projection.LINEAR:
@@ -85,3 +88,8 @@ def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionS
     if settings.get("own_input"):
         found["d_in"] = settings["own_input"].columns
     return replace(spec, **{name: value for name, value in found.items() if name not in settings})
+
+
+def _sizes_of_block(name: str, matrix: NumberMatrix) -> dict[str, int]:
+    """Return the feed-forward size of own weights of a block."""
+    return {"linear1": {"d_ff": matrix.columns}, "linear2": {"d_ff": matrix.rows}}.get(name, {})

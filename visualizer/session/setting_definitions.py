@@ -125,7 +125,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Vectors of the text's tokens that are given instead of drawn",
             ((None, "None: drawn from the seed"),), counts=lambda spec: spec.own_input is not None),
     Setting("own_weights", "Own weights", SettingKind.OWN, False,
-            "Weights of queries, keys, values and the output that are given instead of drawn",
+            "Weights of queries, keys, values, the output and a block's layers that are given "
+            "instead of drawn",
             (((), "None: drawn from the seed"),), counts=lambda spec: bool(spec.counting_weights)),
     Setting("projection", "Projection", SettingKind.CHOICE, False,
             "How queries, keys and values come from the input", (

@@ -12,6 +12,7 @@ from visualizer.attention.spec import (
     BIAS,
     BLOCK_LAYERS,
     LAYERS,
+    NORMS,
     OWN_BIASES,
     OWN_LAYERS,
     Arrangement,
@@ -220,6 +221,8 @@ def _own(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndar
     """Lines that replace drawn weights by custom ones."""
     if name in OWN_BIASES:
         return _own_bias(spec, words, name, matrix)
+    if name in NORMS:
+        return f"{tensor(f'own_{name}', matrix[0], 'd_model')}\n{name}.weight.copy_(own_{name})"
     layer, own = words.layers[OWN_LAYERS[name]], f"own_{name}"
     is_raw = spec.projection is Projection.UNIFORM and name in LAYERS
     if not _is_stacked(spec) or name not in LAYERS:
@@ -228,7 +231,10 @@ def _own(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndar
         each = "layer.copy_(part)" if is_raw else "layer.weight.copy_(part.T)"
         parts = f"{own}.chunk({spec.heads}, dim=1)"
         put = f"for layer, part in zip({layer}, {parts}):\n    {each}"
-    return f"{tensor(own, matrix, 'd_in width' if name in LAYERS else 'width width')}\n{put}"
+    return f"{tensor(own, matrix, _OWN_DIMS.get(name, 'd_in width'))}\n{put}"
+
+
+_OWN_DIMS = {"W_output": "width width", "linear1": "d_model d_ff", "linear2": "d_ff d_model"}
 
 
 def _own_bias(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndarray) -> str:
