@@ -154,7 +154,7 @@ class _Text:
 
     def activated(self, up: Known) -> Known:
         if self.spec.activation is Activation.RELU:
-            return Known(np.where(up.value > 0, up.value, 0), up.doubt)
+            return Known(np.maximum(up.value, 0), up.doubt)
         halves = np.vectorize(lambda number: math.erfc(-number / math.sqrt(2)) / 2)(up.value)
         value = up.value * halves
         return Known(value, 1.2 * up.doubt + 4 * np.abs(up.value))  # the slope is below 1.13
