@@ -223,6 +223,7 @@ MODELS = structs(
     fingerprint=st.binary(min_size=32, max_size=32).map(bytes.hex),
     second=ANY_TEXT,
     is_chat=st.booleans(),
+    part=ANY_TEXT,
     edits=by_place(EDITS),
     cuts=by_place(CUTS),
 )

@@ -85,7 +85,7 @@ def _with_edits(model: Tree) -> Tree:
         for each in heads
         if len(each) == 2
     ]
-    return {**rest, "edits": edits, "cuts": [], "second": "", "is_chat": False}
+    return {**rest, "edits": edits, "cuts": [], "second": "", "is_chat": False, "part": ""}
 
 
 def _cells_filled(part: Any) -> Any:

@@ -138,6 +138,7 @@ def _model(model: ModelSource) -> Iterator[Claim]:
     yield all(map(_are_cells, model.cuts)), "cut edges of a head"
     yield sum(len(cut.cells) for cut in model.cuts) <= MOST_CUT, "so many cut edges"
     yield len(model.second) <= LONGEST_SECOND, "a second text"
+    yield len(model.part) <= LONGEST_PATH, "a part of a model"
     count = len(model.layers)
     are_layers = all(0 <= layer < LARGEST["heads"] for layer in model.layers)
     yield are_layers and count <= MOST_LAYERS, "layers of a model"

@@ -20,6 +20,25 @@ def part_names(runs: Iterable[LayerRun]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.group.name for each in runs))
 
 
+def parts_in_words(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
+    """Return the kinds of attention in the order of `part_names`, each with what to call it."""
+    first = {each.group.name: each for each in reversed([*runs])}
+    words = {name: _part_in_words(each) for name, each in reversed(first.items())}
+    are_apart = len({*words.values()}) == len(words)
+    return tuple((name, said if are_apart else name) for name, said in words.items())
+
+
+def _part_in_words(run: LayerRun) -> str:
+    if run.group.is_cross:
+        return "Decoder to encoder (cross)"
+    return "Decoder" if is_of_decoder(run.group.name) else "Encoder"
+
+
+def is_of_decoder(part: str) -> bool:
+    """Whether a part is in a decoder: its attention to its own tokens, or to an encoder's."""
+    return any(step.startswith("decoder") for step in part.split("."))
+
+
 def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:
     """Return the runs of a part by its name, or by a step of it or letters that it alone has.
 

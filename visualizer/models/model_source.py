@@ -151,6 +151,9 @@ class ModelSource(Struct, frozen=True):
         The second text of a pair; of a model with a decoder, what that reads. Empty for none.
     is_chat : bool
         Whether the text is given as a user's message, by the chat template of the tokenizer.
+    part : str
+        Which attention is shown, by where it is in the model, of several kinds; empty for the first
+        one, or for the decoder's where that reads a second text.
     """
 
     folder: str
@@ -161,6 +164,7 @@ class ModelSource(Struct, frozen=True):
     layers: tuple[int, ...] = ()
     second: str = ""
     is_chat: bool = False
+    part: str = ""
 
     @property
     def path(self) -> Path:

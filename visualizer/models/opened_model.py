@@ -621,6 +621,9 @@ class OpenedModel:
         count = ids.shape[-1]
         if not count:
             raise InputError("text", NOTHING)
+        if is_pair and count > (alone := len(self.tokenizer(given_text)["input_ids"])):
+            self.check_length(alone)
+            self.check_length(count, "second")
         self.check_length(count)
         given = {name: tensor.to(self.model.device) for name, tensor in coded.items()}
         words = tuple(map(self.token, ids[0].tolist()))
@@ -637,11 +640,17 @@ class OpenedModel:
         return as_users_message(self.tokenizer, text, self.folder.name)
 
     def special_tokens(
-        self, text: str, second: str = "", *, is_chat: bool = False
+        self, text: str, second: str = "", *, is_chat: bool = False, of_decoder: bool = False
     ) -> SpecialTokens:
-        """Return the names of the special tokens of a text's queries, by their places."""
+        """Return the names of the special tokens of a text, by their places.
+
+        Parameters
+        ----------
+        of_decoder : bool
+            Whether they are those that the decoder reads.
+        """
         given, *_ = self.inputs(text, second or None, is_chat=is_chat)
-        ids = given.get("decoder_input_ids", given["input_ids"]) if second else given["input_ids"]
+        ids = given["decoder_input_ids" if of_decoder else "input_ids"]
         names = special_names(self.tokenizer)
         numbers = enumerate(ids[0].tolist())
         return tuple((at, names[number]) for at, number in numbers if number in names)
@@ -663,17 +672,19 @@ class OpenedModel:
         if second:
             ids += self.tokenizer(second, add_special_tokens=False)["input_ids"]
         if not ids:
-            raise InputError("text", "The decoder needs a text to begin with.")
-        self.check_length(len(ids))
+            raise InputError("second", "The decoder needs a text to begin with.")
+        self.check_length(len(ids), "second")
         return torch.tensor([ids])
 
-    def check_length(self, count: int) -> None:
-        """Refuse more tokens than the model reads."""
+    def check_length(self, count: int, field: str = "text") -> None:
+        """Refuse more tokens than the model reads, at the text or at the second one."""
         learned = _positive(self._config("max_position_embeddings"))
         longest = min(MOST_TOKENS, learned or MOST_TOKENS)
         if count > longest:
-            sentence = f"The text has {count:,} tokens, and {self.folder.name} reads {longest:,}."
-            raise InputError("text", f"{sentence} Use less text.")
+            is_pair = field == "second" and not self.has_decoder
+            what = "The two texts have" if is_pair else "The text has"
+            sentence = f"{what} {count:,} tokens, and {self.folder.name} reads {longest:,}."
+            raise InputError(field, f"{sentence} Use less text.")
 
 
 def _of_last(result: Any) -> torch.Tensor:

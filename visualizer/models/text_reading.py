@@ -16,7 +16,12 @@ from visualizer.errors import InputError
 from visualizer.memory_allocator_settings import trim_freed_memory
 from visualizer.models.activation_patching import context_edits
 from visualizer.models.chat_template import has_chat_template
-from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
+from visualizer.models.layer_selection_and_head_measures import (
+    is_of_decoder,
+    part_names,
+    parts_in_words,
+    runs_of_part,
+)
 from visualizer.models.model_source import ModelSource, cuts_in_words, edits_in_words
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
 from visualizer.number_format import format_count
@@ -113,9 +118,10 @@ def read_text(
     previous: Run | None = None,
     dtype: Dtype = Dtype.FLOAT32,
 ) -> Run:
-    """Have a model read a text, and return the run of the layers of its first attention.
+    """Have a model read a text, and return the run of the layers of one kind of attention.
 
-    Of layers that are not alike, the largest group is in the run; its notices say so.
+    It is the source's part, or else the first one. Of layers that are not alike, the largest group
+    is in the run; its notices say so.
 
     Parameters
     ----------
@@ -138,10 +144,9 @@ def read_text(
     edits = context_edits(model, text, source.edits, second, is_chat=is_chat)
     seen = model.read(text, edits, source.cut_cells, second, is_chat=is_chat)
     let_go_of_models()
-    names = part_names(seen.runs)
-    of_decoder = bool(source.second) and model.has_decoder
-    part = next((name for name in names if of_decoder and _is_of_decoder(name)), names[0])
-    shown = max(runs_of_part(seen.runs, part), key=lambda each: len(each.group.layers))
+    part = _part(source, seen.runs)
+    runs = runs_of_part(seen.runs, part)
+    shown = max(runs, key=lambda each: len(each.group.layers))
     reading = ModelReading(
         made_of,
         shown.group.layers,
@@ -156,21 +161,33 @@ def read_text(
         _largest_changes(model, seen),
         model.folder.lab_run is not None,
         text,
-        special=model.special_tokens(text, source.second, is_chat=source.is_chat),
+        special=model.special_tokens(
+            text, source.second, is_chat=source.is_chat, of_decoder=is_of_decoder(part)
+        ),
         has_chat_template=has_chat_template(model.tokenizer),
         second=model.second_text,
         is_text_alone=not (source.is_chat or source.second),
+        parts=parts_in_words(seen.runs),
+        part=part,
         context_edits=edits,
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (OTHER_FILES.format(name=source.name),)
-    notices = (*_edits(source), *_left_out(seen.runs, shown), *shown.notices, *other)
+    notices = (*_edits(source), *_left_out(runs, shown), *shown.notices, *other)
     return replace(shown.run, notices=notices, reading=reading)
 
 
-def _is_of_decoder(part: str) -> bool:
-    """Whether a part is a decoder's attention to its own tokens."""
-    return "decoder" in part and "encoder" not in part.replace("encoder_decoder", "")
+def _part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
+    """Return the part that is asked for; without one, a decoder's where it reads a second text."""
+    names = part_names(runs)
+    if source.part in names:
+        return source.part
+    own = (
+        each.group.name
+        for each in runs
+        if is_of_decoder(each.group.name) and not each.group.is_cross
+    )
+    return next(own, names[0]) if source.second else names[0]
 
 
 def _edits(source: ModelSource) -> tuple[str, ...]:

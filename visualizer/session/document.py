@@ -101,6 +101,8 @@ class Document(Struct, frozen=True):
         """Return a setting by name: a field of the document or its spec, or a derived one."""
         if name == "text" and self.has_labels:
             return self.labels
+        if name in OF_MODEL:
+            return getattr(self.model, name) if self.model else ""
         if name == "mechanism":
             return mechanism_of(self.spec)
         if name == "causal":
@@ -115,6 +117,8 @@ class Document(Struct, frozen=True):
             return replace(self, captured=value, labels="", model=None)
         if name == "model":
             return replace(self, captured=None, labels="", model=value)
+        if name in OF_MODEL and self.model:
+            return self.set("model", replace(self.model, **{name: value}))
         if name == "text" and self.has_labels:
             return replace(self, labels=value)
         if name == "text":
@@ -132,6 +136,8 @@ class Document(Struct, frozen=True):
 
 
 _OWN = frozenset({"text", "tokenizer", "lines", "captured", "model"})
+OF_MODEL = frozenset({"second", "part"})
+"""What is set of the model that reads the text, beside the text; without effect without one."""
 
 
 def starting_document() -> Document:

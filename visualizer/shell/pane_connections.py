@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -88,6 +89,9 @@ def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
     """Change the text and the settings of the document."""
     pane.textTyped.connect(to.workspace.set_text)
     pane.textTooLong.connect(to.workspace.refuse_text)
+    pane.secondTyped.connect(partial(to.workspace.set_text, name="second"))
+    pane.secondTooLong.connect(partial(to.workspace.refuse_text, name="second"))
+    pane.partChosen.connect(to.setup.choose_part)
     pane.chosen.connect(to.setup.choose)
     pane.settled.connect(to.workspace.seal)
     pane.remedied.connect(to.setup.remedy)
@@ -95,6 +99,7 @@ def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
     pane.captured.left.connect(to.workspace.leave_captured)
     causal = pane.rows["causal"].control
     to.name_keys({causal: "toggle_mask", pane.more_button: "open_settings"})
+    to.name_keys({pane.part: "show_next_part"})
 
 
 def connect_lines(pane: LinePane, to: PaneControllers) -> None:

@@ -45,7 +45,7 @@ from visualizer.features.playback.presenter import (
     PlaybackBarState,
     present_playback,
 )
-from visualizer.features.setup.presenter import SETUP, present_setup
+from visualizer.features.setup.presenter import SETUP, TextProblem, present_setup
 from visualizer.features.shapes.presenter import SHAPES, ShapesPanel, present_shapes
 from visualizer.features.stage_bar.presenter import STAGE_BAR, present_stage_bar
 from visualizer.features.tensor_editor.presenter import TABLE, present_table
@@ -64,6 +64,7 @@ from visualizer.session.screen import PanelId, Screen
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
+    from visualizer.attention.model_reading import ModelReading
     from visualizer.features.lessons.lesson import Lessons
     from visualizer.features.lessons.presenter import LessonPanel
     from visualizer.features.setup.presenter import SetupPanel
@@ -263,7 +264,9 @@ class PanelPresenters:
         resolved, made = moment.resolved, moment.panels
         made.makers.update(
             {
-                SETUP.name: partial(present_setup, moment.document, moment.refused),
+                SETUP.name: partial(
+                    present_setup, moment.document, moment.refused, _reading_by_its_model(moment)
+                ),
                 LESSON.name: partial(self._lesson, moment),
                 STATUS.name: partial(_status, moment),
             }
@@ -306,6 +309,14 @@ class PanelPresenters:
         )
 
 
+def _reading_by_its_model(moment: Moment) -> ModelReading | None:
+    """Return the reading that is shown, if the document's model has read it."""
+    resolved, model = moment.resolved, moment.document.model
+    before = resolved.computed.model if resolved and resolved.computed else None
+    is_by_it = model is not None and before is not None and before.folder == model.folder
+    return resolved.run.reading if resolved and is_by_it else None
+
+
 def _status(moment: Moment) -> StatusLine:
     if moment.resolved is None:
         return StatusLine(is_working=moment.is_working)
@@ -317,5 +328,6 @@ def _status(moment: Moment) -> StatusLine:
 def _unused(setup: SetupPanel) -> tuple[str, ...]:
     """Repeat problems above the heatmaps, as their settings may be scrolled out of view."""
     wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
-    wrong += [setup.text_problem] if setup.text_problem else []
+    problems = (setup.problem, setup.second.problem if setup.second else TextProblem())
+    wrong += [problem.sentence for problem in problems if problem.sentence]
     return tuple(f"The picture stays as it was. {sentence}" for sentence in wrong[:1])
