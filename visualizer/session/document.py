@@ -73,6 +73,11 @@ class Document(Struct, frozen=True):
         """Whether what is typed are the labels of tokens, as there is no text."""
         return self.captured is not None and self.model is None
 
+    @property
+    def reads_image(self) -> bool:
+        """Whether its model reads an image in place of the text."""
+        return self.model is not None and self.model.image is not None
+
     def with_numbers_of(self, run: Run) -> Document:
         """Return the document with what its model made of the text, if it has read that text."""
         reading = run.reading
@@ -102,7 +107,7 @@ class Document(Struct, frozen=True):
         if name == "text" and self.has_labels:
             return self.labels
         if name in OF_MODEL:
-            return getattr(self.model, name) if self.model else ""
+            return getattr(self.model, name) if self.model else None
         if name == "mechanism":
             return mechanism_of(self.spec)
         if name == "causal":
@@ -136,7 +141,7 @@ class Document(Struct, frozen=True):
 
 
 _OWN = frozenset({"text", "tokenizer", "lines", "captured", "model"})
-OF_MODEL = frozenset({"second", "part"})
+OF_MODEL = frozenset({"second", "part", "image"})
 """What is set of the model that reads the text, beside the text; without effect without one."""
 
 

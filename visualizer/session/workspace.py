@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
+    from visualizer.models.model_source import ImageFile
     from visualizer.session.screen import Presenter
     from visualizer.session.worker_jobs import ComputeFunction
 
@@ -107,6 +108,10 @@ class Workspace(QObject):
 
     def set_text(self, text: str, name: str = "text") -> None:
         """Change the text, or the second one; typing one word is one undoable change."""
+        if self.document.model and self.document.reads_image:
+            said = f"{self.document.model.name} reads images, and no texts."
+            self._complain(InputError("image", said))
+            return
         is_typed, written = typed_text(self.document.get(name), text)
         if not is_typed:  # pasted, cut or overwritten: a change of its own
             self.seal()
@@ -120,6 +125,17 @@ class Workspace(QObject):
         """Return from a model or captured attention to computing the text by a module."""
         self.seal()
         self.set("captured", None)
+
+    def set_image(self, image: ImageFile) -> None:
+        """Have a vision model read an image."""
+        if self._complaints.pop("image", None):
+            self._show()
+        self.seal()
+        self.set("image", image)
+
+    def refuse(self, refused: InputError) -> None:
+        """Report what is wrong with something that was not taken in; the present one stays."""
+        self._complain(refused)
 
     def refuse_text(self, count: int, first_part: str, name: str = "text") -> None:
         """Report that a text is too long, and offer its first part; the present text stays."""
@@ -306,7 +322,7 @@ class Workspace(QObject):
     def _forget_complaints(self, document: Document) -> None:
         """Drop the input errors that a change of the document settles."""
         old, self.document, self._refused = self.document, document, None
-        for name in ("text", "second", "own_mask"):
+        for name in ("text", "second", "image", "own_mask"):
             if old.get(name) != document.get(name):
                 self._complaints.pop(name, None)
         self._complaints.pop("own_weights", None)

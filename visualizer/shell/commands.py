@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from visualizer.features.model_chooser.controller import ModelChooserController
     from visualizer.features.model_generation.controller import ModelGenerationController
     from visualizer.features.model_generation.presenter import ModelGenerationPanel
+    from visualizer.features.model_image.controller import ModelImageController
     from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
@@ -92,6 +93,7 @@ class Controllers(Struct, frozen=True, eq=False):
     view_controller: ViewController
     lesson_controller: LessonController
     head_edit_controller: HeadEditController
+    model_image_controller: ModelImageController
     attribution_controller: AttributionController
     model_generation_controller: ModelGenerationController
     focus_cycle: PaneFocusCycle
@@ -283,6 +285,10 @@ COMMANDS: tuple[Row, ...] = (
         ("Ctrl+O",), icon="open"),
     Row("filer.choose_model_to_open", FILE, "Open a &model…",
         lambda c: c.model_chooser_controller.open(), ("Ctrl+Alt+K",)),
+    Row("model_image.choose", FILE, "Choose an &image…",
+        lambda c: c.model_image_controller.choose(), ("Ctrl+Alt+I",),
+        is_enabled=lambda now: now.screen.panel(SETUP).image is not None,
+        tip="What a vision model reads"),
     Row("recents.forget", RECENT, "&Forget these", lambda c: c.recent_files_menu.forget(),
         ("Ctrl+Alt+O",)),
     Row("filer.save", FILE, "&Save", lambda c: c.document_controller.save(), ("Ctrl+S",),
@@ -315,7 +321,7 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.cell_selection_controller.let_go(), ("Ctrl+Shift+P",), icon="pin",
         is_enabled=lambda now: now.screen.panel(BOARD_CONTENTS).cursor.pinned is not None),
     Row("edit_sentence", EDIT, "Edit the &sentence", lambda c: c.setup_pane.edit_sentence(),
-        ("Ctrl+L",), divides=True),
+        ("Ctrl+L",), divides=True, is_enabled=lambda now: now.screen.panel(SETUP).image is None),
     Row("edit_second_text", EDIT, "Edit the second te&xt", lambda c: c.setup_pane.edit_second(),
         ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.screen.panel(SETUP).second is not None,
         tip="That of a pair, or how the decoder’s text begins"),

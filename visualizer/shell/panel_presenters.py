@@ -45,7 +45,7 @@ from visualizer.features.playback.presenter import (
     PlaybackBarState,
     present_playback,
 )
-from visualizer.features.setup.presenter import SETUP, TextProblem, present_setup
+from visualizer.features.setup.presenter import SETUP, present_setup
 from visualizer.features.shapes.presenter import SHAPES, ShapesPanel, present_shapes
 from visualizer.features.stage_bar.presenter import STAGE_BAR, present_stage_bar
 from visualizer.features.tensor_editor.presenter import TABLE, present_table
@@ -328,6 +328,6 @@ def _status(moment: Moment) -> StatusLine:
 def _unused(setup: SetupPanel) -> tuple[str, ...]:
     """Repeat problems above the heatmaps, as their settings may be scrolled out of view."""
     wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
-    problems = (setup.problem, setup.second.problem if setup.second else TextProblem())
-    wrong += [problem.sentence for problem in problems if problem.sentence]
+    others = [field.problem for field in (setup.second, setup.image) if field]
+    wrong += [problem.sentence for problem in (setup.problem, *others) if problem.sentence]
     return tuple(f"The picture stays as it was. {sentence}" for sentence in wrong[:1])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NO_MODEL = "Open a model (File > Open a model…) to see which token it expects next."
 NOT_READ = "The numbers are those that were saved. Change the text, and the model reads it again."
+NO_IMAGE_READ = "The model reads when an image is chosen: in Setup, or by dropping its file."
 HOW = (
     "What a head hands on to its layer is replaced in the model itself: by zeros, by its mean over "
     "the text, by a multiple, or token by token by what it hands on in another text. All layers "
@@ -150,7 +151,8 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
         return NextTokenPanel()
     cuts = _cuts(model, resolved.run.texts[0])
     if reading is None:
-        return NextTokenPanel(message=NOT_READ, edits=model.becomes, cuts=cuts)
+        message = NOT_READ if model.image is None else NO_IMAGE_READ
+        return NextTokenPanel(message=message, edits=model.becomes, cuts=cuts)
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
     heads = _heads(resolved, reading.layers) if reading.are_heads_switchable else ()
     edit, is_mixed = _edit(model, heads)

@@ -50,6 +50,22 @@ class SecondTextField(Struct, frozen=True):
     problem: TextProblem = TextProblem()
 
 
+class ImageField(Struct, frozen=True):
+    """The image that a vision model reads, in place of the text.
+
+    Parameters
+    ----------
+    name : str
+        The name of its file; empty until one is chosen.
+    path : str
+        Its whole path.
+    """
+
+    name: str
+    path: str
+    problem: TextProblem = TextProblem()
+
+
 class AttentionParts(Struct, frozen=True):
     """The kinds of attention of a model with several.
 
@@ -79,6 +95,8 @@ class SetupPanel(Struct, frozen=True):
     """Whether what is typed are labels of tokens, and not a text."""
     second: SecondTextField | None = None
     """None where no second text can be read."""
+    image: ImageField | None = None
+    """None where a text is read."""
     parts: AttentionParts = AttentionParts()
     """Without choices where there is a single kind of attention."""
 
@@ -123,11 +141,12 @@ def present_setup(
         document.get("text"),
         document.tokenizer,
         document.lines,
-        _text_problem(text),
+        TextProblem() if document.reads_image else _text_problem(text),
         rows,
         said,
         document.has_labels,
         _second(document, found.get("second"), reading),
+        _image(document, found.get("image") or text),
         _parts(document, reading),
     )
 
@@ -136,13 +155,20 @@ def _second(
     document: Document, problem: Problem | None, reading: ModelReading | None
 ) -> SecondTextField | None:
     """Return the field of the second text where one can be read, is there, or is missing."""
-    if document.model is None:
+    if document.model is None or document.reads_image:
         return None
     kind = reading.second if reading else SecondText.NONE
     text = document.model.second
     if kind is SecondText.NONE and not (text or problem):
         return None
     return SecondTextField(text, SECOND_LABELS.get(kind, "Second text"), _text_problem(problem))
+
+
+def _image(document: Document, problem: Problem | None) -> ImageField | None:
+    image = document.model.image if document.model else None
+    if image is None:
+        return None
+    return ImageField(image.name, image.path, _text_problem(problem))
 
 
 def _parts(document: Document, reading: ModelReading | None) -> AttentionParts:
@@ -169,6 +195,8 @@ def _text_remedy_in_words(remedy: Remedy) -> str:
 
 def _model_in_words(document: Document) -> str:
     assert document.model
+    if document.reads_image:
+        return _image_model_in_words(document)
     if document.captured:
         return (
             f"{document.model.name} read this text when the document was saved: "
@@ -181,6 +209,20 @@ def _model_in_words(document: Document) -> str:
         )
     return (
         f"{document.model.name} reads this text as you type. Queries, keys and values are as they "
+        "met, after positions and norms."
+    )
+
+
+def _image_model_in_words(document: Document) -> str:
+    assert document.model
+    name = document.model.name
+    if document.captured:
+        return (
+            f"{name} read this image when the document was saved: {document.captured.size}. It "
+            "reads again when an image is chosen."
+        )
+    return (
+        f"{name} reads an image; its patches are the tokens. Queries, keys and values are as they "
         "met, after positions and norms."
     )
 

@@ -25,6 +25,7 @@ from visualizer.documents.plain_text_file import LONGEST_TEXT, first_part
 from visualizer.features.setup.presenter import (
     SETUP,
     AttentionParts,
+    ImageField,
     SecondTextField,
     SetupPanel,
     TextProblem,
@@ -41,7 +42,7 @@ from visualizer.session.setting_definitions import (
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.labels import ElidedLabel, PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import CONTROLS, SettingControl, SettingRow
@@ -129,6 +130,7 @@ class SetupPane(QScrollArea):
     secondTyped = Signal(str)
     secondTooLong = Signal(int, str)
     partChosen = Signal(str)
+    imageWanted = Signal()
     chosen = Signal(str, object, bool)
     settled = Signal()
     remedied = Signal(str)
@@ -177,7 +179,8 @@ class SetupPane(QScrollArea):
         choices = row_layout(spacing=8)
         choices.addWidget(self.tokenizer)
         choices.addWidget(self.lines)
-        for widget in (self.sentence, self.problem, self._second_text(), self._part_choice()):
+        more = (self._second_text(), self._image_choice(), self._part_choice())
+        for widget in (self.sentence, self.problem, *more):
             column.addWidget(widget)
         column.addLayout(choices)
         column.addWidget(self._text_chooser())
@@ -202,6 +205,22 @@ class SetupPane(QScrollArea):
             column.addWidget(widget)
         self.second_part.hide()
         return self.second_part
+
+    def _image_choice(self) -> QWidget:
+        self.image_part = QWidget()
+        column = column_layout(self.image_part, (0, 0, 0, 0), spacing=4)
+        row = row_layout(spacing=8)
+        self.choose_image, self.image_name = QPushButton("Choose an image…"), ElidedLabel()
+        self.choose_image.setObjectName("choose an image")
+        self.choose_image.clicked.connect(self._want_image)
+        install_input_filters(self.choose_image)
+        row.addWidget(self.choose_image)
+        row.addWidget(self.image_name, 1)
+        self.image_problem = TextProblemLabel()
+        column.addLayout(row)
+        column.addWidget(self.image_problem)
+        self.image_part.hide()
+        return self.image_part
 
     def _part_choice(self) -> QWidget:
         self.part = QComboBox()
@@ -304,6 +323,7 @@ class SetupPane(QScrollArea):
             self._setup = setup
             self._show_text(setup)
             self._show_second(setup.second)
+            self._show_image(setup.image)
             self._show_parts(setup.parts)
             self._show_captured(setup)
             for shown in setup.settings:
@@ -335,6 +355,14 @@ class SetupPane(QScrollArea):
             self.second_label.setText(field.label)
             self.second.setAccessibleName(field.label)
             self.second_problem.show_problem(field.problem)
+
+    def _show_image(self, field: ImageField | None) -> None:
+        """Show the image's file in place of the sentence where the model reads an image."""
+        self.image_part.setVisible(field is not None)
+        self.sentence.setVisible(field is None)
+        if field:
+            self.image_name.tell(field.name, field.path)
+            self.image_problem.show_problem(field.problem)
 
     def _show_parts(self, parts: AttentionParts) -> None:
         """Show the kinds of attention where there are several."""
@@ -397,6 +425,9 @@ class SetupPane(QScrollArea):
 
     def _type(self) -> None:
         self.textTyped.emit(self.sentence.toPlainText())
+
+    def _want_image(self) -> None:
+        self.imageWanted.emit()
 
     def _type_second(self) -> None:
         self.secondTyped.emit(self.second.toPlainText())
