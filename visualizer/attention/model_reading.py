@@ -30,6 +30,14 @@ class SecondText(StrEnum):
     DECODER = "decoder"
 
 
+class AttentionPart(StrEnum):
+    """The kinds of attention of a model with an encoder and a decoder, as they are called."""
+
+    ENCODER = "Encoder"
+    DECODER = "Decoder"
+    CROSS = "Decoder to encoder (cross)"
+
+
 class NextToken(Struct, frozen=True):
     """A token that may come next.
 

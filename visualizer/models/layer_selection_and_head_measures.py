@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from visualizer.attention.model_reading import AttentionPart
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ def parts_in_words(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
 
 def _part_in_words(run: LayerRun) -> str:
     if run.group.is_cross:
-        return "Decoder to encoder (cross)"
-    return "Decoder" if is_of_decoder(run.group.name) else "Encoder"
+        return AttentionPart.CROSS
+    of_decoder = is_of_decoder(run.group.name)
+    return AttentionPart.DECODER if of_decoder else AttentionPart.ENCODER
 
 
 def is_of_decoder(part: str) -> bool:

@@ -110,7 +110,7 @@ class Workspace(QObject):
         """Change the text, or the second one; typing one word is one undoable change."""
         if self.document.model and self.document.reads_image:
             said = f"{self.document.model.name} reads images, and no texts."
-            self._complain(InputError("image", said))
+            self.refuse(InputError("image", said))
             return
         is_typed, written = typed_text(self.document.get(name), text)
         if not is_typed:  # pasted, cut or overwritten: a change of its own
@@ -135,20 +135,21 @@ class Workspace(QObject):
 
     def refuse(self, refused: InputError) -> None:
         """Report what is wrong with something that was not taken in; the present one stays."""
-        self._complain(refused)
+        self._complaints[refused.field] = refused
+        self._show()
 
     def refuse_text(self, count: int, first_part: str, name: str = "text") -> None:
         """Report that a text is too long, and offer its first part; the present text stays."""
         said = f"{count:,} characters are more than can be compared with each other, so they were "
         remedy = (FIRST_CHARACTERS, first_part)
-        self._complain(InputError(name, f"{said}not taken in.", remedy))
+        self.refuse(InputError(name, f"{said}not taken in.", remedy))
 
     def write_mask(self, text: str) -> None:
         """Set the own mask from rows of 0 and 1."""
         try:
             own = parse_mask(text)
         except InputError as refused:
-            self._complain(refused)
+            self.refuse(refused)
         else:
             if self._complaints.pop("own_mask", None):
                 self._show()
@@ -187,11 +188,7 @@ class Workspace(QObject):
             try:
                 self.set("own_weights", weights_as_own(self.run.trace))
             except InputError as refused:
-                self._complain(refused)
-
-    def _complain(self, refused: InputError) -> None:
-        self._complaints[refused.field] = refused
-        self._show()
+                self.refuse(refused)
 
     def _keep(self, key: str = "") -> None:
         """Record the present document before it changes."""
@@ -322,9 +319,11 @@ class Workspace(QObject):
     def _forget_complaints(self, document: Document) -> None:
         """Drop the input errors that a change of the document settles."""
         old, self.document, self._refused = self.document, document, None
-        for name in ("text", "second", "image", "own_mask"):
+        for name in ("text", "second", "own_mask"):
             if old.get(name) != document.get(name):
                 self._complaints.pop(name, None)
+        if old.model != document.model:
+            self._complaints.pop("image", None)
         self._complaints.pop("own_weights", None)
 
     def _read(self) -> None:
