@@ -197,6 +197,29 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
     np.testing.assert_allclose(shown.values, weights[:, 6], atol=1e-7)
 
 
+def test_heads_are_switched_off_but_not_patched_from_a_text(
+    hand: Hand, folder: Path, image: Path
+) -> None:
+    open_model(hand, folder)
+    choose(hand, image)
+    pane, by_id = hand.window.panes["Next token"], hand.window.actions_.by_id
+    offered = [pane.kind.itemText(at) for at in range(pane.kind.count())]
+    assert offered == ["As it is", "Off (zeros)", "Its mean over the image", "Scaled by …"]
+    assert not by_id["head_switch.patch"].isEnabled()
+    before = run_of(hand).trace.read("weights")
+    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.settle()
+    by_id["head_switch.toggle"].trigger()
+    hand.settle()
+    now = run_of(hand).trace.read("weights")
+    np.testing.assert_array_equal(now[0], before[0])
+    assert not np.array_equal(now[1], before[1])
+    assert "by its mean over the image" in words(pane.hint)
+    hand.window.workspace.leave_captured()
+    hand.settle()
+    assert pane.kind.count() == len(offered) + 1
+
+
 def test_a_document_keeps_the_image_and_opens_without_it(
     hand: Hand, folder: Path, image: Path, tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ UNDER_NUMBERS = 0.75
 """The least opacity where numbers are written."""
 GRID = 0.35
 """The opacity of the lines between patches."""
-LEAST_PATCH = 6
+LEAST_PATCH = 12
 """Patches of fewer pixels have no lines between them."""
 
 
