@@ -14,16 +14,18 @@ from PySide6.QtWidgets import QApplication, QFileDialog
 
 import visualizer
 from tests.support.tiny_vision_models import picture, save_vision_model
-from tests.support.window_input import LEFT, name_file, words
+from tests.support.waiting import wait_until
+from tests.support.window_input import LEFT, PATIENCE_MS, name_file, words
 from visualizer.documents.document_file import SavedDocument
 from visualizer.features.token_strip.presenter import TOKENS
-from visualizer.read_files_and_restore_runs import read_file
+from visualizer.read_files_and_restore_runs import open_as_document, read_file
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.support.window_fixtures import Open
     from tests.support.window_input import Hand
     from visualizer.attention.run import Run
     from visualizer.features.token_strip.patch_strip_widget import PatchStrip
@@ -250,3 +252,15 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     setup = hand.window.setup_pane
     hand.until(setup.image_problem.isVisible)
     assert words(setup.image_problem).startswith("There is no file “noise.png” in ")
+
+
+def test_a_model_that_is_named_when_the_program_starts_asks_for_an_image(
+    open_window: Open, folder: Path, image: Path
+) -> None:
+    window = open_window(open_as_document(folder, Document())[0].document)
+    wait_until(lambda: bool(window.findChildren(QFileDialog)), PATIENCE_MS)
+    (dialog,) = window.findChildren(QFileDialog)
+    name_file(dialog, image)
+    wait_until(lambda: window.workspace.run is not None, PATIENCE_MS)
+    assert window.workspace.run
+    assert window.workspace.run.texts[0][:2] == ("class", "row 1, column 1")

@@ -78,6 +78,12 @@ class Document(Struct, frozen=True):
         """Whether its model reads an image in place of the text."""
         return self.model is not None and self.model.image is not None
 
+    @property
+    def lacks_image(self) -> bool:
+        """Whether its model reads an image, and none has been chosen yet."""
+        image = self.model.image if self.model else None
+        return image is not None and not image.path
+
     def with_numbers_of(self, run: Run) -> Document:
         """Return the document with what its model made of the text, if it has read that text."""
         reading = run.reading

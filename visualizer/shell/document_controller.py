@@ -260,8 +260,7 @@ class DocumentController(QObject):
         self._take_change(change)
         self._say(change.notice or f"Opened {source.name}.")
         self.settled.emit(source.path)
-        image = self._workspace.document.get("image")
-        if image is not None and not image.path:
+        if self._workspace.document.lacks_image:
             self.imageWanted.emit(None)
 
     def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:

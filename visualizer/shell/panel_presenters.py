@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Moment
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."
+NO_IMAGE = "The heatmaps will be here with an image."
 EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
 
 
@@ -279,8 +280,9 @@ class PanelPresenters:
             else:
                 made[name] = row.empty
         if resolved is None:
+            empty = NO_IMAGE if moment.document.reads_image else EMPTY
             made[BOARD_CONTENTS.name] = BoardContents(
-                message=WAITING if moment.is_working else EMPTY
+                message=WAITING if moment.is_working else empty
             )
         return Screen(moment.document, moment.view, resolved, made)
 

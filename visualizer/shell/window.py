@@ -327,6 +327,8 @@ class MainWindow(QMainWindow):
         """Start what can wait until the window is visible."""
         self.lesson_controller.load()  # first, as it would be slow beside the import of torch
         self.workspace.start()
+        if self.workspace.document.lacks_image:  # as of a model named on the command line
+            self.model_image_controller.choose()
         if not self.start_page.page:
             self.board.setFocus()  # so that Space plays at once
 

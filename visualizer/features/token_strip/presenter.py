@@ -139,8 +139,8 @@ def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPa
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
     patches = run.patches
     head = head_read(resolved, resolved.pinned if chosen else cell)
-    if head is None and patches and len(resolved.heads) == 1:
-        (head,) = resolved.heads  # over an image, the weights of the heatmap beside it
+    if head is None and patches:
+        head = resolved.told_head  # pointing at a patch shows one head, and so does a click
     query = TokenQuery(resolved, labels, subjects, head, resolved.read_stage)
     is_seen = bool(subjects) and not are_apart and not _is_hidden(query)
     return TokenPanel(

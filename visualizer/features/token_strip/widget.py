@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 HINT = "Point at a cell or choose tokens to see what is read."
-IMAGE_HINT = "Point at the image or a cell to see what is read; click to keep a patch."
+IMAGE_HINT = "Point at a patch to see what it reads; click to keep it."
 WORDS = {TokenRole.QUERY: "reads", TokenRole.KEY: "is read by"}
 TIPS = {
     TokenRole.QUERY: "Colour the tokens by what the chosen ones read",
