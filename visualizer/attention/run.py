@@ -34,7 +34,7 @@ from visualizer.errors import FIRST_TOKENS, InputError
 
 if TYPE_CHECKING:
     from visualizer.attention.buffer_pool import BufferPool
-    from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.captured_attention import CapturedAttention, ImagePatches
     from visualizer.attention.model_reading import ModelReading
     from visualizer.attention.spec import NumberMatrix, Texts
     from visualizer.attention.trace import LeadingIndex, Trace
@@ -77,10 +77,21 @@ class Run(Struct, frozen=True, eq=False):
         is_key = axis == "key" and self.key_tokens
         return self.key_tokens if is_key else self.texts[self.trace.at("text", leading)]
 
+    def labels(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
+        """Return the tokens as `words`, of an image's patches their rows and columns alone."""
+        words = self.words(leading, axis)
+        patches = self.patches
+        return (*words[: patches.first], *patches.labels) if patches else words
+
     @property
     def has_same_keys(self) -> bool:
         """Whether the keys are the queries' own tokens."""
         return not self.key_tokens or (self.key_tokens,) == self.texts
+
+    @property
+    def patches(self) -> ImagePatches | None:
+        """The image whose patches its tokens are; None of a text."""
+        return self.captured.patches if self.captured else None
 
     @property
     def source(self) -> str:

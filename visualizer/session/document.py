@@ -73,6 +73,17 @@ class Document(Struct, frozen=True):
         """Whether what is typed are the labels of tokens, as there is no text."""
         return self.captured is not None and self.model is None
 
+    @property
+    def reads_image(self) -> bool:
+        """Whether its model reads an image in place of the text."""
+        return self.model is not None and self.model.image is not None
+
+    @property
+    def lacks_image(self) -> bool:
+        """Whether its model reads an image, and none has been chosen yet."""
+        image = self.model.image if self.model else None
+        return image is not None and not image.path
+
     def with_numbers_of(self, run: Run) -> Document:
         """Return the document with what its model made of the text, if it has read that text."""
         reading = run.reading
@@ -101,6 +112,8 @@ class Document(Struct, frozen=True):
         """Return a setting by name: a field of the document or its spec, or a derived one."""
         if name == "text" and self.has_labels:
             return self.labels
+        if name in OF_MODEL:
+            return getattr(self.model, name) if self.model else None
         if name == "mechanism":
             return mechanism_of(self.spec)
         if name == "causal":
@@ -115,6 +128,8 @@ class Document(Struct, frozen=True):
             return replace(self, captured=value, labels="", model=None)
         if name == "model":
             return replace(self, captured=None, labels="", model=value)
+        if name in OF_MODEL and self.model:
+            return self.set("model", replace(self.model, **{name: value}))
         if name == "text" and self.has_labels:
             return replace(self, labels=value)
         if name == "text":
@@ -134,6 +149,8 @@ class Document(Struct, frozen=True):
 
 
 _OWN = frozenset({"text", "tokenizer", "lines", "captured", "model"})
+OF_MODEL = frozenset({"second", "part", "image"})
+"""What is set of the model that reads the text, beside the text; without effect without one."""
 
 
 def starting_document() -> Document:

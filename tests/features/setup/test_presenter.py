@@ -98,7 +98,7 @@ def test_what_is_offered_mends_it(fields: dict[str, object]) -> None:
 def test_all_is_well_at_first() -> None:
     setup = present_setup(Document(), None)
     assert not [row for row in setup.settings if row.problem]
-    assert setup.text_problem == ""
+    assert setup.problem.sentence == ""
     assert (setup.text, setup.tokenizer, setup.lines) == (
         "Your journey starts with one step",
         "words",
@@ -142,7 +142,7 @@ def test_a_text_that_is_refused_is_said_under_the_text() -> None:
     with pytest.raises(InputError) as refused:
         run(Document("").tokens(), AttentionSpec())
     setup = present_setup(Document(""), refused.value)
-    assert setup.text_problem == "There is nothing to read yet. Type a word or a sentence."
+    assert setup.problem.sentence == "There is nothing to read yet. Type a word or a sentence."
     assert not [row for row in setup.settings if row.problem]
 
 

@@ -184,10 +184,10 @@ def _has_heads(run: Run, name: str) -> bool:
 def _axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
-        labels = all_visible(run.words(leading, row))
+        labels = all_visible(run.labels(leading, row))
         width = run.trace.tensor(name).shape[-1]
         is_key = column == "key"
-        across = all_visible(run.words(leading, "key")) if is_key else counted_from_one(width)
+        across = all_visible(run.labels(leading, "key")) if is_key else counted_from_one(width)
         return Axis(row, labels, 1), Axis(column, across, 1)
     height, width = run.trace.spec.own_sizes[name]
     row, column = _WEIGHT_AXES.get(name.removesuffix(BIAS), ("d_in", "width"))
