@@ -134,18 +134,22 @@ class Document(Struct, frozen=True):
             return replace(self, labels=value)
         if name == "text":
             return replace(self, text=value, captured=None)
-        if name == "mechanism":
-            return replace(self, spec=spec_of(Mechanism(value), self.spec))
-        if name == "causal":
-            mask = Mask.CAUSAL if value else Mask.NONE
-            return replace(self, spec=replace(self.spec, mask=mask))
-        if name == "painted":
-            return replace(self, spec=replace(self.spec, mask=Mask.OWN, own_mask=value))
         if name in _OWN:
             return replace(self, **{name: value})
-        if name == "d_in" and self.spec.has_block:
-            return replace(self, spec=with_block_size(self.spec, value))
-        return replace(self, spec=replace(self.spec, **{name: value}))
+        return replace(self, spec=_with_setting(self.spec, name, value))
+
+
+def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
+    """Return a spec with one setting changed, by the names of `Document.get`."""
+    if name == "mechanism":
+        return spec_of(Mechanism(value), spec)
+    if name == "causal":
+        return replace(spec, mask=Mask.CAUSAL if value else Mask.NONE)
+    if name == "painted":
+        return replace(spec, mask=Mask.OWN, own_mask=value)
+    if name == "d_in" and spec.has_block:
+        return with_block_size(spec, value)
+    return replace(spec, **{name: value})
 
 
 _OWN = frozenset({"text", "tokenizer", "lines", "captured", "model"})
