@@ -77,6 +77,8 @@ class Workspace(QObject):
         self._asked: Document | None = None
         self._wanted = self.view
         self._has_started = False
+        self._held: list[object] = []
+        """A model that was opened, until a run of it is there, which keeps it open then."""
         self._compute, self._presenter = compute, presenter
         self._late = QTimer(self, singleShot=True, interval=PATIENCE_MS)
         self._late.timeout.connect(self._show)
@@ -155,13 +157,20 @@ class Workspace(QObject):
                 self._show()
             self.set("own_mask", own)
 
-    def show_document(self, document: Document, view: View) -> None:
-        """Switch to another document and view, as one undoable change."""
+    def show_document(self, document: Document, view: View, opened_model: object = None) -> None:
+        """Switch to another document and view, as one undoable change.
+
+        Parameters
+        ----------
+        opened_model : object
+            What keeps a model open that was opened to read the document; None of others.
+        """
         if document != self.document:
             self.seal()
             self._keep()
         self._wanted = view
         self.view = as_far_as_read(view, self.view)
+        self._hold(opened_model)
         self._change_to(document)
 
     def open(self, document: Document, view: View, restore: Callable[[], tuple[Run, View]]) -> None:
@@ -179,6 +188,12 @@ class Workspace(QObject):
             partial(worker_jobs.open_and_compute, restore, self._presenter, self._now())
         )
         self._show()
+
+    def _hold(self, *models: object) -> None:
+        """Hold a model that was opened, in place of the one before it."""
+        before, self._held = self._held, [*models]
+        if before:
+            self._worker.discard(before)
 
     def keep_weights(self) -> None:
         """Toggle between fixing the present weights for any module and drawing them anew."""
@@ -351,6 +366,8 @@ class Workspace(QObject):
             self._asked = None
         if answer.run:
             self.run, self.computed = answer.run, answer.document
+            if self._asked is None:  # else a model may still be to be read
+                self._hold()
         if answer.document == self.document:
             self._refused = answer.refused
         if answer.opened and answer.document == self.document:  # else it has been changed since

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import Device, Dtype
     from visualizer.features.model_chooser.dialog import ModelChooserDialog
-    from visualizer.models.model_source import ModelSource
     from visualizer.progress_callback import Progress
-    from visualizer.session.model_opening import ModelPlace
+    from visualizer.session.model_opening import ModelPlace, OpenedSource
     from visualizer.session.workspace import Workspace
 
 SHOWN_S = 0.05
@@ -52,10 +51,9 @@ class _Listing(Struct, frozen=True):
 
 
 class _Opened(Struct, frozen=True):
-    source: ModelSource
+    opened: OpenedSource
     device: Device
     dtype: Dtype
-    other_text: str
     text: str
 
 
@@ -73,9 +71,9 @@ _Answer = _Listing | _Opened | _Downloaded | _Cancelled | RepositoryOffer
 class ModelChooserController(QObject):
     """Opens the dialog of models, and does what is chosen there; one thing at a time."""
 
-    opened = Signal(object, object, object, str, str)
-    """The `ModelSource` of a model that is open, the device and type chosen for it, what it
-    reads in place of a text that it cannot read, and that text."""
+    opened = Signal(object, object, object, str)
+    """The `OpenedSource` of a model, the device and type chosen for it, and the text that it was
+    opened to read."""
     broke = Signal(str)
     _progressed = Signal(int, int)
 
@@ -236,15 +234,9 @@ class ModelChooserController(QObject):
             return
         was_called_off = self._is_called_off.is_set()
         self._change(activity=ModelActivity.NONE, is_cancelling=False)
-        if isinstance(answer, _Opened) and was_called_off:  # just before it was open
-            model_opening.let_go_of_models()
-        elif isinstance(answer, _Opened):
-            if self.dialog:
-                self.dialog.accept()
-                self._window.activateWindow()  # not every platform does so itself
-            self.opened.emit(
-                answer.source, answer.device, answer.dtype, answer.other_text, answer.text
-            )
+        if isinstance(answer, _Opened):
+            if not was_called_off:  # just before it was open
+                self._hand_over(answer)
         elif isinstance(answer, _Downloaded):
             self._offer = None
             self._change(
@@ -254,6 +246,12 @@ class ModelChooserController(QObject):
             self._offer = answer
             self._change(offer=offer_in_words(answer), offered=answer.missing)
         self._list_if_unknown()
+
+    def _hand_over(self, answer: _Opened) -> None:
+        if self.dialog:
+            self.dialog.accept()
+            self._window.activateWindow()  # not every platform does so itself
+        self.opened.emit(answer.opened, answer.device, answer.dtype, answer.text)
 
     def _take_listing(self, found: _Listing) -> None:
         openable = [model.path for model in found.models if not model.why_not]
@@ -294,8 +292,8 @@ def _opened(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
 ) -> _Opened | _Cancelled:
     try:
-        found, other = model_opening.open_model_source(path, device, dtype, text, progress)
-        return _Opened(found, device, dtype, other, text)
+        opened = model_opening.open_model_source(path, device, dtype, text, progress)
+        return _Opened(opened, device, dtype, text)
     except CancelledError:  # as a value: the error holds what was loaded
         return _Cancelled()
 
