@@ -339,7 +339,8 @@ class Workspace(QObject):
                 self._complaints.pop(name, None)
         if old.model != document.model:
             self._complaints.pop("image", None)
-        self._complaints.pop("own_weights", None)
+        for name in ("own_weights", "cuts"):
+            self._complaints.pop(name, None)
 
     def _read(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
