@@ -196,7 +196,7 @@ class ModelChooserController(QObject):
         """Ask the hub for a repository, and at the second time download it."""
         name, offer = self._state.repository.strip(), self._offer
         if offer is None:
-            request = partial(_looked_up, name, self._state.cache)
+            request = partial(_looked_up, name, self._state.cache, self._tell)
             self._begin(ModelActivity.LOOKING_UP, name, request)
         else:
             self._begin(ModelActivity.DOWNLOADING, name, partial(_downloaded, offer, self._tell))
@@ -298,10 +298,13 @@ def _opened(
         return _Cancelled()
 
 
-def _looked_up(name: str, cache: Path) -> RepositoryOffer:
+def _looked_up(name: str, cache: Path, progress: Progress) -> RepositoryOffer | _Cancelled:
     from visualizer.models.hub_download import look_up
 
-    return look_up(name, cache)
+    try:
+        return look_up(name, cache, progress=progress)
+    except CancelledError:
+        return _Cancelled()
 
 
 def _downloaded(offer: RepositoryOffer, progress: Progress) -> _Downloaded | _Cancelled:
