@@ -221,6 +221,25 @@ def test_a_folder_that_is_dropped_is_opened_in_the_dialog(
     dialog.close()
 
 
+def test_of_folders_that_are_dropped_the_last_is_opened(
+    hand: Hand, cache: Path, tmp_path: Path, held: HeldOpening
+) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        hand.window.drop_handler.fileDropped.emit(tmp_path / name)
+        hand.until(lambda: bool(held.asked))
+    hand.until(lambda: len(held.asked) == 2)
+    assert [path.name for path, *_ in held.asked] == ["one", "three"]
+    dialog = chooser(hand).dialog
+    assert dialog is not None
+    assert dialog.words.text().startswith("Opening three")
+    hand.window.drop_handler.fileDropped.emit(tmp_path / "two")
+    press(dialog, Qt.Key.Key_Escape)  # all of it
+    idle(hand)
+    assert len(held.asked) == 2
+    dialog.close()
+
+
 def test_without_models_or_the_library_it_is_said_what_to_do(
     hand: Hand, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,8 @@ class ModelChooserController(QObject):
         self._offer: RepositoryOffer | None = None
         """What was asked of the hub, until another name is typed."""
         self._is_called_off = threading.Event()
+        self._next_folder: Path | None = None
+        """The folder to open as soon as what is being done has been cancelled."""
         self._due = 0.0
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
@@ -106,20 +108,29 @@ class ModelChooserController(QObject):
         self._raise()
 
     def open_folder(self, path: Path) -> None:
-        """Open the model of a folder, and show in the dialog how far that is."""
+        """Open the model of a folder, and show in the dialog how far that is.
+
+        It comes in place of what is being done.
+        """
         if self.dialog is None:
             self._make_dialog()
         self._raise()
-        self._open(path)
+        if self.is_working:
+            self.cancel()
+            self._next_folder = path
+        else:
+            self._open(path)
 
     def cancel(self) -> None:
         """Stop what is being done; nothing of it is kept but what was downloaded so far."""
+        self._next_folder = None
         if self.is_working:
             self._is_called_off.set()
             self._change(is_cancelling=True)
 
     def close(self) -> None:
         """Stop what is being done, and end the thread."""
+        self._next_folder = None
         self._is_called_off.set()
         self._worker.stop()
         if self.dialog:
@@ -245,7 +256,7 @@ class ModelChooserController(QObject):
         elif not isinstance(answer, _Cancelled) and not was_called_off:
             self._offer = answer
             self._change(offer=offer_in_words(answer), offered=answer.missing)
-        self._list_if_unknown()
+        self._go_on()
 
     def _hand_over(self, answer: _Opened) -> None:
         if self.dialog:
@@ -263,9 +274,12 @@ class ModelChooserController(QObject):
             selected=selected,
         )
 
-    def _list_if_unknown(self) -> None:
-        """List the models after the dialog was opened with one of them."""
-        if self.dialog and self.dialog.isVisible() and self._state.models is None:
+    def _go_on(self) -> None:
+        """Open the folder that waits, or list the models after the dialog was opened with one."""
+        if path := self._next_folder:
+            self._next_folder = None
+            self._open(path)
+        elif self.dialog and self.dialog.isVisible() and self._state.models is None:
             self._worker.ask(partial(_listing, self._state.cache))
 
     def _fail(self, error: Exception) -> None:
@@ -275,7 +289,7 @@ class ModelChooserController(QObject):
         if was_listing:
             self._change(models=())
         else:
-            self._list_if_unknown()
+            self._go_on()
         if not problem:
             self.broke.emit("".join(traceback.format_exception(error)))
 
