@@ -15,6 +15,7 @@ from visualizer.attention.spec import Mask
 from visualizer.errors import FIRST_CHARACTERS, InputError
 from visualizer.session import worker_jobs
 from visualizer.session.document import Document, typed_text
+from visualizer.session.document_change_in_words import NamedChange
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.history import History
 from visualizer.session.newest_request_worker import Worker
@@ -77,6 +78,7 @@ class Workspace(QObject):
         self._asked: Document | None = None
         self._wanted = self.view
         self._has_started = False
+        self._undone, self._redone = NamedChange(), NamedChange()
         self._held: list[object] = []
         """A model that was opened, until a run of it is there, which keeps it open then."""
         self._compute, self._presenter = compute, presenter
@@ -225,6 +227,18 @@ class Workspace(QObject):
     @property
     def can_redo(self) -> bool:
         return bool(self._history.future)
+
+    @property
+    def undone_change(self) -> str:
+        """What undo takes back, in words; empty where that has no short name."""
+        past = self._history.past
+        return self._undone.between(past[-1], self.document) if past else ""
+
+    @property
+    def redone_change(self) -> str:
+        """What redo brings back, in words; empty where that has no short name."""
+        future = self._history.future
+        return self._redone.between(self.document, future[-1]) if future else ""
 
     @property
     def can_keep_weights(self) -> bool:
