@@ -28,6 +28,8 @@ IN_WORDS = {
     "own_kept": "own dropout",
 }
 """The fields of a document and its spec; changes of others have no name of their own."""
+OF_MODEL = {"second": "second text", "image": "image", "is_chat": "user’s message"}
+"""The fields of a model's source that are named in the same way."""
 FOLLOWING = frozenset({"lengths"})
 """Fields of the spec that follow from the text."""
 AS_IT_IS = "as it is"
@@ -77,7 +79,7 @@ def _model_in_words(before: ModelSource | None, after: ModelSource | None) -> st
         return _edits(before.becomes, after.becomes)
     if names == {"cuts"}:
         return _cuts(before.cut_cells, after.cut_cells)
-    return ""
+    return OF_MODEL.get(next(iter(names)), "") if len(names) == 1 else ""
 
 
 def _edits(before: Mapping[LayerAndHead, str], after: Mapping[LayerAndHead, str]) -> str:
