@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 import visualizer
+from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from visualizer.features.head_scatter.presenter import SCATTER
 from visualizer.features.logit_lens.presenter import LENS
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -23,24 +24,11 @@ if TYPE_CHECKING:
     from visualizer.attention.model_answers import ModelAnswer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
-TEXT = "the cat sat on the mat"
 
 
 @pytest.fixture
 def folder(tiny_model_folder: Path) -> Path:
     return tiny_model_folder
-
-
-@pytest.fixture
-def model_window(hand: Hand, folder: Path) -> Hand:
-    """A window in which a model reads a text."""
-    hand.type_sentence(TEXT)
-    hand.settle()
-    hand.window.document_controller.open(folder)
-    hand.until(lambda: hand.window.workspace.document.model is not None)
-    hand.settle()
-    hand.until(lambda: hand.window.panes["Next token"].isVisible())
-    return hand
 
 
 def open_pane(hand: Hand, id_: str) -> None:

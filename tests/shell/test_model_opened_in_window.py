@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QLabel, QPushButton
 
 import visualizer
+from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from tests.support.window_input import link_in
 from visualizer.features.layer_overview.presenter import LAYERS
 from visualizer.features.mask_editor import controller
@@ -29,24 +30,11 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
-TEXT = "the cat sat on the mat"
 
 
 @pytest.fixture
 def folder(tiny_model_folder: Path) -> Path:
     return tiny_model_folder
-
-
-@pytest.fixture
-def model_window(hand: Hand, folder: Path) -> Hand:
-    """A window in which a model reads a text."""
-    hand.type_sentence(TEXT)
-    hand.settle()
-    hand.window.document_controller.open(folder)
-    hand.until(lambda: hand.window.workspace.document.model is not None)
-    hand.settle()
-    hand.until(lambda: hand.window.panes["Next token"].isVisible())
-    return hand
 
 
 def pick(box: QComboBox, value: str) -> None:
