@@ -115,9 +115,11 @@ def _open(
 ) -> tuple[ModelSource, str]:
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import read_model_folder
+    from visualizer.models.tokenizer_process import tokenizer_process
 
     if not is_lab_model(path):
         read_model_folder(path, has_fingerprint=False)  # what is wrong with it is said at once
+        tokenizer_process.start()  # it imports its library meanwhile
     load_torch_library()
     if LIBRARY not in sys.modules:
         _import_library(progress)
@@ -134,9 +136,8 @@ def _import_library(progress: Progress) -> None:
             progress(0, 0)
             import_module(name)
         library = import_module(LIBRARY)
-        for name in ("AutoTokenizer", "PreTrainedModel"):
-            progress(0, 0)
-            getattr(library, name)
+        progress(0, 0)
+        library.PreTrainedModel  # noqa: B018 - imported by being asked for
 
 
 @contextmanager
