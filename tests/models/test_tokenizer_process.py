@@ -102,6 +102,16 @@ def test_texts_are_split_as_transformers_does(tmp_path: Path, save: Callable[[Pa
     assert split.bos_token == (plain.bos_token or "")
 
 
+def test_no_vocabulary_is_read_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    folder = bert_folder(tmp_path / "bert")
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", None)
+    assert open_model(folder).inputs("the fox")[1] == ("[CLS]", "the", "fox", "[SEP]")
+
+
 def test_parts_of_letters_are_named(opened: OpenedModel) -> None:
     assert opened.inputs("é sat")[1] == (
         "Ã",

@@ -48,6 +48,7 @@ from visualizer.models.run_from_attention_calls import (
     run_of,
 )
 from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
 from visualizer.progress_callback import CancelledError, no_progress
@@ -874,6 +875,8 @@ def open_model(
         sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
         raise InputError("model", sentence)
     read = LoadedWeights(progress, folder.numbers, folder.bytes)
+    if folder.has_tokenizer:
+        tokenizer_process.start()  # its imports take as long as those here
     transformers = _transformers()
     if folder.kind not in transformers.CONFIG_MAPPING:
         named = folder.kind or "no architecture"

@@ -119,7 +119,7 @@ def _open(
 
     if not is_lab_model(path):
         read_model_folder(path, has_fingerprint=False)  # what is wrong with it is said at once
-        tokenizer_process.start()  # it imports its library meanwhile
+        tokenizer_process.start()  # its imports take as long as those here
     load_torch_library()
     if LIBRARY not in sys.modules:
         _import_library(progress)
