@@ -21,6 +21,7 @@ from visualizer.models import model_tokenizer, text_reading
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.tokenizer_process import COMMAND, AnswerLimits, tokenizer_process
 from visualizer.progress_callback import CancelledError
+from visualizer.session import model_opening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +101,18 @@ def test_texts_are_split_as_transformers_does(tmp_path: Path, save: Callable[[Pa
         assert word == (alone if is_letter else plain.convert_ids_to_tokens(number))
     assert {*split.special_names} == {*plain.all_special_ids}
     assert split.bos_token == (plain.bos_token or "")
+
+
+def test_the_process_is_started_while_a_model_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer_process.end()
+    with monkeypatch.context() as without:
+        without.setattr(model_opening, "has_library", lambda: False)
+        model_opening.prepare_to_open()
+    assert processes() == []
+    model_opening.prepare_to_open()
+    (process,) = processes()
+    model_opening.prepare_to_open()
+    assert processes() == [process]
 
 
 def test_no_vocabulary_is_read_in_this_process(

@@ -91,6 +91,14 @@ def has_library() -> bool:
     return find_spec(LIBRARY) is not None
 
 
+def prepare_to_open() -> None:
+    """Start what opening any model would wait for: while one is chosen there is time for it."""
+    if has_library():
+        from visualizer.models.tokenizer_process import tokenizer_process
+
+        on_python_thread(tokenizer_process.start)
+
+
 def model_places() -> dict[tuple[Device, Dtype], ModelPlace]:
     """Return where a model would compute, for each device and type that can be asked for."""
     return on_python_thread(_places)
