@@ -124,6 +124,13 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         if math.isfinite(spread):
             alike = self.uniform["entropy"]
             said.append(f"entropy {spread:.2f} bits, by chance {alike:.2f}")
+        if self.order is HeadOrder.VALUE_WEIGHTING and self.values:
+            moved, alike = self.values[sorted_by.measure][place], self.uniform[sorted_by.measure]
+            if math.isfinite(moved):
+                said.append(
+                    f"weights × ‖value‖, as shares of a row, differ from the weights by "
+                    f"{format_share(float(moved))}, by chance {format_share(alike)}"
+                )
         if self.values and self.values[CHANGE].any():
             change = format_share(float(self.values[CHANGE][place]))
             said.append(f"weights changed by the edits: {change}")
