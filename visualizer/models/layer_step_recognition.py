@@ -77,6 +77,10 @@ _Part = tuple[str, "Tensor", int]
 """A part of what a matrix gives: its path, the numbers, and the first column of them."""
 
 
+class OtherStepsError(Exception):
+    """What is known of layers does not hold for a text."""
+
+
 class LayerSteps(Struct, eq=False):
     """What one layer computes.
 
@@ -187,18 +191,18 @@ def layers_of_text(
     edits : mapping, optional
         What becomes of the context vectors of heads, by the number of the layer in the model and
         the head: a factor, or others in their place.
+
+    Raises
+    ------
+    OtherStepsError
+        When the model has computed something else for this text.
     """
-    passes = [LayerPass(call, passed) for call in calls]
-    for one, sources in zip(passes, known.sources, strict=True):
-        for name, numbers_of in sources.items():
-            one.tensors[name] = numbers_of(one)
-    tensors = {
-        name: torch.stack([one.tensors[name] for one in passes]).cpu().contiguous()
-        for name in known.steps
-    }
+    tensors = _numbers_of_text(known, [LayerPass(call, passed) for call in calls])
     steps, weights = {**known.steps}, {**known.weights}
     stream = steps["residual"].step
     if isinstance(stream, ResidualStream) and stream.embedded:
+        if any(path not in passed for path, _ in stream.embedded.tables):
+            raise OtherStepsError
         tables = tuple(
             (path, tuple(passed[path].given.reshape(-1).tolist()))
             for path, _ in stream.embedded.tables
@@ -219,10 +223,30 @@ def layers_of_text(
         if isinstance(each.step, RotaryPosition) and each.step.pairs
     }
     for rotary in kinds:
+        if any(call.module not in passed for call in calls):
+            raise OtherStepsError
         turns = _angles_of_layers([passed[call.module] for call in calls], rotary)
         for at_, kind in enumerate(("cos", "sin")):
             weights[f"{ANGLES}.{kind}"] = torch.stack([turn[at_] for turn in turns])
     return ModelLayers(steps, tensors, weights)
+
+
+def _numbers_of_text(known: KnownLayers, passes: list[LayerPass]) -> dict[str, Tensor]:
+    """Find the numbers of all stages; raises OtherStepsError where some are not as they were."""
+    tokens = len(passes[0].call.weights[0, 0])
+    try:
+        for one, sources in zip(passes, known.sources, strict=True):
+            for name, numbers_of in sources.items():
+                one.tensors[name] = numbers_of(one)
+        tensors = {
+            name: torch.stack([one.tensors[name] for one in passes]).cpu().contiguous()
+            for name in known.steps
+        }
+    except (AssertionError, IndexError, KeyError, RuntimeError, TypeError) as error:
+        raise OtherStepsError from error  # a module did not run, or was given other sizes
+    if any(numbers.shape[-2] != tokens for numbers in tensors.values()):
+        raise OtherStepsError
+    return tensors
 
 
 def _angles_of_layers(
@@ -230,7 +254,9 @@ def _angles_of_layers(
 ) -> list[tuple[Tensor, Tensor]]:
     """Return the cosines and sines of each layer; those of no rotation where it has none."""
     found = [None if each.rotation is None else _angles(each, step) for each in passed]
-    cosines = next(turn[0] for turn in found if turn)
+    cosines = next((turn[0] for turn in found if turn), None)
+    if cosines is None:
+        raise OtherStepsError
     none = torch.ones_like(cosines), torch.zeros_like(cosines)
     return [turn or none for turn in found]
 
