@@ -48,12 +48,17 @@ BETWEEN = {
 
 
 NOT_FOLLOWED = frozenset({
-    "qwen2_moe", "gemma3n_text", "glm4_moe", "llama4_text", "deepseek_v2", "deepseek_v3",
+    "gemma3n_text", "llama4_text", "deepseek_v2", "deepseek_v3",
     "deepseek_v32", "qwen3_next", "albert", "t5", "mt5", "umt5", "dinov3_vit", "beit",
     *BY_THEMSELVES,
 })  # fmt: skip
-"""What leaves their layers, or what meets in them, is not known to follow from what enters: shared
-experts, latent keys, gates, layers that run again, layers of several parts."""
+"""What leaves their layers, or what meets in them, is not known to follow from what enters: latent
+keys, gates, layers that run again, layers of several parts."""
+WITH_EXPERTS = frozenset({
+    "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "glm4_moe", "gpt_oss",
+    "deepseek_v2", "deepseek_v3", "jamba",
+})  # fmt: skip
+"""What the experts of their layers make of a token is known, each times its router weight."""
 
 
 def is_followed(found: LayerRun) -> bool:
@@ -149,6 +154,10 @@ def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
             found = with_layers(found, model, passed, {}, {})
             is_first = group is groups[0]
             assert not is_first or is_followed(found) == (kind not in NOT_FOLLOWED), group.name
+            if kind in WITH_EXPERTS:
+                fed = found.run.trace.stage("feed_forward")
+                rows_of_layers = fed.by_layer or (fed,)
+                assert rows_of_layers[-1].operation is Operation.EXPERT_MIXTURE
         run = found.run
         runs.append(run)
         assert {*run.trace.names} >= BETWEEN.get(kind, frozenset()) or group.is_cross
@@ -162,3 +171,44 @@ def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
                 near = max(1e-5, room(told, Dtype.FLOAT32))
                 assert result_of(told) == pytest.approx(told.value, abs=near), (stage.name, cell)
     return runs
+
+
+def silu(numbers: np.ndarray) -> np.ndarray:
+    made: np.ndarray = numbers / (1 + np.exp(-numbers))
+    return made
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_terms_of_experts_are_router_weights_and_what_numpy_makes_of_each() -> None:
+    (run,) = check_architecture("qwen2_moe", tiny_model("qwen2_moe"), cells=1)
+    trace, layer = run.trace, 1
+    block = tiny_model("qwen2_moe").model.layers[layer].mlp
+    parts = {name: part.detach().double().numpy() for name, part in block.named_parameters()}
+    stream = trace.read("normed_attended", (layer,)).astype(np.float64)
+    logits = stream @ parts["gate.weight"].T
+    shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    gates = 1 / (1 + np.exp(-(stream @ parts["shared_expert_gate.weight"].T)))
+    up = silu(stream @ parts["shared_expert.gate_proj.weight"].T)
+    up *= stream @ parts["shared_expert.up_proj.weight"].T
+    shared = gates * (up @ parts["shared_expert.down_proj.weight"].T)
+    for token, column in ((0, 3), (4, 17), (8, 31)):
+        found = explain(trace, "feed_forward", (layer, token, column))
+        chosen = np.argsort(-shares[token])[:2]
+        wanted = []
+        for expert in chosen:
+            gate, wide = np.split(parts["experts.gate_up_proj"][expert] @ stream[token], 2)
+            made = parts["experts.down_proj"][expert] @ (silu(gate) * wide)
+            wanted.append((shares[token, expert], made[column]))
+        weights, results = (factor.read for factor in found.groups[0].factors)
+        np.testing.assert_allclose(np.stack([weights, results], -1), wanted, atol=1e-6)
+        np.testing.assert_allclose(found.terms[-1], shared[token, column], atol=1e-6)
+        assert found.value == pytest.approx(found.terms.sum(), abs=1e-6)
+    words = step_caption(run, (layer,), Timeline.of(trace, Grain.ROW).step(row_of(run)), head=0)
+    assert "what all tokens share" in words
+    assert "expert " in words
+
+
+def row_of(run: Run) -> Any:
+    line = Timeline.of(run.trace, Grain.ROW)
+    places = (line.place(position) for position in range(len(line)))
+    return next(place for place in places if place and place.stage == "feed_forward")

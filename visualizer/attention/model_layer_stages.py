@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.model_layer_steps import (
+    ExpertMixture,
     HiddenActivation,
     JoinedHeads,
     LayerStep,
@@ -92,6 +93,7 @@ _OPERATIONS = {
     NormLayer: Operation.NORM_LAYER,
     LinearLayer: Operation.LINEAR_LAYER,
     RotaryPosition: Operation.ROTARY_POSITION,
+    ExpertMixture: Operation.EXPERT_MIXTURE,
     HiddenActivation: Operation.HIDDEN_ACTIVATION,
     JoinedHeads: Operation.CONCAT_HEADS,
     ResidualAddition: Operation.RESIDUAL_ADDITION,
@@ -162,6 +164,8 @@ def _symbol(how: StepOfStage) -> str:
         return f"within ±{step.limit:g}"
     if isinstance(step, HiddenActivation):
         return f"{step.function}(gate) × up" if len(how.reads) > 1 else f"{step.function}(up)"
+    if isinstance(step, ExpertMixture):
+        return "Σ router × expert" + " + shared" * step.has_shared
     if isinstance(step, ResidualAddition):
         return " + ".join(
             "x" if name == "residual" else name.replace("_", " ") for name in how.reads

@@ -151,6 +151,25 @@ class HiddenActivation(Struct, frozen=True):
     function: str
 
 
+class ExpertMixture(Struct, frozen=True):
+    """The results of the experts that a router has chosen for a token, times its weights for them.
+
+    The trace has what they are made of, by the path of the experts: ``.numbers``,
+    ``.router_weights`` [token, expert], ``.results`` [token, expert, column] and, of what all
+    tokens share, ``.shared`` [token, column].
+
+    Parameters
+    ----------
+    modules : tuple of str
+        The path of the experts in the model, for each layer of the run.
+    has_shared : bool
+        Whether something is added that is not routed.
+    """
+
+    modules: tuple[str, ...]
+    has_shared: bool = False
+
+
 class JoinedHeads(Struct, frozen=True):
     """Context vectors side by side, those of some heads edited.
 
@@ -202,6 +221,7 @@ LayerStep = (
     | LinearLayer
     | RotaryPosition
     | HiddenActivation
+    | ExpertMixture
     | JoinedHeads
     | ResidualAddition
     | ScoreCap

@@ -66,12 +66,14 @@ class Operation(StrEnum):
     CAP_SCORES = auto()
     ADD_SCORE_BIAS = auto()
     SOFTMAX_WITH_SINK = auto()
+    EXPERT_MIXTURE = auto()
 
 
 OF_MODELS = frozenset({
     Operation.CAPTURED, Operation.RESIDUAL_STREAM, Operation.NORM_LAYER, Operation.LINEAR_LAYER,
     Operation.ROTARY_POSITION, Operation.HIDDEN_ACTIVATION, Operation.RESIDUAL_ADDITION,
     Operation.CAP_SCORES, Operation.ADD_SCORE_BIAS, Operation.SOFTMAX_WITH_SINK,
+    Operation.EXPERT_MIXTURE,
 })  # fmt: skip
 """Operations that no module of the user's has: what was computed elsewhere."""
 

@@ -20,6 +20,7 @@ from visualizer.attention.activation_functions import ACTIVATIONS
 from visualizer.attention.model_layer_stages import StepOfStage
 from visualizer.attention.model_layer_steps import (
     EmbeddedTokens,
+    ExpertMixture,
     HiddenActivation,
     JoinedHeads,
     LayerStep,
@@ -44,6 +45,7 @@ from visualizer.models.layer_numbers import (
     vectors,
 )
 from visualizer.models.layer_path import layer_path
+from visualizer.models.routed_experts import RoutedExperts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,6 +75,8 @@ FACTORS_WITHIN = 1e-6
 """How far the ratios of two vectors may be apart that are taken for one factor."""
 
 
+OfModules = NormLayer | LinearLayer | ExpertMixture
+"""Steps that name a module of each layer."""
 _Part = tuple[str, "Tensor", int]
 """A part of what a matrix gives: its path, the numbers, and the first column of them."""
 
@@ -92,11 +96,14 @@ class LayerSteps(Struct, eq=False):
         Where the numbers of each stage are found.
     weights : dict
         What they are computed with, by its name in the model.
+    experts : dict
+        Those that tokens are routed to, by their path.
     """
 
     steps: dict[str, StepOfStage] = field(default_factory=dict)
     sources: dict[str, NumbersOf] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
+    experts: dict[str, RoutedExperts] = field(default_factory=dict)
 
 
 class KnownLayers(Struct, frozen=True, eq=False):
@@ -110,11 +117,14 @@ class KnownLayers(Struct, frozen=True, eq=False):
         For each layer, where the numbers of its stages are found.
     weights : dict
         What they are computed with, by its name in the model.
+    experts : dict
+        Those that tokens are routed to, by their path.
     """
 
     steps: dict[str, StepOfStage]
     sources: tuple[dict[str, NumbersOf], ...]
     weights: dict[str, Tensor]
+    experts: dict[str, RoutedExperts]
 
 
 class ModelLayers(Struct, frozen=True, eq=False):
@@ -172,7 +182,8 @@ def known_layers(
             named = _own_weights(model.get_submodule(path))
             weights |= {f"{path}.{name}": each for name, each in named.items()}
     sources = tuple({name: one.found.sources[name] for name in names} for one in found)
-    return KnownLayers(steps, sources, weights)
+    experts = {path: each for one in found for path, each in one.found.experts.items()}
+    return KnownLayers(steps, sources, weights, experts)
 
 
 def layers_of_text(
@@ -228,6 +239,7 @@ def layers_of_text(
         turns = _angles_of_layers([passed[call.module] for call in calls], rotary)
         for at_, kind in enumerate(("cos", "sin")):
             weights[f"{ANGLES}.{kind}"] = torch.stack([turn[at_] for turn in turns])
+    weights |= _experts_of_text(known, len(calls), passed)
     return ModelLayers(steps, tensors, weights)
 
 
@@ -247,6 +259,22 @@ def _numbers_of_text(known: KnownLayers, passes: list[LayerPass]) -> dict[str, T
     if any(numbers.shape[-2] != tokens for numbers in tensors.values()):
         raise OtherStepsError
     return tensors
+
+
+def _experts_of_text(
+    known: KnownLayers, layers: int, passed: Mapping[str, ModulePass]
+) -> dict[str, Tensor]:
+    """Return what the experts of all layers make of the tokens."""
+    found: dict[str, Tensor] = {}
+    for each in known.steps.values():
+        for layer in range(layers):
+            step = (each.by_layer[layer] if each.by_layer else each).step
+            if isinstance(step, ExpertMixture):
+                try:
+                    found |= known.experts[step.modules[layer]].of_text(passed)
+                except (AssertionError, KeyError) as error:
+                    raise OtherStepsError from error
+    return found
 
 
 def _angles_of_layers(
@@ -309,7 +337,7 @@ def _of_all(found: list[StepOfStage], names: list[str]) -> StepOfStage:
         return StepOfStage()
     most = max(plain, key=lambda each: (plain.count(each), each.step is not None))
     common = known[plain.index(most)]
-    if isinstance(common.step, NormLayer | LinearLayer):
+    if isinstance(common.step, OfModules):
         modules = tuple(_module(one) for one in known)
         common = replace(common, step=replace(common.step, modules=modules))
     if all(one == most for one in plain):
@@ -325,20 +353,20 @@ def _known(found: StepOfStage, names: list[str]) -> StepOfStage:
 
 def _in_any_layer(found: StepOfStage, layers: int) -> StepOfStage:
     """Return the step of one layer, for whose place in the run its module is named."""
-    if isinstance(found.step, NormLayer | LinearLayer):
+    if isinstance(found.step, OfModules):
         return replace(found, step=replace(found.step, modules=found.step.modules * layers))
     return found
 
 
 def _module(found: StepOfStage) -> str:
     step = found.step
-    return step.modules[0] if isinstance(step, NormLayer | LinearLayer) else ""
+    return step.modules[0] if isinstance(step, OfModules) else ""
 
 
 def _without_modules(found: StepOfStage) -> StepOfStage:
     """Return a step without what differs by layer: its modules, and how a factor was rounded."""
     step = found.step
-    if isinstance(step, NormLayer):
+    if isinstance(step, NormLayer | ExpertMixture):
         return replace(found, step=replace(step, modules=()))
     if isinstance(step, LinearLayer):
         rounded = float(f"{step.factor:.5g}")
@@ -758,6 +786,8 @@ class _Layer:
 
     def _hidden(self, read: str) -> str | None:
         """Find the matrices of the feed-forward and what is between them."""
+        if self._experts(read):
+            return "feed_forward"
         source = self.at.tensors[read]
         first = [
             (path, numbers)
@@ -784,6 +814,45 @@ class _Layer:
             self._add("feed_forward", result_of(path), self._linear_step(path), "hidden")
             return "feed_forward"
         return self._unknown_feed_forward(read)
+
+    def _experts(self, read: str) -> bool:
+        """Find experts that a stream is routed to, and what is added to their results."""
+        source = self.at.tensors[read]
+        for path, each in self.passed.items():
+            if each.routing is None or not _is_same(vectors(each.given), source):
+                continue
+            block = path.rpartition(".")[0]
+            whole = self.passed.get(block)
+            numbers = None if whole is None else vectors(whole.result)
+            if numbers is None:
+                continue
+            experts = RoutedExperts(path, self.modules[path])
+            if not experts.are_a_mixture(self.passed):
+                continue
+            for one in (experts, *self._with_shared(experts, block, source)):
+                if one.are_whole(self.passed, numbers):
+                    step = ExpertMixture((path,), has_shared=bool(one.shared))
+                    self._add("feed_forward", result_of(block), step, read)
+                    self.found.experts[path] = one
+                    return True
+        return False
+
+    def _with_shared(
+        self, experts: RoutedExperts, block: str, source: Tensor
+    ) -> Iterator[RoutedExperts]:
+        """Yield experts with each module beside them whose result may be added, gated or not."""
+        beside = [
+            path
+            for path, each in self.passed.items()
+            if path.startswith(f"{block}.")
+            and path != experts.path
+            and _is_same(vectors(each.given), source)
+        ]
+        gates = [path for path in beside if self.passed[path].result.shape[-1] == 1]
+        for path in beside:
+            if self.passed[path].result.shape[-1] == source.shape[-1]:
+                for gate in ("", *gates):
+                    yield replace(experts, shared=path, shared_gate=gate)
 
     def _unknown_feed_forward(self, read: str) -> str | None:
         """Take what a part of the layer makes of a stream as it is, as of experts."""

@@ -317,7 +317,8 @@ class OpenedModel:
         width = _positive(self._config("hidden_size")) or 1
         wide = _positive(self._config("intermediate_size")) or 4 * width
         layers = _positive(self._config("num_hidden_layers")) or 1
-        return 4 * layers * tokens * (12 * width + 3 * wide)
+        experts = _positive(self._config("num_experts_per_tok"))  # what each of a token makes
+        return 4 * layers * tokens * ((12 + experts) * width + 3 * wide)
 
     @property
     def why_no_next_token(self) -> str:
