@@ -49,11 +49,11 @@ BETWEEN = {
 
 NOT_FOLLOWED = frozenset({
     "gemma3n_text", "llama4_text", "deepseek_v2", "deepseek_v3",
-    "deepseek_v32", "qwen3_next", "albert", "t5", "mt5", "umt5", "dinov3_vit", "beit",
+    "deepseek_v32", "albert", "t5", "mt5", "umt5", "dinov3_vit", "beit",
     *BY_THEMSELVES,
 })  # fmt: skip
 """What leaves their layers, or what meets in them, is not known to follow from what enters: latent
-keys, gates, layers that run again, layers of several parts."""
+keys, layers that run again, layers of several parts."""
 WITH_EXPERTS = frozenset({
     "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "glm4_moe", "gpt_oss",
     "deepseek_v2", "deepseek_v3", "jamba",

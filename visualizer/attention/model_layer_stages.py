@@ -70,6 +70,8 @@ _ROWS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "bias": (CELLS, "", "what is added to each score"),
     "biased": (CELLS, "+ bias", "scores with what is added to them"),
     "weights": (CELLS, "softmax with sink", "each row and its sink made to sum to 1"),
+    "context_gate": (HEADS, "", "what lets the numbers of each context vector through"),
+    "gated_context": (HEADS, "", "what is let through of each context vector"),
     "concat": (("query", "d_out"), "‖ heads", "the heads' context vectors side by side"),
     "output": (QUERIES, "·W_O", "the heads mixed by the output projection"),
     "normed_output": (QUERIES, "", "the output made of one size"),
@@ -163,7 +165,8 @@ def _symbol(how: StepOfStage) -> str:
     if isinstance(step, ScoreCap):
         return f"within ±{step.limit:g}"
     if isinstance(step, HiddenActivation):
-        return f"{step.function}(gate) × up" if len(how.reads) > 1 else f"{step.function}(up)"
+        first, *others = (name.rpartition("_")[2] for name in how.reads)
+        return " × ".join((f"{step.function}({first})", *others))
     if isinstance(step, ExpertMixture):
         return "Σ router × expert" + " + shared" * step.has_shared
     if isinstance(step, ResidualAddition):

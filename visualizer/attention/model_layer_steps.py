@@ -140,7 +140,7 @@ class RotaryPosition(Struct, frozen=True):
 
 
 class HiddenActivation(Struct, frozen=True):
-    """A function of each number, times another number where the feed-forward has a gate.
+    """A function of each number, times another number where it is a gate of that.
 
     Parameters
     ----------

@@ -287,6 +287,8 @@ NOUNS = {
     "weights": ("weight", "weights"),
     "dropped": ("weight after dropout", "weights after dropout"),
     "context": ("context", "numbers of the context vectors"),
+    "context_gate": ("gate", "numbers of the context’s gate"),
+    "gated_context": ("gated context", "numbers of the gated context vectors"),
     "concat": ("concat", "numbers of all heads side by side"),
     "output": ("output", "numbers of the output"),
     "residual": ("residual stream", "numbers of the residual stream"),

@@ -107,6 +107,20 @@ def met(name: str, shared: Sequence[int]) -> NumbersOf:
     return lambda at: getattr(at.call, name)[0][picked]
 
 
+def gated_context(path: str, first: Sequence[int], width: int) -> NumbersOf:
+    """Take what the heads read, times the sigmoid of columns of what a module gives."""
+    gates_of = heads_of(path, first, width)
+
+    def numbers(at: LayerPass) -> Tensor:
+        values = at.call.values
+        assert values is not None
+        heads = at.call.weights.shape[1]
+        each = values[0].repeat_interleave(heads // values.shape[1], 0)
+        return gates_of(at).sigmoid() * (at.call.weights[0].to(each.dtype) @ each)
+
+    return numbers
+
+
 def joined_heads(at: LayerPass) -> Tensor:
     """Take what the heads hand on, side by side."""
     assert at.call.context is not None

@@ -34,6 +34,7 @@ from visualizer.models.layer_numbers import (
     LayerPass,
     NumbersOf,
     columns_of,
+    gated_context,
     given_to,
     head_vectors,
     heads_of,
@@ -488,7 +489,7 @@ class _Layer:
             self.at.tensors.clear()
             return
         self._project_heads(entered)
-        written = self._join_heads()
+        written = self._join_heads(entered)
         if written is None:
             self._end(None)
         elif self._is_whole(stream + self.at.tensors[written], result):
@@ -668,27 +669,60 @@ class _Layer:
                 return step
         return None
 
-    def _join_heads(self) -> str | None:
+    def _join_heads(self, entered: str) -> str | None:
         """Find the matrix that mixes the heads, and a norm after it; return the last stage."""
         context = self.call.context
         assert context is not None
         joined = joined_heads(self.at)
         for path, each in self._linear(of_attention=True):
-            if not _is_same(vectors(each.given), joined):
+            given = vectors(each.given)
+            if given is None or given.shape != joined.shape or vectors(each.result) is None:
                 continue
-            numbers = vectors(each.result)
-            if numbers is None:
+            is_plain = _is_same(given, joined)
+            if not is_plain and not self._gate(entered, given, joined):
                 continue
+            read, numbers_of = CONTEXT if is_plain else "gated_context", given_to(path)
             queries, values = self.call.queries, self.call.values
             assert queries is not None
             assert values is not None
             if values.shape[-1] == queries.shape[-1]:
-                self._add("concat", joined_heads, JoinedHeads(frozenset()), CONTEXT)
+                self._add("concat", numbers_of, JoinedHeads(frozenset()), read)
                 self._add("output", result_of(path), self._linear_step(path), "concat")
             else:
                 self._add("output", result_of(path), None)
             return "output"
         return None
+
+    def _gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
+        """Find the gate whose sigmoid lets context vectors through: a matrix, or columns of one."""
+        assert self.call.context is not None
+        source, (_, _, heads, width) = self.at.tensors[entered], self.call.context.shape
+        for path, each in self._linear(of_attention=True):
+            numbers = vectors(each.result)
+            if numbers is None or not _is_same(vectors(each.given), source):
+                continue
+            kinds = {heads * width: (width, 0), 2 * heads * width: (2 * width, width)}
+            if numbers.shape[-1] not in kinds:
+                continue
+            apart, start = kinds[numbers.shape[-1]]
+            first = tuple(start + apart * head for head in range(heads))
+            gates = heads_of(path, first, width)(self.at)  # head token d_head
+            if _is_close(gates.transpose(0, 1).flatten(1).sigmoid() * joined, given):
+                self._add(
+                    "context_gate",
+                    heads_of(path, first, width),
+                    self._linear_step(path, first),
+                    entered,
+                )
+                self._add(
+                    "gated_context",
+                    gated_context(path, first, width),
+                    HiddenActivation("sigmoid"),
+                    "context_gate",
+                    CONTEXT,
+                )
+                return True
+        return False
 
     # ------------------------------------------------------------------ after attention
 
@@ -978,6 +1012,8 @@ def _attention_block(layer: str, module: str) -> str:
 def _first_columns(role: int, sizes: list[tuple[int, int]], width: int) -> Iterator[list[int]]:
     """Yield where the heads of queries, keys or values may begin in a matrix's results."""
     heads, size = sizes[role]
+    if width == 2 * heads * size:  # a gate of the same size stands beside each head
+        yield [2 * head * size for head in range(heads)]
     if width == heads * size:
         yield [head * size for head in range(heads)]
     elif width == sum(count * wide for count, wide in sizes):
