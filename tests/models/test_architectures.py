@@ -208,6 +208,25 @@ def test_terms_of_experts_are_router_weights_and_what_numpy_makes_of_each() -> N
     assert "expert " in words
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_sink_after_the_softmax_takes_of_what_heads_hand_on() -> None:
+    """Granite's weights sum to 1, and its heads hand on what a softmax with the sink would."""
+    model = tiny_model("granite_swa")
+    sinks = torch.linspace(-1, 2, 4)
+    for layer in model.model.layers:
+        layer.self_attn.sinks.data[:] = sinks
+    (run,) = check_architecture("granite_swa", model, cells=20)
+    trace = run.trace
+    scores = trace.read("masked").astype(np.float64)  # layer head query key
+    powers = np.exp(scores)
+    with_sink = powers.sum(-1, keepdims=True) + np.exp(sinks.numpy()[:, None, None])
+    wanted = (powers / with_sink) @ trace.read("values").astype(np.float64)
+    np.testing.assert_allclose(trace.read("gated_context"), wanted, atol=1e-5)
+    joined = wanted.transpose(0, 2, 1, 3).reshape(trace.read("concat").shape)
+    np.testing.assert_allclose(trace.read("concat"), joined, atol=1e-5)
+    np.testing.assert_allclose(trace.read("weights").sum(-1), 1, atol=1e-6)
+
+
 def row_of(run: Run) -> Any:
     line = Timeline.of(run.trace, Grain.ROW)
     places = (line.place(position) for position in range(len(line)))

@@ -14,6 +14,7 @@ from visualizer.attention.model_layer_steps import (
     ExpertMixture,
     HiddenActivation,
     JoinedHeads,
+    LateSink,
     LayerStep,
     LinearLayer,
     NormLayer,
@@ -97,6 +98,7 @@ _OPERATIONS = {
     RotaryPosition: Operation.ROTARY_POSITION,
     ExpertMixture: Operation.EXPERT_MIXTURE,
     HiddenActivation: Operation.HIDDEN_ACTIVATION,
+    LateSink: Operation.LATE_SINK,
     JoinedHeads: Operation.CONCAT_HEADS,
     ResidualAddition: Operation.RESIDUAL_ADDITION,
     ScoreCap: Operation.CAP_SCORES,
@@ -167,6 +169,8 @@ def _symbol(how: StepOfStage) -> str:
     if isinstance(step, HiddenActivation):
         first, *others = (name.rpartition("_")[2] for name in how.reads)
         return " × ".join((f"{step.function}({first})", *others))
+    if isinstance(step, LateSink):
+        return "× what the sink leaves"
     if isinstance(step, ExpertMixture):
         return "Σ router × expert" + " + shared" * step.has_shared
     if isinstance(step, ResidualAddition):

@@ -211,6 +211,18 @@ class SinkSoftmax(Struct, frozen=True):
     logits: str
 
 
+class LateSink(Struct, frozen=True):
+    """Context vectors times the share of its row that a head's sink leaves, after the softmax.
+
+    Parameters
+    ----------
+    kept : str
+        The name of the trace's numbers [layer, head, query].
+    """
+
+    kept: str
+
+
 class ResidualAddition(Struct, frozen=True):
     """The sum of vectors: what a part of the layer made is added to the stream."""
 
@@ -227,4 +239,5 @@ LayerStep = (
     | ScoreCap
     | ScoreBias
     | SinkSoftmax
+    | LateSink
 )

@@ -67,13 +67,14 @@ class Operation(StrEnum):
     ADD_SCORE_BIAS = auto()
     SOFTMAX_WITH_SINK = auto()
     EXPERT_MIXTURE = auto()
+    LATE_SINK = auto()
 
 
 OF_MODELS = frozenset({
     Operation.CAPTURED, Operation.RESIDUAL_STREAM, Operation.NORM_LAYER, Operation.LINEAR_LAYER,
     Operation.ROTARY_POSITION, Operation.HIDDEN_ACTIVATION, Operation.RESIDUAL_ADDITION,
     Operation.CAP_SCORES, Operation.ADD_SCORE_BIAS, Operation.SOFTMAX_WITH_SINK,
-    Operation.EXPERT_MIXTURE,
+    Operation.EXPERT_MIXTURE, Operation.LATE_SINK,
 })  # fmt: skip
 """Operations that no module of the user's has: what was computed elsewhere."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import torch
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
@@ -110,15 +111,38 @@ def met(name: str, shared: Sequence[int]) -> NumbersOf:
 def gated_context(path: str, first: Sequence[int], width: int) -> NumbersOf:
     """Take what the heads read, times the sigmoid of columns of what a module gives."""
     gates_of = heads_of(path, first, width)
+    return lambda at: gates_of(at).sigmoid() * own_context(at)
 
-    def numbers(at: LayerPass) -> Tensor:
-        values = at.call.values
-        assert values is not None
-        heads = at.call.weights.shape[1]
-        each = values[0].repeat_interleave(heads // values.shape[1], 0)
-        return gates_of(at).sigmoid() * (at.call.weights[0].to(each.dtype) @ each)
 
-    return numbers
+def own_context(at: LayerPass) -> Tensor:
+    """Return the values that the heads read, weighted and added up, before anything is edited."""
+    values = at.call.values
+    assert values is not None
+    each = values[0].repeat_interleave(at.call.weights.shape[1] // values.shape[1], 0)
+    return at.call.weights[0].to(each.dtype) @ each
+
+
+def kept_by_sinks(at: LayerPass) -> Tensor:
+    """Return the share of each row that the sink of a head leaves, [head, query].
+
+    It is that of a softmax in which the sink's logit takes part.
+    """
+    call = at.call
+    assert call.queries is not None
+    assert call.keys is not None
+    keys = call.keys[0].repeat_interleave(call.weights.shape[1] // call.keys.shape[1], 0)
+    scores = call.queries[0].double() @ keys.double().transpose(-1, -2) * call.scaling
+    if call.mask is not None and call.mask.is_floating_point():
+        scores = scores + call.mask[0].double()
+    scores = scores.masked_fill(call.weights[0] == 0, -torch.inf)  # masked, or an edge that is cut
+    sinks: Tensor = call.arguments["s_aux"].detach().flatten().double()
+    kept = (scores.logsumexp(-1) - sinks[:, None]).sigmoid()
+    return kept.to(call.queries.dtype)
+
+
+def context_beside_sinks(at: LayerPass) -> Tensor:
+    """Return what the sinks of heads leave of their context vectors, before anything is edited."""
+    return kept_by_sinks(at)[..., None] * own_context(at)
 
 
 def joined_heads(at: LayerPass) -> Tensor:

@@ -23,6 +23,7 @@ from visualizer.attention.model_layer_steps import (
     ExpertMixture,
     HiddenActivation,
     JoinedHeads,
+    LateSink,
     LayerStep,
     LinearLayer,
     NormLayer,
@@ -34,13 +35,16 @@ from visualizer.models.layer_numbers import (
     LayerPass,
     NumbersOf,
     columns_of,
+    context_beside_sinks,
     gated_context,
     given_to,
     head_vectors,
     heads_of,
     heads_through,
     joined_heads,
+    kept_by_sinks,
     met,
+    own_context,
     result_of,
     sum_of,
     vectors,
@@ -67,6 +71,8 @@ EXACT = (torch.float32, torch.float64)
 CONTEXT = "context"
 """The stage of attention that stages after it read."""
 ANGLES = "rotary"
+KEPT = "kept_by_sinks"
+"""The name of the shares that sinks leave of rows, among a trace's numbers."""
 EPSILONS = ("eps", "variance_epsilon", "epsilon")
 UNNAMED = (1e-5, 1e-6)
 """What norms add to the mean square, where they do not name it."""
@@ -240,6 +246,8 @@ def layers_of_text(
         turns = _angles_of_layers([passed[call.module] for call in calls], rotary)
         for at_, kind in enumerate(("cos", "sin")):
             weights[f"{ANGLES}.{kind}"] = torch.stack([turn[at_] for turn in turns])
+    if any(isinstance(each.step, LateSink) for each in steps.values()):
+        weights[KEPT] = torch.stack([kept_by_sinks(LayerPass(call, passed)) for call in calls])
     weights |= _experts_of_text(known, len(calls), passed)
     return ModelLayers(steps, tensors, weights)
 
@@ -681,7 +689,9 @@ class _Layer:
             is_plain = _is_same(given, joined)
             if not is_plain and not self._gate(entered, given, joined):
                 continue
-            read, numbers_of = CONTEXT if is_plain else "gated_context", given_to(path)
+            numbers_of = given_to(path)
+            is_whole = is_plain and not self._beside_sinks()
+            read = CONTEXT if is_whole else "gated_context"
             queries, values = self.call.queries, self.call.values
             assert queries is not None
             assert values is not None
@@ -692,6 +702,23 @@ class _Layer:
                 self._add("output", result_of(path), None)
             return "output"
         return None
+
+    def _beside_sinks(self) -> bool:
+        """Find whether sinks have taken their share of the context vectors, after the softmax."""
+        context, sinks = self.call.context, self.call.arguments.get("s_aux")
+        assert context is not None
+        if not isinstance(sinks, torch.Tensor) or sinks.numel() != context.shape[2]:
+            return False
+        pairs = zip(context_beside_sinks(self.at), own_context(self.at), strict=True)
+        handed_on = context[0].transpose(0, 1)  # head token d_value
+        # Of a head that is edited, neither is what it hands on.
+        are_left = [
+            _is_close(left, wanted) and not _is_close(left, own)
+            for (left, own), wanted in zip(pairs, handed_on, strict=True)
+        ]
+        if any(are_left):
+            self._add("gated_context", context_beside_sinks, LateSink(KEPT), CONTEXT)
+        return any(are_left)
 
     def _gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
         """Find the gate whose sigmoid lets context vectors through: a matrix, or columns of one."""
