@@ -48,12 +48,11 @@ BETWEEN = {
 
 
 NOT_FOLLOWED = frozenset({
-    "gemma3n_text", "llama4_text", "deepseek_v2", "deepseek_v3",
-    "deepseek_v32", "albert", "t5", "mt5", "umt5", "dinov3_vit", "beit",
+    "gemma3n_text", "llama4_text", "albert", "t5", "mt5", "umt5", "dinov3_vit", "beit",
     *BY_THEMSELVES,
 })  # fmt: skip
-"""What leaves their layers, or what meets in them, is not known to follow from what enters: latent
-keys, layers that run again, layers of several parts."""
+"""What leaves their layers, or what meets in them, is not known to follow from what enters: layers
+that run again, layers of several parts, several streams."""
 WITH_EXPERTS = frozenset({
     "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "glm4_moe", "gpt_oss",
     "deepseek_v2", "deepseek_v3", "jamba",
@@ -206,6 +205,40 @@ def test_terms_of_experts_are_router_weights_and_what_numpy_makes_of_each() -> N
     words = step_caption(run, (layer,), Timeline.of(trace, Grain.ROW).step(row_of(run)), head=0)
     assert "what all tokens share" in words
     assert "expert " in words
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("deepseek_v3", {"v_head_dim": 8}),  # heads hand on less than what meets
+        pytest.param("deepseek_v2", {}, marks=pytest.mark.slow),
+        pytest.param("deepseek_v3", {"rope_interleave": False}, marks=pytest.mark.slow),
+    ],
+)
+def test_keys_and_values_of_a_latent_are_followed(kind: str, settings: dict[str, Any]) -> None:
+    model = tiny_model(kind, **settings)
+    has_latent_queries = "v_head_dim" in settings
+    if not has_latent_queries:
+        model.config.q_lora_rank = None
+        model = type(model)(model.config).eval()
+    (run,) = check_architecture(kind, model, cells=20)
+    trace = run.trace
+    assert ("latent_queries" in trace) == has_latent_queries
+    attention = model.model.layers[1].self_attn
+    own = {name: part.detach().double().numpy() for name, part in attention.named_parameters()}
+    stream = trace.read("normed", (1,)).astype(np.float64)
+    latent, shared = np.split(stream @ own["kv_a_proj_with_mqa.weight"].T, [16], -1)
+    latent /= np.sqrt(np.square(latent).mean(-1, keepdims=True) + 1e-6)
+    wide = (latent * own["kv_a_layernorm.weight"]) @ own["kv_b_proj.weight"].T
+    keys, values = np.split(wide.reshape(len(stream), 4, -1).transpose(1, 0, 2), [8], -1)
+    np.testing.assert_allclose(trace.read("values", (1,)), values, atol=1e-5)
+    np.testing.assert_allclose(trace.read("keys", (1,))[..., :8], keys, atol=1e-5)
+    np.testing.assert_allclose(trace.read("shared_keys", (1,)), shared, atol=1e-5)
+    turned = {factor.name for factor in explain(trace, "keys", (1, 2, 4, 9)).groups[0].factors}
+    assert turned == {"projected_keys", "rotary.cos"}
+    (part,) = explain(trace, "projected_keys", (1, 2, 4, 9)).groups
+    assert [factor.name for factor in part.factors] == ["shared_keys"]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -14,6 +14,7 @@ from visualizer.attention.model_layer_steps import (
     ExpertMixture,
     HiddenActivation,
     JoinedHeads,
+    LatentKeys,
     LateSink,
     LayerStep,
     LinearLayer,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 TOKENS, QUERIES = ("token", "d_model"), ("query", "d_model")
 HEADS = ("head", "token", "d_head")
+LATENT = ("token", "d_latent")
 WIDE = ("query", "d_ff")
 
 
@@ -58,6 +60,11 @@ class StepOfStage(Struct, frozen=True):
 _ROWS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "residual": (TOKENS, "stream", "the residual stream as it enters the layer"),
     "normed": (TOKENS, "", "each vector made of one size, before attention"),
+    "latent_queries": (LATENT, "", "what queries are made of: a shorter vector of each token"),
+    "normed_latent_queries": (LATENT, "", "each such vector made of one size"),
+    "latent_keys": (LATENT, "", "what keys and values are made of: a shorter vector of each token"),
+    "normed_latent_keys": (LATENT, "", "each latent vector made of one size"),
+    "shared_keys": (LATENT, "", "the part of the keys that all heads share, before its positions"),
     "projected_queries": (HEADS, "", "queries before their positions"),
     "projected_keys": (HEADS, "", "keys before their positions"),
     "normed_queries": (HEADS, "", "queries made of one size"),
@@ -98,6 +105,7 @@ _OPERATIONS = {
     RotaryPosition: Operation.ROTARY_POSITION,
     ExpertMixture: Operation.EXPERT_MIXTURE,
     HiddenActivation: Operation.HIDDEN_ACTIVATION,
+    LatentKeys: Operation.LATENT_KEYS,
     LateSink: Operation.LATE_SINK,
     JoinedHeads: Operation.CONCAT_HEADS,
     ResidualAddition: Operation.RESIDUAL_ADDITION,

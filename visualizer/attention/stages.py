@@ -68,13 +68,14 @@ class Operation(StrEnum):
     SOFTMAX_WITH_SINK = auto()
     EXPERT_MIXTURE = auto()
     LATE_SINK = auto()
+    LATENT_KEYS = auto()
 
 
 OF_MODELS = frozenset({
     Operation.CAPTURED, Operation.RESIDUAL_STREAM, Operation.NORM_LAYER, Operation.LINEAR_LAYER,
     Operation.ROTARY_POSITION, Operation.HIDDEN_ACTIVATION, Operation.RESIDUAL_ADDITION,
     Operation.CAP_SCORES, Operation.ADD_SCORE_BIAS, Operation.SOFTMAX_WITH_SINK,
-    Operation.EXPERT_MIXTURE, Operation.LATE_SINK,
+    Operation.EXPERT_MIXTURE, Operation.LATE_SINK, Operation.LATENT_KEYS,
 })  # fmt: skip
 """Operations that no module of the user's has: what was computed elsewhere."""
 
@@ -294,6 +295,11 @@ NOUNS = {
     "output": ("output", "numbers of the output"),
     "residual": ("residual stream", "numbers of the residual stream"),
     "normed": ("normed", "normed numbers"),
+    "latent_queries": ("latent", "numbers of the queries’ latent"),
+    "normed_latent_queries": ("normed latent", "normed numbers of the queries’ latent"),
+    "latent_keys": ("latent", "numbers of the latent of keys and values"),
+    "normed_latent_keys": ("normed latent", "normed numbers of the latent"),
+    "shared_keys": ("shared key", "numbers of the keys that heads share"),
     "projected_queries": ("projected query", "projected queries"),
     "projected_keys": ("projected key", "projected keys"),
     "normed_queries": ("normed query", "normed queries"),

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 KINDS = {
     "queries": "query", "keys": "key", "values": "value", "residual": "residual stream",
-    "normed": "normed stream", "projected_queries": "projected query",
+    "latent_queries": "latent of the query", "normed_latent_queries": "normed latent of the query",
+    "latent_keys": "latent of key and value", "shared_keys": "shared part of the key",
+    "normed_latent_keys": "normed latent of key and value", "normed": "normed stream",
+    "projected_queries": "projected query",
     "projected_keys": "projected key", "normed_queries": "normed query",
     "normed_keys": "normed key", "turned_queries": "turned query", "turned_keys": "turned key",
     "capped": "row of capped scores", "bias": "row of biases", "biased": "row of biased scores",

@@ -46,6 +46,8 @@ NumbersOf = Callable[[LayerPass], "Tensor"]
 
 def vectors(numbers: Tensor) -> Tensor | None:
     """Return the vectors of the tokens of one text, [token, column]; None where it is not that."""
+    if numbers.ndim == 4 and numbers.shape[1] == 1:  # of a single head
+        numbers = numbers[:, 0]
     if not numbers.is_floating_point() or numbers.ndim not in (2, 3):
         return None
     return numbers[0].detach() if numbers.ndim == 3 else numbers.detach()
@@ -83,6 +85,20 @@ def heads_of(path: str, first: Sequence[int], width: int) -> NumbersOf:
     def numbers(at: LayerPass) -> Tensor:
         picked = at.vectors(path, is_input=False)[:, columns]
         return picked.reshape(len(picked), len(first), width).transpose(0, 1)
+
+    return numbers
+
+
+def latent_keys(
+    path: str, first: Sequence[int], own: int, shared_path: str, start: int, shared: int
+) -> NumbersOf:
+    """Take columns of what a module gives as heads, each with the same columns of another."""
+    heads = heads_of(path, first, own)
+    others = columns_of(shared_path, start, shared)
+
+    def numbers(at: LayerPass) -> Tensor:
+        each = heads(at)
+        return torch.cat([each, others(at).expand(len(each), -1, -1)], -1)
 
     return numbers
 

@@ -23,6 +23,7 @@ from visualizer.attention.model_layer_steps import (
     ExpertMixture,
     HiddenActivation,
     JoinedHeads,
+    LatentKeys,
     LateSink,
     LayerStep,
     LinearLayer,
@@ -43,6 +44,7 @@ from visualizer.models.layer_numbers import (
     heads_through,
     joined_heads,
     kept_by_sinks,
+    latent_keys,
     met,
     own_context,
     result_of,
@@ -533,9 +535,7 @@ class _Layer:
         """
         unknown = self.found.steps.get("feed_forward")
         if step is None and unknown and unknown.step is None:
-            for name in ("feed_forward", "normed_feed_forward"):
-                for known in (self.found.steps, self.found.sources, self.at.tensors):
-                    known.pop(name, None)
+            self._forget("feed_forward", "normed_feed_forward")
         self._add("result", result_of(self.path), step, *reads)
 
     # ------------------------------------------------------------------ attention
@@ -560,11 +560,100 @@ class _Layer:
         parts = {"queries": call.queries, "keys": call.keys, "values": call.values}
         heads = call.weights.shape[1]
         sizes = [(part.shape[1], part.shape[3]) for part in parts.values() if part is not None]
+        self._keys_of_latent(entered)
         for role, (name, part) in enumerate(parts.items()):
             assert part is not None
+            if name in self.found.steps:
+                continue
             whole = part[0]  # head token d_head
             shared = tuple(at // (heads // len(whole)) for at in range(heads))
-            self._project(entered, name, whole, shared, role, sizes)
+            if self._project(entered, name, whole, shared, role, sizes):
+                continue
+            if name != "queries" or not self._queries_of_latent(entered, whole, shared, sizes):
+                self._add(name, met(name, shared), None)
+
+    def _latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
+        """Yield shorter vectors that the stream is projected to, made of one size.
+
+        Each by the paths of its matrix, of which it may be the first columns, and of its norm.
+        """
+        for path, each in self._linear(of_attention=True):
+            numbers = vectors(each.result)
+            if numbers is None or not _is_same(vectors(each.given), self.at.tensors[entered]):
+                continue
+            for norm in self.norms:
+                given, normed = (
+                    vectors(part) for part in (self.passed[norm].given, self.passed[norm].result)
+                )
+                if given is None or normed is None or given.shape[-1] > numbers.shape[-1]:
+                    continue
+                if _is_same(given, numbers[:, : given.shape[-1]]):
+                    step = self._norm_step(norm, given, normed)
+                    if step:
+                        yield path, norm, step, normed
+
+    def _add_latent(self, name: str, path: str, norm: str, step: NormLayer, entered: str) -> str:
+        size = self.at.vectors(norm, is_input=True).shape[-1]
+        self._add(name, columns_of(path, 0, size), self._linear_step(path), entered)
+        self._add(f"normed_{name}", result_of(norm), step, name)
+        return f"normed_{name}"
+
+    def _queries_of_latent(
+        self, entered: str, whole: Tensor, shared: tuple[int, ...], sizes: list[tuple[int, int]]
+    ) -> bool:
+        """Find queries that are made of a shorter vector of each token."""
+        for path, norm, step, _ in self._latents(entered):
+            read = self._add_latent("latent_queries", path, norm, step, entered)
+            if self._project(read, "queries", whole, shared, 0, sizes):
+                return True
+            self._forget("latent_queries", read)
+        return False
+
+    def _keys_of_latent(self, entered: str) -> None:
+        """Find keys and values that are made of one shorter vector of each token.
+
+        Some columns of the keys, those that are turned by place, are the same in all heads.
+        """
+        keys, values = self.call.keys, self.call.values
+        assert keys is not None
+        assert values is not None
+        heads, _, size = keys.shape[1:]
+        for path, norm, step, normed in self._latents(entered):
+            for to, each in self._linear(of_attention=True):
+                numbers = vectors(each.result)
+                if numbers is None or not _is_same(vectors(each.given), normed):
+                    continue
+                wide, left = divmod(numbers.shape[-1], heads)
+                own = wide - values.shape[-1]
+                if left or values.shape[1] != heads or not 0 < own < size:
+                    continue
+                first = tuple(range(0, heads * wide, wide))
+                after = tuple(at + own for at in first)
+                if not torch.equal(heads_of(to, after, values.shape[-1])(self.at), values[0]):
+                    continue
+                start = normed.shape[-1]
+                made = latent_keys(to, first, own, path, start, size - own)
+                rotary = self._rotary(made(self.at), keys[0])
+                if rotary is None:
+                    continue
+                read = self._add_latent("latent_keys", path, norm, step, entered)
+                others = columns_of(path, start, size - own)
+                self._add("shared_keys", others, self._linear_step(path, (start,)), entered)
+                linear = self._linear_step(to, first)
+                projected = LatentKeys(
+                    linear.modules, linear.has_bias, linear.is_transposed, first, own_columns=own
+                )
+                self._add("projected_keys", made, projected, read, "shared_keys")
+                every = tuple(range(heads))
+                self._add("keys", met("keys", every), rotary, "projected_keys")
+                self._add("values", met("values", every), self._linear_step(to, after), read)
+                return
+
+    def _forget(self, *names: str) -> None:
+        """Take stages back that lead nowhere."""
+        for name in names:
+            for known in (self.found.steps, self.found.sources, self.at.tensors):
+                known.pop(name, None)
 
     def _project(
         self,
@@ -574,7 +663,7 @@ class _Layer:
         shared: tuple[int, ...],
         role: int,
         sizes: list[tuple[int, int]],
-    ) -> None:
+    ) -> bool:
         """Find the matrix that makes queries, keys or values, and what comes after it."""
         source = self.at.tensors[entered]
         for path, each in self._linear(of_attention=True):
@@ -589,10 +678,10 @@ class _Layer:
                 factor = _factor(made, whole)
                 if factor is not None:
                     self._add(name, met(name, shared), replace(step, factor=factor), entered)
-                    return
+                    return True
                 if name != "values" and self._turn(name, made, whole, shared, step, entered):
-                    return
-        self._add(name, met(name, shared), None)
+                    return True
+        return False
 
     def _turn(
         self,
@@ -666,15 +755,18 @@ class _Layer:
             return None
         columns = each.rotation[0].shape[-1]
         given, wanted = before[:, -1].double(), after[:, -1].double()  # head d_head
+        size = given.shape[-1]
         kinds = product((columns // 2, columns), (False, True), (1, 2), (False, True))
         for pairs, is_interleaved, stride, is_backward in kinds:
-            if not 0 < 2 * pairs <= given.shape[-1] or pairs * stride > columns:
+            if not 0 < 2 * pairs <= size or pairs * stride > columns:
                 continue
             step = RotaryPosition(ANGLES, pairs, is_interleaved, stride, is_backward)
             cosines, sines = (part[-1].double() for part in _angles(each, step))
-            turned = _turned(given, cosines, sines, is_interleaved=is_interleaved)
-            if _is_close(turned, wanted):
-                return step
+            starts = dict.fromkeys((0, size - 2 * pairs))
+            for start, is_regrouped in product(starts, (False, True)[: 1 + is_interleaved]):
+                found = replace(step, start=start, is_regrouped=is_regrouped)
+                if _is_close(_turned(given, cosines, sines, found), wanted):
+                    return found
         return None
 
     def _join_heads(self, entered: str) -> str | None:
@@ -692,14 +784,8 @@ class _Layer:
             numbers_of = given_to(path)
             is_whole = is_plain and not self._beside_sinks()
             read = CONTEXT if is_whole else "gated_context"
-            queries, values = self.call.queries, self.call.values
-            assert queries is not None
-            assert values is not None
-            if values.shape[-1] == queries.shape[-1]:
-                self._add("concat", numbers_of, JoinedHeads(frozenset()), read)
-                self._add("output", result_of(path), self._linear_step(path), "concat")
-            else:
-                self._add("output", result_of(path), None)
+            self._add("concat", numbers_of, JoinedHeads(frozenset()), read)
+            self._add("output", result_of(path), self._linear_step(path), "concat")
             return "output"
         return None
 
@@ -1076,12 +1162,13 @@ def _is_norm(module: nn.Module) -> bool:
     )
 
 
-def _turned(vectors: Tensor, cosines: Tensor, sines: Tensor, *, is_interleaved: bool) -> Tensor:
+def _turned(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPosition) -> Tensor:
     """Turn pairs of columns of vectors [head, d_head] by angles [pair]."""
-    pairs = len(cosines)
-    turned = vectors.clone()
-    columns = torch.arange(pairs)
-    first, second = (2 * columns, 2 * columns + 1) if is_interleaved else (columns, columns + pairs)
-    turned[:, first] = vectors[:, first] * cosines - vectors[:, second] * sines
-    turned[:, second] = vectors[:, second] * cosines + vectors[:, first] * sines
+    turned, columns = vectors.clone(), torch.arange(step.pairs)
+    apart, beside = (columns, columns + step.pairs), (2 * columns, 2 * columns + 1)
+    first, second = (step.start + each for each in (beside if step.is_interleaved else apart))
+    is_apart = step.is_regrouped or not step.is_interleaved
+    to_first, to_second = (step.start + each for each in (apart if is_apart else beside))
+    turned[:, to_first] = vectors[:, first] * cosines - vectors[:, second] * sines
+    turned[:, to_second] = vectors[:, second] * cosines + vectors[:, first] * sines
     return turned
