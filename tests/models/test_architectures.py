@@ -48,8 +48,7 @@ BETWEEN = {
 
 
 NOT_FOLLOWED = frozenset({
-    "gemma3n_text", "llama4_text", "albert", "t5", "mt5", "umt5", "dinov3_vit", "beit",
-    *BY_THEMSELVES,
+    "gemma3n_text", "llama4_text", "albert", "t5", "mt5", "umt5", *BY_THEMSELVES,
 })  # fmt: skip
 """What leaves their layers, or what meets in them, is not known to follow from what enters: layers
 that run again, layers of several parts, several streams."""
@@ -239,6 +238,28 @@ def test_keys_and_values_of_a_latent_are_followed(kind: str, settings: dict[str,
     assert turned == {"projected_keys", "rotary.cos"}
     (part,) = explain(trace, "projected_keys", (1, 2, 4, 9)).groups
     assert [factor.name for factor in part.factors] == ["shared_keys"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", others_slow(["granite", "granitemoe", "dinov2", "dinov3_vit"]))
+def test_what_a_part_is_multiplied_by_before_it_is_added_is_found(kind: str) -> None:
+    """A config's multiplier is 1 in the tiny models, as are the factors of untrained columns."""
+    by_column = kind.startswith("dino")
+    model = tiny_model(kind, **({} if by_column else {"residual_multiplier": 0.22}))
+    factors = torch.full((2, 32), 0.22)
+    if by_column:
+        torch.manual_seed(1)
+        factors = torch.rand(2, 32) + 0.5
+        named = [part for name, part in model.named_parameters() if "layer_scale1" in name]
+        for part, own in zip(named, factors, strict=True):
+            part.data[:] = own
+    (run,) = check_architecture(kind, model, cells=10)
+    trace = run.trace
+    output = trace.read("output").astype(np.float64)
+    wanted = trace.read("residual") + output * factors.numpy()[:, None]
+    np.testing.assert_allclose(trace.read("attended"), wanted, atol=1e-5)
+    found = explain(trace, "scaled_output", (1, 4, 7))
+    assert found.groups[0].factors[1].read[0] == pytest.approx(float(factors[1, 7]))
 
 
 @pytest.mark.filterwarnings("ignore")

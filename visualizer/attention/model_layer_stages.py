@@ -22,6 +22,7 @@ from visualizer.attention.model_layer_steps import (
     ResidualAddition,
     ResidualStream,
     RotaryPosition,
+    ScaledVector,
     ScoreBias,
     ScoreCap,
     SinkSoftmax,
@@ -83,6 +84,7 @@ _ROWS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "concat": (("query", "d_out"), "‖ heads", "the heads' context vectors side by side"),
     "output": (QUERIES, "·W_O", "the heads mixed by the output projection"),
     "normed_output": (QUERIES, "", "the output made of one size"),
+    "scaled_output": (QUERIES, "", "the output times a factor"),
     "attended": (QUERIES, "x + output", "the residual stream after attention"),
     "normed_attended": (QUERIES, "", "each vector made of one size, after attention"),
     "gate": (WIDE, "", "what lets the numbers beside it through"),
@@ -90,6 +92,7 @@ _ROWS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "hidden": (WIDE, "", "the hidden numbers of the feed-forward"),
     "feed_forward": (QUERIES, "", "the hidden numbers times the last matrix of the feed-forward"),
     "normed_feed_forward": (QUERIES, "", "the feed-forward's result made of one size"),
+    "scaled_feed_forward": (QUERIES, "", "the feed-forward's result times a factor"),
     "added": (QUERIES, "", "the stream and the feed-forward's result"),
     "result": (QUERIES, "", "the residual stream as it leaves the layer"),
 }
@@ -106,6 +109,7 @@ _OPERATIONS = {
     ExpertMixture: Operation.EXPERT_MIXTURE,
     HiddenActivation: Operation.HIDDEN_ACTIVATION,
     LatentKeys: Operation.LATENT_KEYS,
+    ScaledVector: Operation.SCALE_VECTOR,
     LateSink: Operation.LATE_SINK,
     JoinedHeads: Operation.CONCAT_HEADS,
     ResidualAddition: Operation.RESIDUAL_ADDITION,
@@ -177,6 +181,8 @@ def _symbol(how: StepOfStage) -> str:
     if isinstance(step, HiddenActivation):
         first, *others = (name.rpartition("_")[2] for name in how.reads)
         return " × ".join((f"{step.function}({first})", *others))
+    if isinstance(step, ScaledVector):
+        return f"× {step.name}" if step.is_by_column else f"× {step.factor:g}"
     if isinstance(step, LateSink):
         return "× what the sink leaves"
     if isinstance(step, ExpertMixture):

@@ -244,6 +244,30 @@ class SinkSoftmax(Struct, frozen=True):
     logits: str
 
 
+class ScaledVector(Struct, frozen=True):
+    """A vector times a factor of each column (LayerScale), or times one number.
+
+    Parameters
+    ----------
+    modules : tuple of str
+        The name of the factors in the model, for each layer of the run; empty names of one number.
+    factor : float
+        The number, where there is one.
+    """
+
+    modules: tuple[str, ...]
+    factor: float = 1.0
+
+    @property
+    def is_by_column(self) -> bool:
+        return bool(self.modules[0])
+
+    @property
+    def name(self) -> str:
+        """The factors' own name in the model."""
+        return self.modules[0].rpartition(".")[2]
+
+
 class LateSink(Struct, frozen=True):
     """Context vectors times the share of its row that a head's sink leaves, after the softmax.
 
@@ -274,4 +298,5 @@ LayerStep = (
     | ScoreBias
     | SinkSoftmax
     | LateSink
+    | ScaledVector
 )

@@ -69,6 +69,7 @@ class Operation(StrEnum):
     EXPERT_MIXTURE = auto()
     LATE_SINK = auto()
     LATENT_KEYS = auto()
+    SCALE_VECTOR = auto()
 
 
 OF_MODELS = frozenset({
@@ -76,6 +77,7 @@ OF_MODELS = frozenset({
     Operation.ROTARY_POSITION, Operation.HIDDEN_ACTIVATION, Operation.RESIDUAL_ADDITION,
     Operation.CAP_SCORES, Operation.ADD_SCORE_BIAS, Operation.SOFTMAX_WITH_SINK,
     Operation.EXPERT_MIXTURE, Operation.LATE_SINK, Operation.LATENT_KEYS,
+    Operation.SCALE_VECTOR,
 })  # fmt: skip
 """Operations that no module of the user's has: what was computed elsewhere."""
 
@@ -307,6 +309,7 @@ NOUNS = {
     "turned_queries": ("turned query", "turned queries"),
     "turned_keys": ("turned key", "turned keys"),
     "normed_output": ("normed output", "numbers of the normed output"),
+    "scaled_output": ("scaled output", "numbers of the scaled output"),
     "attended": ("attended", "numbers of the stream after attention"),
     "normed_attended": ("normed", "normed numbers after attention"),
     "gate": ("gate", "numbers of the gate"),
@@ -314,6 +317,7 @@ NOUNS = {
     "hidden": ("hidden", "hidden numbers"),
     "feed_forward": ("feed-forward", "numbers of the feed-forward"),
     "normed_feed_forward": ("normed feed-forward", "numbers of the normed feed-forward"),
+    "scaled_feed_forward": ("scaled feed-forward", "numbers of the scaled feed-forward"),
     "added": ("sum", "numbers of the sum"),
     "result": ("result", "numbers of the result"),
 }

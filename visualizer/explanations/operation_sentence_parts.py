@@ -35,6 +35,7 @@ KINDS = {
     "attended": "stream after attention", "normed_attended": "normed stream after attention",
     "gate": "gate", "up": "widened stream", "hidden": "hidden vector",
     "feed_forward": "feed-forward result", "normed_feed_forward": "normed feed-forward result",
+    "scaled_output": "scaled output", "scaled_feed_forward": "scaled feed-forward result",
     "added": "sum", "result": "result",
 }  # fmt: skip
 """What one vector of a stage is called."""

@@ -167,6 +167,11 @@ def joined_heads(at: LayerPass) -> Tensor:
     return at.call.context[0].flatten(1)
 
 
+def product_of(name: str, factor: float | Tensor) -> NumbersOf:
+    """Multiply a stage by one number, or by one a column."""
+    return lambda at: at.tensors[name] * factor
+
+
 def sum_of(*names: str) -> NumbersOf:
     """Add up stages in their order."""
 

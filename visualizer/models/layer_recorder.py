@@ -27,7 +27,8 @@ class ModulePass(Struct, frozen=True, eq=False):
     given, result : Tensor
         Its first input and its first result.
     rotation : tuple of Tensor or None
-        The cosines and sines that it was given, [1, token, column].
+        The cosines and sines that it was given, [1, token, column]; of the last tokens, where
+        there are less.
     routing : tuple of Tensor or None
         The numbers of the experts of each token that it was given, and the weights of these,
         [token, expert].
@@ -93,8 +94,9 @@ def _rotation(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
         if isinstance(one, torch.Tensor) and one.is_complex() and one.ndim == 3:
             return one.real, one.imag
         is_pair = isinstance(one, tuple) and len(one) == 2
-        if is_pair and all(isinstance(part, torch.Tensor) and part.ndim == 3 for part in one):
-            cosines, sines = one
-            if cosines.shape == sines.shape and cosines.is_floating_point():
+        if is_pair and all(isinstance(part, torch.Tensor) for part in one):
+            cosines, sines = (part[None] if part.ndim == 2 else part for part in one)
+            is_alike = cosines.shape == sines.shape and cosines.ndim == 3
+            if is_alike and cosines.is_floating_point():
                 return cosines, sines
     return None

@@ -31,6 +31,7 @@ from visualizer.attention.model_layer_steps import (
     ResidualAddition,
     ResidualStream,
     RotaryPosition,
+    ScaledVector,
 )
 from visualizer.models.layer_numbers import (
     LayerPass,
@@ -47,6 +48,7 @@ from visualizer.models.layer_numbers import (
     latent_keys,
     met,
     own_context,
+    product_of,
     result_of,
     sum_of,
     vectors,
@@ -80,11 +82,13 @@ UNNAMED = (1e-5, 1e-6)
 """What norms add to the mean square, where they do not name it."""
 MOST_TABLES = 3
 """Embeddings of tokens, of places and of kinds of tokens."""
+FACTOR_DIGITS = (2, 3, 4, 5, 6)
+"""A config gives the number that parts of a layer are multiplied by with so many digits."""
 FACTORS_WITHIN = 1e-6
 """How far the ratios of two vectors may be apart that are taken for one factor."""
 
 
-OfModules = NormLayer | LinearLayer | ExpertMixture
+OfModules = NormLayer | LinearLayer | ExpertMixture | ScaledVector
 """Steps that name a module of each layer."""
 _Part = tuple[str, "Tensor", int]
 """A part of what a matrix gives: its path, the numbers, and the first column of them."""
@@ -304,6 +308,10 @@ def _angles(each: ModulePass, step: RotaryPosition) -> tuple[Tensor, Tensor]:
     """Return the cosines and sines of a rotation, [token, pair]."""
     assert each.rotation is not None
     cosines, sines = (part[0].detach() for part in each.rotation)
+    if (first := each.given.shape[-2] - len(cosines)) > 0:  # as of an image's class and registers
+        unturned = cosines.new_ones(first, cosines.shape[-1])
+        cosines = torch.cat([unturned, cosines])
+        sines = torch.cat([torch.zeros_like(unturned), sines])
     kept = slice(None, step.pairs * step.stride, step.stride)
     return cosines[:, kept], sines[:, kept] * (-1 if step.is_backward else 1)
 
@@ -377,7 +385,7 @@ def _module(found: StepOfStage) -> str:
 def _without_modules(found: StepOfStage) -> StepOfStage:
     """Return a step without what differs by layer: its modules, and how a factor was rounded."""
     step = found.step
-    if isinstance(step, NormLayer | ExpertMixture):
+    if isinstance(step, NormLayer | ExpertMixture | ScaledVector):
         return replace(found, step=replace(step, modules=()))
     if isinstance(step, LinearLayer):
         rounded = float(f"{step.factor:.5g}")
@@ -454,6 +462,14 @@ def _factor(whole: Tensor, stream: Tensor) -> float | None:
     return float(ratio) if is_factor and bool(ratio.isfinite()) else None
 
 
+def _likely_factors(numbers: Tensor, product: Tensor) -> Iterator[float]:
+    """Yield numbers of few digits that may multiply a tensor to another one, which is rounded."""
+    largest = numbers.abs().argmax()
+    ratio = product.flatten()[largest].double() / numbers.flatten()[largest].double()
+    if bool(ratio.isfinite()) and ratio:
+        yield from dict.fromkeys(float(f"{float(ratio):.{digits}g}") for digits in FACTOR_DIGITS)
+
+
 class _Layer:
     """One layer, of which step after step is looked for."""
 
@@ -466,8 +482,8 @@ class _Layer:
         self.call = call
         self.path = layer_path(call.module)
         within = f"{self.path}."
-        whole = model.get_submodule(self.path)
-        self.modules = {within + name: part for name, part in whole.named_modules() if name}
+        self.layer = model.get_submodule(self.path)
+        self.modules = {within + name: part for name, part in self.layer.named_modules() if name}
         self.passed = {path: passed[path] for path in self.modules if path in passed}
         self.whole = passed.get(self.path)
         self.found, self.at = LayerSteps(), LayerPass(call, passed)
@@ -842,7 +858,7 @@ class _Layer:
     def _feed_forward(self, written: str, result: Tensor) -> None:
         """Follow the stream from what attention wrote to what leaves the layer."""
         found, stream = self.at.tensors, self.at.tensors["residual"]
-        written = self._normed_if_added(written, stream)
+        written = self._scaled_if_added(self._normed_if_added(written, stream), stream, result)
         attended = stream + found[written]
         if not self._is_met(attended, result):
             self._beside(written, result)
@@ -861,6 +877,7 @@ class _Layer:
             self._end(None)
             return
         made = self._normed_if_last(made)
+        made = self._scaled(made, attended, [result], "scaled_feed_forward") or made
         for base in dict.fromkeys(("attended", read)):
             whole = found[base] + found[made]
             if torch.equal(whole, result):
@@ -897,6 +914,55 @@ class _Layer:
                     self._end(ResidualAddition(), *names)
                     return
         self._end(None)
+
+    def _scaled_if_added(self, written: str, stream: Tensor, result: Tensor) -> str:
+        """Follow a factor of what attention wrote, if the stream takes the product."""
+        if self._is_met(stream + self.at.tensors[written], result):
+            return written
+        given = [vectors(each.given) for each in self.passed.values()]
+        return self._scaled(written, stream, given, "scaled_output") or written
+
+    def _scaled(
+        self, name: str, stream: Tensor, sums: Sequence[Tensor | None], scaled: str
+    ) -> str | None:
+        """Find the factor that a part is multiplied by before it is added to the stream.
+
+        Parameters
+        ----------
+        sums : sequence of Tensor or None
+            What the stream may be then.
+        scaled : str
+            The name of the stage that is added.
+
+        Returns
+        -------
+        str or None
+            The same name; None where none of the sums is one with a factor.
+        """
+        numbers = self.at.tensors[name]
+        gains = [*self._column_factors(numbers.shape[-1])]
+        for whole in sums:
+            if whole is None or whole.shape != stream.shape or _is_same(whole, stream + numbers):
+                continue
+            for path, gain in gains:
+                if torch.equal(stream + numbers * gain, whole):
+                    self._add(scaled, product_of(name, gain), ScaledVector((path,)), name)
+                    self.found.weights[path] = gain
+                    return scaled
+            for factor in _likely_factors(numbers, whole - stream):
+                if torch.equal(stream + numbers * factor, whole):
+                    self._add(scaled, product_of(name, factor), ScaledVector(("",), factor), name)
+                    return scaled
+        return None
+
+    def _column_factors(self, columns: int) -> Iterator[tuple[str, Tensor]]:
+        """Yield the vectors of the layer that are no part of a norm or of a matrix."""
+        for name, part in self.layer.named_parameters():
+            path = f"{self.path}.{name}"
+            owner = self.modules.get(path.rpartition(".")[0])
+            is_part = owner is not None and (_is_norm(owner) or _is_matrix(owner))
+            if part.shape == (columns,) and not is_part:
+                yield path, part.detach()
 
     def _is_met(self, stream: Tensor, result: Tensor) -> bool:
         """Whether a stream is read by a module of the layer, or leaves it."""
