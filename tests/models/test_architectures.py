@@ -48,10 +48,10 @@ BETWEEN = {
 
 
 NOT_FOLLOWED = frozenset({
-    "gemma3n_text", "llama4_text", "albert", "t5", "mt5", "umt5", *BY_THEMSELVES,
+    "gemma3n_text", "llama4_text", "albert", *BY_THEMSELVES,
 })  # fmt: skip
 """What leaves their layers, or what meets in them, is not known to follow from what enters: layers
-that run again, layers of several parts, several streams."""
+that run again, norms that run twice, several streams."""
 WITH_EXPERTS = frozenset({
     "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "glm4_moe", "gpt_oss",
     "deepseek_v2", "deepseek_v3", "jamba",
@@ -150,8 +150,7 @@ def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
         found = run_of(group, kind, *labels)
         if not group.is_cross:
             found = with_layers(found, model, passed, {}, {})
-            is_first = group is groups[0]
-            assert not is_first or is_followed(found) == (kind not in NOT_FOLLOWED), group.name
+            assert is_followed(found) == (kind not in NOT_FOLLOWED), group.name
             if kind in WITH_EXPERTS:
                 fed = found.run.trace.stage("feed_forward")
                 rows_of_layers = fed.by_layer or (fed,)
@@ -260,6 +259,26 @@ def test_what_a_part_is_multiplied_by_before_it_is_added_is_found(kind: str) -> 
     np.testing.assert_allclose(trace.read("attended"), wanted, atol=1e-5)
     found = explain(trace, "scaled_output", (1, 4, 7))
     assert found.groups[0].factors[1].read[0] == pytest.approx(float(factors[1, 7]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", others_slow(["t5", "bart"]))
+def test_the_stream_of_a_decoder_goes_on_through_its_cross_attention(kind: str) -> None:
+    model = tiny_model(kind)
+    (run,) = (one for one in check_architecture(kind, model, 10) if "crossed" in one.trace)
+    trace = run.trace
+    with torch.no_grad():
+        result = model(**inputs_of(model), output_hidden_states=True)
+    states = [state[0].numpy() for state in result.decoder_hidden_states]
+    for layer in range(2):
+        np.testing.assert_allclose(trace.read("residual", (layer,)), states[layer], atol=1e-5)
+        crossed = trace.read("cross_output", (layer,))
+        before = {row.name: row for row in trace.stages}["crossed"].reads[0]
+        np.testing.assert_array_equal(
+            trace.read("crossed", (layer,)), trace.read(before, (layer,)) + crossed
+        )
+    found = explain(trace, "residual", (1, 2, 3))
+    assert [factor.name for group in found.groups for factor in group.factors] == ["result"]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -33,6 +33,8 @@ KINDS = {
     "gated_context": "gated context vector", "concat": "vector of all heads",
     "output": "output", "normed_output": "normed output",
     "attended": "stream after attention", "normed_attended": "normed stream after attention",
+    "cross_output": "output of the cross attention", "crossed": "stream after cross attention",
+    "normed_crossed": "normed stream after cross attention",
     "gate": "gate", "up": "widened stream", "hidden": "hidden vector",
     "feed_forward": "feed-forward result", "normed_feed_forward": "normed feed-forward result",
     "scaled_output": "scaled output", "scaled_feed_forward": "scaled feed-forward result",

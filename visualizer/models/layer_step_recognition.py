@@ -172,9 +172,7 @@ def known_layers(
     calls, layers
         One a layer, of one text, and its number in the model.
     """
-    found = [_Layer(model, call, passed) for call in calls]
-    for one in found:
-        one.read()
+    found = [_read_layer(model, call, passed) for call in calls]
     _stand_in_for_left_out_steps(found)
     first = found[0].at.tensors
     names = [
@@ -197,6 +195,18 @@ def known_layers(
     sources = tuple({name: one.found.sources[name] for name in names} for one in found)
     experts = {path: each for one in found for path, each in one.found.experts.items()}
     return KnownLayers(steps, sources, weights, experts)
+
+
+def _read_layer(model: nn.Module, call: AttentionCall, passed: Mapping[str, ModulePass]) -> _Layer:
+    """Follow the numbers through a layer; where its parts are numbered, as in T5, through all."""
+    layer = _Layer(model, call, passed, layer_path(call.module))
+    layer.read()
+    outer = layer_path(layer.path)
+    if outer == layer.path or layer.is_known_to_its_end:
+        return layer
+    whole = _Layer(model, call, passed, outer)
+    whole.read()
+    return whole if whole.is_known_to_its_end else layer
 
 
 def layers_of_text(
@@ -478,9 +488,10 @@ class _Layer:
         model: nn.Module,
         call: AttentionCall,
         passed: Mapping[str, ModulePass],
+        path: str,
     ) -> None:
         self.call = call
-        self.path = layer_path(call.module)
+        self.path = path
         within = f"{self.path}."
         self.layer = model.get_submodule(self.path)
         self.modules = {within + name: part for name, part in self.layer.named_modules() if name}
@@ -488,10 +499,12 @@ class _Layer:
         self.whole = passed.get(self.path)
         self.found, self.at = LayerSteps(), LayerPass(call, passed)
         matrices = [path for path, each in self.passed.items() if self._is_product(path, each)]
-        around = _attention_block(self.path, call.module)
+        inner = layer_path(call.module)
+        is_part = inner != path
+        self.around = f"{inner}." if is_part else _attention_block(path, call.module)
         # In BERT, ``attention.output.dense`` stands beside ``attention.self``.
-        self.of_attention = [path for path in matrices if path.startswith(around)]
-        self.of_feed_forward = [path for path in matrices if not path.startswith(around)]
+        self.of_attention = [path for path in matrices if path.startswith(self.around)]
+        self.of_feed_forward = [path for path in matrices if not path.startswith(self.around)]
         self.norms = [path for path in self.passed if _is_norm(self.modules[path])]
 
     def _add(self, name: str, numbers_of: NumbersOf, step: LayerStep | None, *reads: str) -> None:
@@ -522,6 +535,12 @@ class _Layer:
             self._end(ResidualAddition(), "residual", written)
         else:
             self._feed_forward(written, result)
+
+    @property
+    def is_known_to_its_end(self) -> bool:
+        """Whether what leaves it is known to follow from what enters."""
+        end = self.found.steps.get("result")
+        return end is not None and end.step is not None
 
     def take_over_as_normed(self) -> None:
         """Have what is read of the stream be of a stage that takes it over as it is."""
@@ -864,33 +883,65 @@ class _Layer:
             self._beside(written, result)
             return
         self._add("attended", sum_of("residual", written), ResidualAddition(), "residual", written)
-        read = base = "attended"
-        for name, each in self._norms(attended):
-            numbers = vectors(each.result)
-            step = None if numbers is None else self._norm_step(name, attended, numbers)
-            if numbers is not None and step:
-                self._add("normed_attended", result_of(name), step, "attended")
-                read = "normed_attended"
-                break
+        read = self._normed("attended", "normed_attended")
+        base, read = self._cross("attended", read)
         made = self._hidden(read)
         if made is None:
             self._end(None)
             return
         made = self._normed_if_last(made)
-        made = self._scaled(made, attended, [result], "scaled_feed_forward") or made
-        for base in dict.fromkeys(("attended", read)):
-            whole = found[base] + found[made]
+        made = self._scaled(made, found[base], [result], "scaled_feed_forward") or made
+        for before in dict.fromkeys((base, read)):
+            whole = found[before] + found[made]
             if torch.equal(whole, result):
-                self._end(ResidualAddition(), base, made)
+                self._end(ResidualAddition(), before, made)
                 return
             for name, each in self._norms(whole):
                 if _is_same(vectors(each.result), result):
                     step = self._norm_step(name, whole, result)
                     if step:
-                        self._add("added", sum_of(base, made), ResidualAddition(), base, made)
+                        parts = (before, made)
+                        self._add("added", sum_of(*parts), ResidualAddition(), *parts)
                         self._end(step, "added")
                         return
         self._end(None)
+
+    def _normed(self, name: str, normed: str) -> str:
+        """Follow a norm of a stream; return the last stage."""
+        stream = self.at.tensors[name]
+        for path, each in self._norms(stream):
+            numbers = vectors(each.result)
+            step = None if numbers is None else self._norm_step(path, stream, numbers)
+            if step:
+                self._add(normed, result_of(path), step, name)
+                return normed
+        return name
+
+    def _cross(self, base: str, read: str) -> tuple[str, str]:
+        """Follow attention to another text, a module of the same kind as that to the own one.
+
+        Returns
+        -------
+        tuple of str
+            The stream after it, and what is read of that; the given ones where there is none.
+        """
+        found, kind = self.at.tensors, type(self.modules[self.call.module])
+        others = [
+            path
+            for path, module in self.modules.items()
+            if type(module) is kind and path != self.call.module and path in self.passed
+        ]
+        for path in others:
+            numbers = vectors(self.passed[path].result)
+            if not _is_same(vectors(self.passed[path].given), found[read]) or numbers is None:
+                continue
+            for before in dict.fromkeys((base, read)):
+                if numbers.shape == found[before].shape and self._is_read(found[before] + numbers):
+                    self._add("cross_output", result_of(path), None)
+                    parts = (before, "cross_output")
+                    self._add("crossed", sum_of(*parts), ResidualAddition(), *parts)
+                    return "crossed", self._normed("crossed", "normed_crossed")
+        return base, read
 
     def _beside(self, written: str, result: Tensor) -> None:
         """Follow a feed-forward beside the attention: both read the stream that enters."""
@@ -1069,13 +1120,12 @@ class _Layer:
 
     def _unknown_feed_forward(self, read: str) -> str | None:
         """Take what a part of the layer makes of a stream as it is, as of experts."""
-        around = _attention_block(self.path, self.call.module)
         for path, each in self.passed.items():
             numbers, is_whole = vectors(each.result), path.count(".") == self.path.count(".") + 1
             if (
                 is_whole
                 and numbers is not None
-                and not path.startswith(around.rstrip("."))
+                and not path.startswith(self.around.rstrip("."))
                 and path not in self.norms
                 and _is_same(vectors(each.given), self.at.tensors[read])
             ):
