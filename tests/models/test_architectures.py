@@ -25,12 +25,17 @@ from visualizer.attention.captured_attention import position_labels
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
+from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.features.playback.step_captions import step_caption
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
 from visualizer.models.layer_recorder import record_layers
 from visualizer.models.run_from_attention_calls import LayerRun, groups_of, run_of
 from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import Grain, Timeline
+from visualizer.session.view import View
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -200,6 +205,10 @@ def test_terms_of_experts_are_router_weights_and_what_numpy_makes_of_each() -> N
         np.testing.assert_allclose(np.stack([weights, results], -1), wanted, atol=1e-6)
         np.testing.assert_allclose(found.terms[-1], shared[token, column], atol=1e-6)
         assert found.value == pytest.approx(found.terms.sum(), abs=1e-6)
+        resolved = resolve(Document(), View(layer=layer), run)
+        panel = head_cell_panel(resolved, Cell("feed_forward", (token, column)), is_pinned=True)
+        names = [f"expert {expert + 1}" for expert in chosen]
+        assert [line.name for line in panel.terms] == [*names, "shared"]
     words = step_caption(run, (layer,), Timeline.of(trace, Grain.ROW).step(row_of(run)), head=0)
     assert "what all tokens share" in words
     assert "expert " in words

@@ -72,8 +72,9 @@ ORDERS: tuple[OrderRow, ...] = (
     OrderRow(HeadOrder.FARTHEST, "Farthest first", "distance"),
     OrderRow(
         HeadOrder.VALUE_WEIGHTING,
-        "Most changed by value-weighting first",
+        "Value-weighting first",
         "value_weighting",
+        reads="weights differ from ‖w·v‖ as shares of a row",
     ),
     OrderRow(HeadOrder.ALIKE, "Alike together"),
     OrderRow(HeadOrder.CHANGED, "Most changed first", CHANGE),

@@ -80,11 +80,9 @@ def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much
     moved = (np.abs(shares - weights).sum(-1) / 2).mean(-1)
     assert [head for _, head in panel.places] == np.argsort(-moved).tolist()
     first = panel.describe(panel.places[0])
-    assert (
-        f"weights × ‖value‖, as shares of a row, differ from the weights by "
-        f"{format_share(moved.max())}, by chance "
-    ) in first
-    assert "‖value‖" not in layers_of(two_layers()).describe((0, 0))
+    differ = f"weights differ from ‖w·v‖ as shares of a row: {format_share(moved.max())}, by chance"
+    assert differ in first
+    assert "‖w·v‖" not in present_layers(resolve(document, View(), run), None).describe((0, 0))
 
 
 def test_likeness_puts_alike_heads_beside_each_other() -> None:
