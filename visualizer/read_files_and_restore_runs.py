@@ -53,6 +53,8 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     if (path / CONFIG).is_file() or _is_lab_model(path):
         return _model(path, document)
     suffix = path.suffix.lower()
+    if suffix == ".txt" and document.model and document.reads_image:
+        raise InputError("open", f"{document.model.name} reads images, and no texts.")
     if suffix == ".txt":
         return DocumentChange(document.set("text", text_in(path)))
     is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported(path))

@@ -12,7 +12,7 @@ from visualizer.api import argument_conversion
 from visualizer.api.arguments_without_effect import OWN
 from visualizer.api.attention_api import attend, load
 from visualizer.api.keyword_argument_types import Settings
-from visualizer.attention.spec import Mask
+from visualizer.attention.spec import BLOCK_LAYERS, Mask
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell
@@ -70,6 +70,8 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
         {"projection": "uniform", "bias": True},
         'bias has no effect where projection is not "linear".',
     ),
+    ({"feed_forward_size": 4}, "feed_forward_size has no effect without a block."),
+    ({"activation": "gelu"}, "activation has no effect without a block."),
     ({"heads": 1, "arrangement": "split"}, "arrangement has no effect with one head."),
     (
         {"mechanism": "average", "scale": "none"},
@@ -107,6 +109,11 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
         "weights has “W_query”, which this module does not read. It reads no weights.",
     ),
     (
+        {"weights": {"linear1": np.eye(3)}},
+        "weights has “linear1”, which this module does not read. It reads W_query, W_key, W_value, "
+        "W_output, W_output.bias.",
+    ),
+    (
         {"normalisation": "uniform", "output_projection": False, "weights": ALL_OWN},
         "weights has “W_query”, which this module does not read. It reads W_value.",
     ),
@@ -125,6 +132,7 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
             "mechanism": "average",
             **{"projection": "linear", "heads": 2, "arrangement": "split", "scale": "d_head"},
             **{"output_projection": True, "normalisation": "softmax", "causal": True},
+            **{"block": "none", "output_size": 2},
         },
         "mechanism has no effect where all that it decides is given.",
     ),
@@ -200,6 +208,9 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "bias": (False, True),
     "arrangement": ("split", "stacked"),
     "output_projection": (False, True),
+    "block": ("none", "pre-norm"),
+    "feed_forward_size": (2, 3),
+    "activation": ("relu", "gelu"),
     "position": ("none", "learned", "sinusoidal"),
     "scale": ("none", "d_head", "d_model"),
     "temperature": (0.5, 2.0),
@@ -218,6 +229,8 @@ MODULES: list[dict[str, Any]] = [
     {"mechanism": "simplified"},
     {"mechanism": "self"},
     {"mechanism": "stacked"},
+    {"mechanism": "block"},
+    {"mechanism": "block", "embedding_size": 4, "weights": {"W_query": np.full((4, 4), 0.5)}},
     {"mechanism": "average"},
     {"mechanism": "average", "causal": True},
     {"mechanism": "average", "projection": "linear"},
@@ -275,9 +288,14 @@ def test_an_argument_is_taken_where_it_has_an_effect(
 
 @pytest.mark.parametrize("name", OWN)
 def test_every_weight_that_is_taken_has_an_effect(name: str) -> None:
-    size = {"W_output": (2, 2)}.get(name, (2,) if name.endswith(".bias") else (3, 2))
-    drawn = attend(TEXT, bias=True)
-    own = attend(TEXT, weights={name: np.full(size, 0.25)}, bias=True)
+    sizes = {"W_output": (2, 2), "linear1": (3, 5), "linear2": (5, 3), "linear1.bias": (5,)}
+    sizes |= dict.fromkeys(("ln1", "ln2", "ln1.bias", "ln2.bias", "linear2.bias"), (3,))
+    size = sizes.get(name, (2,) if name.endswith(".bias") else (3, 2))
+    module: dict[str, Any] = {"bias": True}
+    if OWN[name] in BLOCK_LAYERS:
+        module |= {"mechanism": "block", "feed_forward_size": 5}
+    drawn = attend(TEXT, **module)
+    own = attend(TEXT, weights={name: np.full(size, 0.25)}, **module)
     changed = {each for each in own.stages if (own[each] != drawn[each]).any()}
     assert changed
     np.testing.assert_array_equal(own.weights[name], np.full(size, 0.25))

@@ -495,7 +495,7 @@ def test_the_package_offers_what_it_lists() -> None:
 
 
 def test_every_setting_that_is_listed_is_a_documents() -> None:
-    names = {"embedding_size": "d_in", "output_size": "d_out"}
+    names = {"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"}
     for name in Settings.__annotations__:
         assert Document().get(names.get(name, name)) is not None or name.startswith("own_")
     assert {"theme", "width"} < Look.__annotations__.keys()

@@ -152,7 +152,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a", mechanism="best"),
-        "mechanism is one of simplified, self, causal, stacked, multi-head, average, "
+        "mechanism is one of simplified, self, causal, stacked, multi-head, block, average, "
         "and not 'best'.",
     ),
     (

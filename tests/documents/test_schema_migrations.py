@@ -71,7 +71,8 @@ def test_a_place_in_captured_attention_is_a_layer(
     captured: dict[str, object] | None, view: dict[str, object]
 ) -> None:
     older = {"schema": 2, "document": {"captured": captured}, "view": {"text": 2}}
-    now = {"captured": captured and {**captured, "vectors": None}, "model": None}
+    none = {"vectors": None, "patches": None}
+    now = {"captured": captured and {**captured, **none}, "model": None}
     expected = {"schema": SCHEMA, "document": now, "view": {**view, "head_order": "layer"}}
     assert migrated(older) == expected
 

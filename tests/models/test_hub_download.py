@@ -241,6 +241,16 @@ def test_a_repository_whose_code_would_run_is_refused_before_its_weights(
     assert WEIGHTS not in server.downloads
 
 
+def test_what_prepares_images_is_downloaded_unless_it_names_code(
+    server: HubServer, cache: Path, environment: dict[str, str]
+) -> None:
+    server.files["preprocessor_config.json"] = b'{"auto_map": {"AutoImageProcessor": "code.It"}}'
+    assert "code of its own" in refusal(fetched, cache, environment)
+    assert WEIGHTS not in server.downloads
+    server.files["preprocessor_config.json"] = b'{"image_processor_type": "ViTImageProcessor"}'
+    assert files_of(fetched(cache, environment)) == server.files
+
+
 def test_weights_in_other_formats_are_not_downloaded(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:

@@ -10,30 +10,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from PIL import Image
 
 import visualizer
-from tests.support.tiny_models import SMALL, tiny_model
+from tests.support.tiny_vision_models import (
+    DEVIATION,
+    MEAN,
+    PROCESSORS,
+    picture,
+    save_vision_model,
+    vision_model,
+)
 from visualizer.app import main
+from visualizer.attention.model_reading import SecondText
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models import image_reading
+from visualizer.models import image_file
+from visualizer.models.image_file import image_file_at
+from visualizer.models.model_source import (
+    CutEdges,
+    HeadEdit,
+    HeadEditKind,
+    ImageFile,
+    heads_off,
+)
 from visualizer.models.opened_model import open_model
+from visualizer.models.text_reading import open_source, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
-MEAN, DEVIATION = (0.5, 0.25, 0.5), (0.5, 0.25, 0.125)
-PROCESSORS = {
-    "vit": "ViTImageProcessor",
-    "dinov2": "BitImageProcessor",
-    "dinov2_with_registers": "BitImageProcessor",
-    "deit": "DeiTImageProcessor",
-    "clip_vision_model": "CLIPImageProcessor",
-    "siglip_vision_model": "SiglipImageProcessor",
-    "clip": "CLIPImageProcessor",
-}
+SIDES = ("height", "width")
 SPECIAL = {
     "vit": ("class",),
     "dinov2": ("class",),
@@ -43,35 +52,6 @@ SPECIAL = {
     "siglip_vision_model": (),
     "clip": ("class",),
 }
-
-
-def vision_model(kind: str) -> Any:
-    """Make a tiny model that reads images of 32 × 32 pixels, alone or beside texts."""
-    parts = {name: SMALL for name in ("text_config", "vision_config") if kind == "clip"}
-    return tiny_model(kind, **parts)
-
-
-def save_vision_model(folder: Path, kind: str = "vit", **settings: Any) -> Path:
-    """Save a tiny vision model, which reads images of 32 × 32 pixels as 4 × 4 patches."""
-    vision_model(kind).save_pretrained(folder)
-    is_cut = PROCESSORS[kind] in {"BitImageProcessor", "CLIPImageProcessor", "DeiTImageProcessor"}
-    said = {
-        "image_processor_type": PROCESSORS[kind],
-        "image_mean": MEAN,
-        "image_std": DEVIATION,
-        "size": {"shortest_edge": 32} if is_cut else {"height": 32, "width": 32},
-        "crop_size": {"height": 32, "width": 32},
-        **settings,
-    }
-    (folder / "preprocessor_config.json").write_text(json.dumps(said), encoding="utf-8")
-    return folder
-
-
-def picture(path: Path, *, wide: int = 32, high: int = 32) -> np.ndarray:
-    """Write an image of random pixels and return them, [row, column, colour]."""
-    pixels = np.random.default_rng(0).integers(0, 256, (high, wide, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(path)
-    return pixels
 
 
 @pytest.fixture(scope="module")
@@ -194,10 +174,10 @@ def test_files_that_are_no_images(
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.png")
         assert "it is no file, but a pipe" in refusal(attend, tmp_path / "pipe.png")[1]
-    monkeypatch.setattr(image_reading, "MOST_PIXELS", 1_000)
+    monkeypatch.setattr(image_file, "MOST_PIXELS", 1_000)
     said = ("image", "“noise.png” has 32 × 32 pixels, and 1,000 can be read.")
     assert refusal(attend, image) == said
-    monkeypatch.setattr(image_reading, "MOST_BYTES", 100)
+    monkeypatch.setattr(image_file, "MOST_BYTES", 100)
     assert refusal(attend, image)[1].startswith("“noise.png” is larger than")
 
 
@@ -224,7 +204,7 @@ def test_more_patches_than_the_memory_holds_are_refused_before_they_are_read(
     model = open_model(folder, Device.CPU)
     monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1_000)
     monkeypatch.setattr(model, "run", lambda given: pytest.fail("the model was run"))
-    with pytest.raises(InputError, match="Use less text"):
+    with pytest.raises(InputError, match="Use a smaller model"):
         model.attend_image(tmp_path / "a.png")
 
 
@@ -242,3 +222,80 @@ def test_a_folder_that_cannot_prepare_images(
     field, sentence = refusal(model.attend_image, image)
     assert field == "model"
     assert sentence.startswith(said)
+
+
+def test_the_image_is_kept_as_the_model_sees_it(tmp_path: Path) -> None:
+    model = open_model(save_vision_model(tmp_path / "clip", "clip_vision_model"), Device.CPU)
+    pixels = picture(tmp_path / "wide.png", wide=50, high=32)
+    (found,) = model.attend_image(tmp_path / "wide.png")
+    patches = found.captured.patches
+    assert patches
+    assert (patches.first, patches.rows, patches.columns) == (1, 4, 4)
+    seen = np.frombuffer(patches.pixels, np.uint8).reshape(patches.height, patches.width, 3)
+    np.testing.assert_array_equal(seen, pixels[:, 9:41])
+    assert found.run.labels((0,)) == (
+        "class",
+        *(f"{row}, {column}" for row in (1, 2, 3, 4) for column in (1, 2, 3, 4)),
+    )
+
+
+def test_what_is_beyond_the_last_whole_patch_is_not_in_the_picture(tmp_path: Path) -> None:
+    folder = save_vision_model(
+        tmp_path / "dino", "dinov2", size={"shortest_edge": 37}, crop_size=dict.fromkeys(SIDES, 37)
+    )
+    picture(tmp_path / "image.png", wide=37, high=37)
+    image = open_model(folder, Device.CPU).image(tmp_path / "image.png")
+    assert image.patches
+    assert (image.patches.height, image.patches.width) == (32, 32)
+
+
+def test_a_document_asks_for_an_image(folder: Path, image: Path) -> None:
+    source = open_source(folder, Device.CPU)
+    assert source.image == ImageFile()
+    said = "tiny_vit reads images. Choose one, or drop its file on the window."
+    assert refusal(read_text, source, "", Device.CPU) == ("image", said)
+    run = read_text(replace(source, image=image_file_at(image)), "", Device.CPU)
+    expected = open_model(folder, Device.CPU).attend_image(image)[0].run
+    np.testing.assert_array_equal(run.trace.read("weights"), expected.trace.read("weights"))
+    assert run.reading
+    assert run.reading.second is SecondText.NONE
+    assert not run.reading.next_tokens
+
+
+def test_another_image_in_the_place_of_the_chosen_one_is_refused(
+    folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "cat.png"
+    picture(path)
+    source = replace(open_source(folder, Device.CPU), image=image_file_at(path))
+    Image.new("RGB", (32, 32)).save(path)
+    said = "“cat.png” is no longer the image that was chosen. Choose it again to read it as it is"
+    assert refusal(read_text, source, "", Device.CPU) == ("image", f"{said} now.")
+    path.unlink()
+    said = f"There is no file “cat.png” in {tmp_path}."
+    assert refusal(read_text, source, "", Device.CPU) == ("image", said)
+
+
+def test_heads_that_read_an_image_are_edited(folder: Path, image: Path) -> None:
+    source = replace(open_source(folder, Device.CPU), image=image_file_at(image))
+    plain = read_text(source, "", Device.CPU)
+    off = read_text(replace(source, edits=heads_off([(0, 1)])), "", Device.CPU)
+    weights, now = (run.trace.read("weights") for run in (plain, off))
+    np.testing.assert_array_equal(now[0], weights[0])
+    apart = abs(now[1].astype(np.float64) - weights[1]).sum(-1).mean(-1) / 2
+    assert off.reading
+    assert off.reading.changes is not None
+    np.testing.assert_allclose(off.reading.changes[1], apart, atol=1e-6)
+    assert apart.min() > 0
+    mean = HeadEdit(0, 1, HeadEditKind.MEAN)
+    meant = read_text(replace(source, edits=(mean,)), "", Device.CPU)
+    assert not np.array_equal(meant.trace.read("weights")[1], weights[1])
+    cut = read_text(replace(source, cuts=(CutEdges(0, 2, ((5, 3), (99, 1))),)), "", Device.CPU)
+    row = cut.trace.read("weights")[0, 2, 5]
+    assert row[3] == 0
+    np.testing.assert_allclose(
+        np.delete(row, 3), np.delete(weights[0, 2, 5], 3) / (1 - weights[0, 2, 5, 3]), rtol=1e-5
+    )
+    patched = HeadEdit(0, 1, HeadEditKind.PATCHED, text="a cat")
+    said = "Heads that read an image cannot be patched from a text."
+    assert refusal(read_text, replace(source, edits=(patched,)), "", Device.CPU)[1].endswith(said)

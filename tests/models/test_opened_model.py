@@ -206,5 +206,5 @@ def test_what_an_architecture_cannot_read_is_said_of_the_text(tmp_path: Path) ->
 
 def test_a_decoders_text_may_be_too_long_as_well(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "pair", "bart"))
-    said = refusal("text", model.attend, "the cat", "a dog " * 100)
+    said = refusal("second", model.attend, "the cat", "a dog " * 100)
     assert said == "The text has 201 tokens, and pair reads 64. Use less text."

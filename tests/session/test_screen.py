@@ -193,7 +193,7 @@ def test_without_a_run_the_place_says_what_will_be_there() -> None:
     assert waiting.panel(STATUS).is_working
     refused = present(Document(""), View(), None, InputError("text", "Nothing."), False, waiting)
     assert refused.panel(BOARD_CONTENTS).message == EMPTY
-    assert refused.panel(SETUP).text_problem == "Nothing."
+    assert refused.panel(SETUP).problem.sentence == "Nothing."
     assert refused.panel(BOARD_CONTENTS).board.columns == ()
 
 

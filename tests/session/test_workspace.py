@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QPushButton
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer import app
 from visualizer.attention import run_parameters_as_spec_weights
-from visualizer.attention.spec import OWN_LAYERS, NumberMatrix
+from visualizer.attention.spec import LAYERS, NumberMatrix
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -325,7 +325,7 @@ def test_weights_are_kept_only_when_they_are_those_of_the_module(
     hand.settle()
     hand.press(Qt.Key.Key_K)
     hand.settle()
-    assert [name for name, _ in gated.workspace.document.spec.own_weights] == [*OWN_LAYERS]
+    assert [name for name, _ in gated.workspace.document.spec.own_weights] == [*LAYERS, "W_output"]
     before = gated.workspace.run
     assert before
     context = before.trace.read("context")

@@ -337,6 +337,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("gaze.whole", "gaze.further"),
         *HEAD_EDITS,
         "attribution.toggle_ablations",
+        *("edit_second_text", "show_next_part", "model_image.choose"),
         *("step_leading 1", "step_leading -1", "gaze.toggle_spread"),
         *(*READING, *COMPARING, *CONTINUING),
     }
@@ -359,6 +360,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("painter.paint_pinned", "gaze.whole", "gaze.further"),
         *HEAD_EDITS,
         "attribution.toggle_ablations",
+        *("edit_second_text", "show_next_part", "model_image.choose"),
         *("step_leading 1", "step_leading -1", "gaze.toggle_spread"),
         *(*READING, *COMPARING, *CONTINUING),
     }

@@ -562,7 +562,7 @@ def test_a_novel_is_not_taken_in(hand: Hand) -> None:
     data = QMimeData()
     data.setText(100_001 * "a")
     drop(hand, data)
-    assert "100,001 characters" in hand.window.workspace.screen.panel(SETUP).text_problem
+    assert "100,001 characters" in hand.window.workspace.screen.panel(SETUP).problem.sentence
     assert hand.chips[0] == "Your"
 
 

@@ -13,8 +13,10 @@ from msgspec.structs import replace
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import (
     LAYERS,
+    Activation,
     Arrangement,
     AttentionSpec,
+    Block,
     BooleanMatrix,
     Device,
     Dtype,
@@ -30,6 +32,8 @@ from visualizer.attention.spec import (
 from visualizer.session.timeline import Grain, Step, Timeline
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Texts
     from visualizer.attention.trace import Trace
@@ -100,11 +104,16 @@ def numbers(draw: st.DrawFn, rows: int, columns: int) -> NumberMatrix:
 @st.composite
 def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, NumberMatrix], ...]:
     """Own weights that fit a spec, of some layers in any order."""
-    sizes = {} if spec.projection is Projection.NONE else dict.fromkeys(LAYERS, spec.d_in)
+    width, hidden = spec.width, spec.d_ff or 4 * spec.d_in
+    is_free = spec.projection is Projection.NONE
+    sizes = {} if is_free else dict.fromkeys(LAYERS, (spec.d_in, width))
     if spec.output_projection:
-        sizes["W_output"] = spec.width
+        sizes["W_output"] = (width, width)
+    if spec.block is Block.PRE_NORM:
+        sizes |= {"ln1": (1, spec.d_in), "ln2.bias": (1, spec.d_in)}
+        sizes |= {"linear1": (spec.d_in, hidden), "linear2": (hidden, spec.d_in)}
     named = draw(st.lists(st.sampled_from([*sizes]), min_size=1, unique=True))
-    return tuple((name, draw(numbers(sizes[name], spec.width))) for name in named)
+    return tuple((name, draw(numbers(*sizes[name]))) for name in named)
 
 
 SEEDS = st.integers(0, 2**31 - 1)
@@ -112,6 +121,8 @@ SEEDS = st.integers(0, 2**31 - 1)
 # Fields whose values go with any values of the other fields.
 FREE: dict[str, st.SearchStrategy[Any]] = {
     "bias": st.booleans(),
+    "d_ff": st.integers(0, 5),
+    "activation": st.sampled_from(Activation),
     "output_projection": st.booleans(),
     "position": st.sampled_from(Position),
     "scale": st.sampled_from(Scale),
@@ -139,6 +150,11 @@ def specs(
             drawn[field] = draw(strategy)
         return drawn[field]
 
+    in_block = "d_in" not in drawn and "d_out" not in drawn and "output_projection" not in drawn
+    blocks = st.sampled_from([Block.NONE, Block.NONE, Block.PRE_NORM] if in_block else [Block.NONE])
+    has_block = pick("block", blocks) is Block.PRE_NORM
+    if has_block:
+        drawn |= {"output_projection": True}
     for field, strategy in FREE.items():
         pick(field, strategy)
     pick("own_mask", matrices(size))
@@ -148,6 +164,8 @@ def specs(
     if pick("arrangement", st.sampled_from(Arrangement)) is Arrangement.SPLIT:
         columns = columns.map(lambda each: each * heads)
     is_free = pick("projection", st.sampled_from(Projection)) is Projection.NONE
+    if has_block:
+        _pick_block_sizes(pick, drawn, columns, is_free=is_free)
     pick("d_in", columns if is_free else st.integers(1, 4))
     pick("d_out", st.integers(1, 4) if is_free else columns)
     sums = [] if padded else [Normalisation.SUM]
@@ -162,6 +180,24 @@ def specs(
     if has_weights and "own_weights" not in drawn and is_rare(draw):
         spec = replace(spec, own_weights=draw(own_weights(spec)))
     return spec
+
+
+def _pick_block_sizes(
+    pick: Callable[[str, st.SearchStrategy[Any]], Any],
+    drawn: dict[str, Any],
+    columns: st.SearchStrategy[int],
+    *,
+    is_free: bool,
+) -> None:
+    """Draw sizes that a block can have: all heads together are as wide as the input."""
+    if is_free and drawn["heads"] > 1:
+        drawn["arrangement"] = Arrangement.SPLIT
+        pick("d_in", st.integers(1, 2).map(lambda each: each * drawn["heads"]))
+    elif drawn["arrangement"] is Arrangement.STACKED:
+        d_out = pick("d_out", columns)
+        drawn["d_in"] = d_out * drawn["heads"]
+    else:
+        drawn["d_in"] = pick("d_out", columns)
 
 
 def is_rare(draw: st.DrawFn) -> bool:

@@ -9,13 +9,20 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.struct_strategies import structs
-from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
+from visualizer.attention.captured_attention import (
+    CapturedAttention,
+    CapturedVectors,
+    ImagePatches,
+    LayerMask,
+)
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import (
     BIAS,
     OWN_LAYERS,
+    Activation,
     Arrangement,
     AttentionSpec,
+    Block,
     BooleanMatrix,
     Device,
     Dtype,
@@ -36,6 +43,7 @@ from visualizer.models.model_source import (
     CutEdges,
     HeadEdit,
     HeadEditKind,
+    ImageFile,
     ModelSource,
 )
 from visualizer.session.cell_address import Cell, ComparedSide
@@ -93,7 +101,19 @@ def captured(draw: st.DrawFn) -> CapturedAttention:
     content = draw(st.binary(min_size=count, max_size=count))
     sizes = (layers, heads, queries, keys)
     made = CapturedAttention(draw(ANY_TEXT), *sizes, dtype, content, named[0], named[1])
+    if made.is_square and not made.key_tokens and draw(st.booleans()):
+        made = replace(made, patches=draw(image_patches(made.queries)))
     return replace(made, vectors=draw(captured_vectors(made))) if draw(st.booleans()) else made
+
+
+@st.composite
+def image_patches(draw: st.DrawFn, tokens: int) -> ImagePatches:
+    """Draw an image of any pixels that has so many tokens."""
+    first = draw(st.integers(0, tokens - 1))
+    rows = draw(st.sampled_from([at for at in (1, 2, 3) if not (tokens - first) % at]))
+    high, wide = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    pixels = draw(st.binary(min_size=3 * high * wide, max_size=3 * high * wide))
+    return ImagePatches(first, rows, (tokens - first) // rows, high, wide, pixels)
 
 
 @st.composite
@@ -174,6 +194,9 @@ SPECS = structs(
     ).map(tuple),
     dtype=st.sampled_from(Dtype),
     device=st.sampled_from(Device),
+    block=st.sampled_from(Block),
+    d_ff=SIZES,
+    activation=st.sampled_from(Activation),
 )
 PAIRS = st.tuples(st.integers(0, 5), st.integers(0, 5))
 EDITS = (
@@ -216,13 +239,17 @@ def by_place(each: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return found.map(lambda drawn: tuple(sorted(drawn, key=lambda one: one.place)))
 
 
+PATHS = ANY_TEXT.map(lambda text: f"/{text}".replace("//", "/").replace("\0", ""))
+HASHES = st.binary(min_size=32, max_size=32).map(bytes.hex)
 MODELS = structs(
     ModelSource,
-    folder=ANY_TEXT.map(lambda text: f"/{text}".replace("//", "/").replace("\0", "")),
+    folder=PATHS,
     name=ANY_TEXT,
-    fingerprint=st.binary(min_size=32, max_size=32).map(bytes.hex),
+    fingerprint=HASHES,
     second=ANY_TEXT,
     is_chat=st.booleans(),
+    part=ANY_TEXT,
+    image=st.none() | st.just(ImageFile()) | structs(ImageFile, path=PATHS, sha256=HASHES),
     edits=by_place(EDITS),
     cuts=by_place(CUTS),
 )

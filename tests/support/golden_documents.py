@@ -7,12 +7,24 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors, LayerMask
+from visualizer.attention.captured_attention import (
+    CapturedAttention,
+    CapturedVectors,
+    ImagePatches,
+    LayerMask,
+)
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
 from visualizer.documents.document_file import SUFFIX, document_bytes
 from visualizer.documents.schema_migrations import SCHEMA
-from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource, heads_off
+from visualizer.models.model_source import (
+    CutEdges,
+    HeadEdit,
+    HeadEditKind,
+    ImageFile,
+    ModelSource,
+    heads_off,
+)
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
@@ -121,6 +133,22 @@ EDITED = replace(
         cuts=(CutEdges(1, 0, ((2, 0), (2, 1))),),
     ),
 )
+SEEN = Document(
+    captured=replace(
+        CapturedAttention.of(
+            "a model",
+            np.full((1, 2, 3, 3), 1 / 3, dtype=np.float32),
+            ("class", "row 1, column 1", "row 1, column 2"),
+        ),
+        patches=ImagePatches(1, 1, 2, 2, 4, bytes(range(24))),
+    ),
+    model=ModelSource(
+        "/models/a model",
+        "a model",
+        "0123456789abcdef" * 4,
+        image=ImageFile("/images/Über 猫.png", "fedcba9876543210" * 4),
+    ),
+)
 TRAIL = View(
     layer=2,
     pinned=Cell("normed", (1, 0)),
@@ -147,6 +175,7 @@ def golden() -> dict[str, tuple[Document, View, Run | None]]:
         "recorded": (BATCH, View(text=1), run_of(BATCH)),
         "captured": (CAPTURED, CAPTURED_VIEW, None),
         "model": (READ, View(head_order=HeadOrder.ALIKE), None),
+        "image": (SEEN, View(), None),
         "edited": (EDITED, View(), None),
         "trail": (READ, TRAIL, None),
         "steps": (WITH_STEPS, View(pinned=Cell("capped", (0, 1, 1))), None),

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.spec import (
+    Activation,
     Arrangement,
+    Block,
     Mask,
     Mode,
     Normalisation,
@@ -113,6 +115,9 @@ class _Text:
             found |= {"embedding": x, "position": self.position()}
             x = _plus(x, found["position"])
         found["input"] = x
+        if spec.block is Block.PRE_NORM:
+            found["residual"] = x
+            x = found["normed"] = self.normed(x, "ln1")
         compares = spec.normalisation is not Normalisation.UNIFORM
         if compares:
             found["queries"] = self.projected(x, "W_query")
@@ -130,7 +135,42 @@ class _Text:
         if spec.output_projection:
             mixed = _dot("tc,oc->to", found["concat"], self.weight("out_proj.weight"))
             found["output"] = _plus(mixed, self.weight("out_proj.bias"))
-        return found
+        return found | (self.after_attention(found) if spec.block is Block.PRE_NORM else {})
+
+    def after_attention(self, found: Mapping[str, Known]) -> dict[str, Known]:
+        attended = _plus(found["residual"], found["output"])
+        normed = self.normed(attended, "ln2")
+        up = self.linear(normed, "linear1")
+        hidden = self.activated(up)
+        added = self.linear(hidden, "linear2")
+        return {
+            **{"attended": attended, "normed_attended": normed, "up": up, "hidden": hidden},
+            **{"feed_forward": added, "result": _plus(attended, added)},
+        }
+
+    def linear(self, x: Known, layer: str) -> Known:
+        mixed = _dot("ti,oi->to", x, self.weight(f"{layer}.weight"))
+        return _plus(mixed, self.weight(f"{layer}.bias"))
+
+    def activated(self, up: Known) -> Known:
+        if self.spec.activation is Activation.RELU:
+            return Known(np.maximum(up.value, 0), up.doubt)
+        halves = np.vectorize(lambda number: math.erfc(-number / math.sqrt(2)) / 2)(up.value)
+        value = up.value * halves
+        return Known(value, 1.2 * up.doubt + 4 * np.abs(up.value))  # the slope is below 1.13
+
+    def normed(self, x: Known, layer: str) -> Known:
+        """Ba et al. 2016, eq. 4, of each row."""
+        moved = x.value - x.value.mean(axis=1, keepdims=True)
+        of_mean = (x.doubt + np.abs(x.value)).mean(axis=1, keepdims=True)
+        doubt = x.doubt + of_mean + np.abs(moved)
+        size = np.sqrt((moved**2).mean(axis=1, keepdims=True) + 1e-5)
+        off = (np.abs(moved) * doubt).mean(axis=1, keepdims=True) / size**2 + 2
+        share = Known(moved / size, doubt / size + np.abs(moved / size) * off)
+        unsure = off * self.precision.eps > 0.1  # where first order does not apply
+        gain, bias = self.weights[f"{layer}.weight"], self.weight(f"{layer}.bias")
+        scaled = Known(share.value * gain, np.where(unsure, np.inf, share.doubt * np.abs(gain)))
+        return _plus(scaled, bias)
 
     def weight(self, name: str) -> Known:
         return _exact(self.weights[name])

@@ -23,6 +23,7 @@ from visualizer.api.argument_validation import (
 from visualizer.api.arguments_without_effect import OWN, check_effects
 from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.attention.spec import (
+    NORMS,
     OWN_BIASES,
     BooleanMatrix,
     Mask,
@@ -45,7 +46,10 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
 
 
-_NAMES = {"embedding_size": "d_in", "output_size": "d_out", "own_mask": "painted"}
+_NAMES = {
+    **{"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"},
+    "own_mask": "painted",
+}
 """Settings with another name in a document."""
 _ARGUMENTS = {own: name for name, own in _NAMES.items()} | {
     **{"own_input": "vectors", "own_weights": "weights"},
@@ -187,7 +191,7 @@ def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None
 def _own_weights(
     weights: Mapping[str, ArrayLike] | None,
 ) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Return own weights and biases by name, a bias as a matrix of one row."""
+    """Return own weights and biases by name, a vector as a matrix of one row."""
     if weights is None:
         return ()
     if not isinstance(weights, Mapping):
@@ -199,7 +203,7 @@ def _own_weights(
             raise InputError("weights", sentence)
     found = {}
     for name in filter(weights.__contains__, OWN):
-        if name in OWN_BIASES:
+        if name in OWN_BIASES or name in NORMS:
             found[name] = NumberMatrix.of(numbers(name, weights[name], 1)[None])
         else:
             found[name] = NumberMatrix.of(numbers(name, weights[name]))

@@ -71,6 +71,8 @@ _IDLE: tuple[_Idle, ...] = (
         lambda spec, given: spec.projection is not Projection.LINEAR,
         'where projection is not "linear"',
     ),
+    _Idle("feed_forward_size", lambda spec, given: not spec.has_block, "without a block"),
+    _Idle("activation", lambda spec, given: not spec.has_block, "without a block"),
     _Idle("arrangement", lambda spec, given: spec.heads == 1, "with one head"),
     _Idle("scale", lambda spec, given: not _compares(spec), 'where normalisation is "uniform"'),
     _Idle(
@@ -105,7 +107,8 @@ _IDLE: tuple[_Idle, ...] = (
 def _draws(spec: AttentionSpec) -> bool:
     own = {name for name, _ in spec.own_weights}
     is_learned = spec.position is Position.LEARNED
-    return spec.own_input is None or is_learned or not own.issuperset(read_weight_names(spec))
+    is_drawn = spec.own_input is None or is_learned or spec.has_block
+    return is_drawn or not own.issuperset(read_weight_names(spec))
 
 
 def read_weight_names(spec: AttentionSpec) -> tuple[str, ...]:

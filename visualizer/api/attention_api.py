@@ -31,7 +31,7 @@ from visualizer.api.figure_and_explained_number import Explained, Figure
 from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.run_parameters_as_spec_weights import biases_of, weights_of
-from visualizer.attention.spec import OWN_BIASES
+from visualizer.attention.spec import NORMS, OWN_BIASES
 from visualizer.errors import InputError
 from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.read_files_and_restore_runs import ROOMY, open_as_document, restore_document
@@ -222,11 +222,14 @@ class Attention:
     @property
     def weights(self) -> dict[str, np.ndarray]:
         """The weights and biases as `attend` takes them: W_query [embedding_size, width]."""
-        trace = self.run.trace
-        return {
-            name: biases_of(trace, name) if name in OWN_BIASES else weights_of(trace, name)
-            for name in read_weight_names(trace.spec)
-        }
+        trace, found = self.run.trace, {}
+        for name in read_weight_names(trace.spec):
+            if name in OWN_BIASES:
+                found[name] = biases_of(trace, name)
+            else:
+                matrix = weights_of(trace, name)
+                found[name] = matrix[0] if name in NORMS else matrix
+        return found
 
     @property
     def notices(self) -> tuple[str, ...]:

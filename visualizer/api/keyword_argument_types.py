@@ -18,7 +18,7 @@ class Settings(TypedDict, total=False):
     ----------
     mechanism : str
         The starting point, which the other settings given change: ``"simplified"``, ``"self"``,
-        ``"causal"``, ``"stacked"``, ``"multi-head"`` (the default) or ``"average"``.
+        ``"causal"``, ``"stacked"``, ``"multi-head"`` (the default), ``"block"`` or ``"average"``.
     embedding_size : int
         Numbers in a token's vector; 3 by default.
     output_size : int
@@ -45,6 +45,14 @@ class Settings(TypedDict, total=False):
         ``"split"`` heads share the output size; ``"stacked"`` ones have it each.
     output_projection : bool
         Whether a last linear layer mixes the heads.
+    block : str
+        What is around the attention: ``"none"``, or ``"pre-norm"`` for a transformer block, x +
+        attention(norm(x)) and then x + feed-forward(norm(x)), of which the output size is the
+        embedding size.
+    feed_forward_size : int
+        Hidden numbers of the block's feed-forward; four times the embedding size by default.
+    activation : str
+        The function of each hidden number: ``"relu"`` (the default) or ``"gelu"``.
     position : str
         What is added to the embedding: ``"none"``, ``"learned"`` (though untrained) or
         ``"sinusoidal"`` vectors.
@@ -89,6 +97,9 @@ class Settings(TypedDict, total=False):
     bias: bool
     arrangement: str
     output_projection: bool
+    block: str
+    feed_forward_size: int
+    activation: str
     position: str
     scale: str
     temperature: float

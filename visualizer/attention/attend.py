@@ -15,8 +15,22 @@ from torch.nn import functional
 
 from visualizer.attention import dropout_mask, masks
 from visualizer.attention.own_weight_matrices import as_matrix
-from visualizer.attention.spec import Arrangement, AttentionSpec, Normalisation, Position, check
-from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
+from visualizer.attention.spec import (
+    Activation,
+    Arrangement,
+    AttentionSpec,
+    Normalisation,
+    Position,
+    check,
+)
+from visualizer.attention.stages import (
+    NORM_EPSILON,
+    Operation,
+    Stage,
+    parameter_names,
+    shape,
+    stages,
+)
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.token_and_position_vectors import sinusoids
 from visualizer.attention.trace import Trace
@@ -227,6 +241,28 @@ def _project_out(work: StageInputs, stage: Stage, concat: Tensor) -> Tensor:
     )
 
 
+def _norm(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    gain, bias = _weight_and_bias(work, stage)  # d_model
+    return functional.layer_norm(x, gain.shape, gain, bias, NORM_EPSILON)
+
+
+def _linear(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    return functional.linear(x, *_weight_and_bias(work, stage))
+
+
+def _weight_and_bias(work: StageInputs, stage: Stage) -> tuple[Tensor, Tensor]:
+    weight, bias = parameter_names(work.spec, stage.parameters[0])
+    return work.parameters[weight], work.parameters[bias]
+
+
+def _activate(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    return functional.gelu(x) if work.spec.activation is Activation.GELU else functional.relu(x)
+
+
+def _add(work: StageInputs, stage: Stage, x: Tensor, *others: Tensor) -> Tensor:
+    return sum(others, start=x)
+
+
 _COMPUTE: dict[Operation, Callable[..., Tensor]] = {
     Operation.INPUT_VECTORS: lambda work, stage: work.given,  # token d_in
     Operation.POSITION_VECTORS: _position,  # token d_in
@@ -248,4 +284,8 @@ _COMPUTE: dict[Operation, Callable[..., Tensor]] = {
     ),  # head query d_head
     Operation.CONCAT_HEADS: lambda work, stage, context: context.transpose(-3, -2).flatten(-2),
     Operation.OUTPUT_PROJECTION: _project_out,  # query d_out
+    Operation.NORM_LAYER: _norm,  # query d_model
+    Operation.LINEAR_LAYER: _linear,  # query d_ff, or d_model
+    Operation.HIDDEN_ACTIVATION: _activate,  # query d_ff
+    Operation.RESIDUAL_ADDITION: _add,  # query d_model
 }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.layer_stage_descriptions import CELLS
 from visualizer.attention.model_layer_stages import ORDER, StepOfStage, always, layer_rows
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -21,7 +22,7 @@ from visualizer.attention.spec import (
     Projection,
     Scale,
 )
-from visualizer.attention.stages import CELLS, Operation, Stage, stages
+from visualizer.attention.stages import Operation, Stage, stages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -123,6 +124,40 @@ class CapturedVectors(Struct, frozen=True):
         return np.frombuffer(getattr(self, name), dtype=captured.dtype.value).reshape(sizes)
 
 
+class ImagePatches(Struct, frozen=True):
+    """What a vision model saw of an image, and where its tokens lie in it.
+
+    Parameters
+    ----------
+    first : int
+        How many tokens that are no patches come before them.
+    rows, columns : int
+        The patches, which follow row by row.
+    height, width : int
+        Of the image, in pixels.
+    pixels : bytes
+        Red, green and blue of each pixel, row by row, as it was cut and resized for the model.
+    """
+
+    first: int
+    rows: int
+    columns: int
+    height: int
+    width: int
+    pixels: bytes
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Short labels of the patches: row and column, from 1."""
+        places = product(range(1, self.rows + 1), range(1, self.columns + 1))
+        return tuple(f"{row}, {column}" for row, column in places)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the image has, with those that are no patches."""
+        return self.first + self.rows * self.columns
+
+
 class CapturedAttention(Struct, frozen=True):
     """Numbers [layer, head, query, key] with their tokens, comparable and hashable.
 
@@ -138,6 +173,8 @@ class CapturedAttention(Struct, frozen=True):
         One per query and one per key; empty where the file has none.
     vectors : CapturedVectors or None
         What the weights come from, where it is known.
+    patches : ImagePatches or None
+        The image whose patches its tokens are; None of a text.
     """
 
     name: str
@@ -150,6 +187,7 @@ class CapturedAttention(Struct, frozen=True):
     query_tokens: tuple[str, ...] = ()
     key_tokens: tuple[str, ...] = ()
     vectors: CapturedVectors | None = None
+    patches: ImagePatches | None = None
 
     @classmethod
     def of(
@@ -174,11 +212,11 @@ class CapturedAttention(Struct, frozen=True):
 
     def held(self) -> tuple[bytes, ...]:
         """Return its numbers, the parts that can be large."""
-        vectors = self.vectors
-        if vectors is None:
-            return (self.numbers,)
-        parts = (vectors.queries, vectors.keys, vectors.values, vectors.bias, vectors.sinks)
-        return (self.numbers, *(part for part in parts if part is not None))
+        vectors, patches = self.vectors, self.patches
+        parts = [self.numbers, patches.pixels if patches else None]
+        if vectors:
+            parts += [vectors.queries, vectors.keys, vectors.values, vectors.bias, vectors.sinks]
+        return tuple(part for part in parts if part is not None)
 
     @property
     def is_square(self) -> bool:

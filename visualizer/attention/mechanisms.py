@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
+    Block,
     Mask,
     Normalisation,
     Projection,
@@ -25,6 +26,7 @@ class Mechanism(StrEnum):
     CAUSAL = "causal"
     STACKED = "stacked"
     MULTI_HEAD = "multi-head"
+    BLOCK = "block"
     AVERAGE = "average"
 
 
@@ -36,7 +38,10 @@ _ALONE = {
     "scale": Scale.D_HEAD,
     "mask": Mask.NONE,
     "projection": Projection.LINEAR,
+    "block": Block.NONE,
 }
+
+_SPLIT = {"arrangement": Arrangement.SPLIT, "output_projection": True}
 
 _CHANGES: dict[Mechanism, dict[str, Any]] = {
     Mechanism.SIMPLIFIED: {**_ALONE, "projection": Projection.NONE, "scale": Scale.NONE},
@@ -47,8 +52,13 @@ _CHANGES: dict[Mechanism, dict[str, Any]] = {
         **_ALONE,
         "mask": Mask.CAUSAL,
         "heads": 2,
-        "arrangement": Arrangement.SPLIT,
-        "output_projection": True,
+        **_SPLIT,
+    },
+    Mechanism.BLOCK: {
+        **_ALONE,
+        "mask": Mask.CAUSAL,
+        **_SPLIT,
+        "block": Block.PRE_NORM,
     },
     Mechanism.AVERAGE: {
         **_ALONE,
@@ -64,17 +74,33 @@ TITLES = {
     Mechanism.CAUSAL: "Causal attention",
     Mechanism.STACKED: "Multi-head, stacked heads",
     Mechanism.MULTI_HEAD: "Multi-head attention",
+    Mechanism.BLOCK: "Transformer block",
     Mechanism.AVERAGE: "Averaging",
 }
 
 
 def spec_of(mechanism: Mechanism, base: AttentionSpec | None = None) -> AttentionSpec:
-    """Apply a mechanism to a spec; fields that the mechanism does not define are unchanged."""
-    return replace(base or AttentionSpec(), **_CHANGES[mechanism])
+    """Apply a mechanism to a spec; fields that the mechanism does not define are unchanged.
+
+    A block has the width of the embedding, and two heads where that divides into two.
+    """
+    base = base or AttentionSpec()
+    changes = _CHANGES[mechanism]
+    if mechanism is Mechanism.BLOCK:
+        changes = changes | {"d_out": base.d_in, "heads": 1 if base.d_in % 2 else 2}
+    return replace(base, **changes)
+
+
+def with_block_size(spec: AttentionSpec, d_in: int) -> AttentionSpec:
+    """Give the spec of a block another embedding size, and the output size that goes with it."""
+    parts = max(1, spec.heads) if spec.arrangement is Arrangement.STACKED else 1
+    return replace(spec, d_in=d_in, d_out=d_in // parts)
 
 
 def mechanism_of(spec: AttentionSpec) -> Mechanism:
     """Return the mechanism that a spec implements."""
+    if spec.has_block:
+        return Mechanism.BLOCK
     if spec.normalisation is Normalisation.UNIFORM:
         return Mechanism.AVERAGE
     if spec.projection is Projection.NONE:

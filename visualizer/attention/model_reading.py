@@ -30,6 +30,14 @@ class SecondText(StrEnum):
     DECODER = "decoder"
 
 
+class AttentionPart(StrEnum):
+    """The kinds of attention of a model with an encoder and a decoder, as they are called."""
+
+    ENCODER = "Encoder"
+    DECODER = "Decoder"
+    CROSS = "Decoder to encoder (cross)"
+
+
 class NextToken(Struct, frozen=True):
     """A token that may come next.
 
@@ -90,6 +98,11 @@ class ModelReading(Struct, frozen=True, eq=False):
         Whether the text was given as it is, and no second one with it.
     second : SecondText
         What a second text is to the model.
+    parts : tuple of (name, words)
+        The kinds of attention that it has, by where they are in the model, each with what to call
+        it; several of a model with a decoder that reads an encoder.
+    part : str
+        The name of the one that is in the run.
     context_edits : mapping
         What became of the context vectors of heads, as the model takes it, likewise: a factor, or
         others in their place.
@@ -113,6 +126,8 @@ class ModelReading(Struct, frozen=True, eq=False):
     has_chat_template: bool = False
     second: SecondText = SecondText.NONE
     is_text_alone: bool = True
+    parts: tuple[tuple[str, str], ...] = ()
+    part: str = ""
     context_edits: Mapping[tuple[int, int], float | Tensor] = {}
 
     @property

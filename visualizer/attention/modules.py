@@ -257,6 +257,7 @@ def _is_fusable(spec: AttentionSpec) -> bool:
         and spec.route is Route.BEFORE
         and spec.mask in {Mask.NONE, Mask.CAUSAL}
         and spec.position is Position.NONE
+        and not spec.has_block
         and not outside_one_call(spec)
     )
 

@@ -9,6 +9,7 @@ import torch
 from visualizer.attention.spec import (
     BIAS,
     LAYERS,
+    NORMS,
     OWN_BIASES,
     OWN_LAYERS,
     AttentionSpec,
@@ -46,7 +47,8 @@ def own_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, torch
         parts = own_tensor("own_weights", matrix, spec, device).chunk(len(names), dim=1)
         is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
         for name, part in zip(names, parts, strict=True):
-            laid_out = part[0] if is_bias else part if is_raw else part.T
+            is_vector = is_bias or layer in NORMS
+            laid_out = part[0] if is_vector else part if is_raw else part.T
             # With the strides of drawn weights: other strides change the last digits of results.
             found[name] = laid_out.clone(memory_format=torch.contiguous_format)
     return found

@@ -12,6 +12,7 @@ import torch
 from visualizer.attention.own_weight_matrices import own_parameters
 from visualizer.attention.spec import (
     LAYERS,
+    NORMS,
     AttentionSpec,
     Position,
     Projection,
@@ -37,6 +38,8 @@ def draw(spec: AttentionSpec, tokens: int, device: torch.device) -> dict[str, to
         drawn |= _projections(spec, generator)
     if spec.output_projection:
         drawn |= _linear("out_proj", spec.width, spec.width, True, generator)
+    if spec.has_block:
+        drawn |= _block(spec, generator)
     if spec.position is Position.LEARNED:
         drawn["position.weight"] = torch.from_numpy(positions(tokens, spec.d_in, spec.seed))
     dtype: torch.dtype = getattr(torch, spec.dtype)
@@ -57,6 +60,17 @@ def _projections(spec: AttentionSpec, generator: torch.Generator) -> dict[str, t
                 layer = name.removesuffix(".weight")
                 drawn |= _linear(layer, spec.d_in, spec.d_out, spec.bias, generator)
     return drawn
+
+
+def _block(spec: AttentionSpec, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    width, hidden = spec.d_in, spec.hidden_width
+    norms = {
+        f"{layer}.{kind}": torch.full((width,), float(kind == "weight"))
+        for layer in NORMS
+        for kind in ("weight", "bias")
+    }
+    widened = _linear("linear1", width, hidden, True, generator)
+    return norms | widened | _linear("linear2", hidden, width, True, generator)
 
 
 def _linear(

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
+from visualizer.attention.mechanisms import with_block_size
 from visualizer.attention.own_weight_matrices import own_tensor
 from visualizer.attention.parameter_init import draw
 from visualizer.attention.run_notices import notices_of
@@ -33,7 +34,7 @@ from visualizer.errors import FIRST_TOKENS, InputError
 
 if TYPE_CHECKING:
     from visualizer.attention.buffer_pool import BufferPool
-    from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.captured_attention import CapturedAttention, ImagePatches
     from visualizer.attention.model_reading import ModelReading
     from visualizer.attention.spec import NumberMatrix, Texts
     from visualizer.attention.trace import LeadingIndex, Trace
@@ -76,10 +77,21 @@ class Run(Struct, frozen=True, eq=False):
         is_key = axis == "key" and self.key_tokens
         return self.key_tokens if is_key else self.texts[self.trace.at("text", leading)]
 
+    def labels(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
+        """Return the tokens as `words`, of an image's patches their rows and columns alone."""
+        words = self.words(leading, axis)
+        patches = self.patches
+        return (*words[: patches.first], *patches.labels) if patches else words
+
     @property
     def has_same_keys(self) -> bool:
         """Whether the keys are the queries' own tokens."""
         return not self.key_tokens or (self.key_tokens,) == self.texts
+
+    @property
+    def patches(self) -> ImagePatches | None:
+        """The image whose patches its tokens are; None of a text."""
+        return self.captured.patches if self.captured else None
 
     @property
     def source(self) -> str:
@@ -297,6 +309,8 @@ def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
     if spec.arrangement is Arrangement.STACKED:
         sizes["heads"] = (spec.heads, f"{spec.heads:,} heads")
+    if spec.has_block and spec.d_ff:
+        sizes["d_ff"] = (spec.d_ff, f"the feed-forward size {spec.d_ff:,}")
     field = max(sizes, key=lambda field: sizes[field][0])
     return field, sizes[field][1]
 
@@ -305,13 +319,15 @@ def _largest_fitting_size(
     spec: AttentionSpec, field: str, tokens: int, texts: int, free: float
 ) -> int:
     """Return the largest value of a size with which the texts fit, or else one token; 0 if none."""
-    is_shared = field != "heads" and spec.arrangement is Arrangement.SPLIT
-    part = spec.heads if is_shared and field == ("d_out" if _projects(spec) else "d_in") else 1
+    is_split = spec.arrangement is Arrangement.SPLIT
+    shared = {"d_out" if _projects(spec) else "d_in"} if is_split else set()
+    shared |= {"d_in"} if spec.has_block else set()
+    part = spec.heads if field in shared else 1
     for asked in ((tokens, texts), (1, 1)):
         low, high = 0, getattr(spec, field) // part
         while low < high:
             middle = (low + high + 1) // 2
-            smaller = replace(spec, lengths=(), **{field: middle * part})
+            smaller = _with_size(replace(spec, lengths=()), field, middle * part)
             if bytes_needed(smaller, *asked) <= free:
                 low = middle
             else:
@@ -319,6 +335,12 @@ def _largest_fitting_size(
         if low:
             return low * part
     return 0
+
+
+def _with_size(spec: AttentionSpec, field: str, size: int) -> AttentionSpec:
+    if field == "d_in" and spec.has_block:
+        return with_block_size(spec, size)
+    return replace(spec, **{field: size})
 
 
 def _projects(spec: AttentionSpec) -> bool:

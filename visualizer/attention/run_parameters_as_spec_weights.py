@@ -9,6 +9,7 @@ import numpy as np
 from visualizer.attention.spec import (
     BIAS,
     LAYERS,
+    NORMS,
     OWN_BIASES,
     OWN_LAYERS,
     NumberMatrix,
@@ -66,9 +67,12 @@ def weights_of(
     Returns
     -------
     numpy.ndarray
-        [row, column] of ``x @ W``, all heads side by side.
+        [row, column] of ``x @ W``, all heads side by side; of a norm one row.
     """
     spec, layer = trace.spec, OWN_LAYERS[name]
+    if layer in NORMS:
+        (norm, _) = parameter_names(spec, layer)
+        return trace.read(norm, (columns,))[None][rows]
     height, width = spec.weight_sizes[name]
     first, last, _ = columns.indices(width)
     is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS

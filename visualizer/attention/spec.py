@@ -21,8 +21,19 @@ Texts = tuple[tuple[str, ...], ...]
 # The layers that project the input, in the order in which the book draws them.
 LAYERS = ("W_query", "W_key", "W_value")
 
+# The layers of a block around its attention: norms, and linear layers.
+NORMS = ("ln1", "ln2")
+BLOCK_LAYERS = (*NORMS, "linear1", "linear2")
+
 # Names of own weights, and their layers.
-OWN_LAYERS = {**{layer: layer for layer in LAYERS}, "W_output": "out_proj"}
+OWN_LAYERS = {
+    **{layer: layer for layer in LAYERS},
+    "W_output": "out_proj",
+    **{layer: layer for layer in BLOCK_LAYERS},
+}
+
+# How many times as wide as the input a feed-forward is where its size is not given.
+WIDENING = 4
 
 # Names of own biases, and their layers.
 BIAS = ".bias"
@@ -33,7 +44,7 @@ OWN_BIASES = {f"{name}{BIAS}": layer for name, layer in OWN_LAYERS.items()}
 READ_FROM = ("d_in", "seed", "dtype", "own_input")
 DRAWN_FROM = (
     *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),
-    *("position", "seed", "dtype", "own_weights"),
+    *("position", "seed", "dtype", "own_weights", "block", "d_ff"),
 )
 
 
@@ -58,6 +69,20 @@ class Position(StrEnum):
     NONE = "none"
     LEARNED = "learned"
     SINUSOIDAL = "sinusoidal"
+
+
+class Block(StrEnum):
+    """What is around the attention: nothing, or a transformer block with its norms before."""
+
+    NONE = "none"
+    PRE_NORM = "pre-norm"
+
+
+class Activation(StrEnum):
+    """The function of each hidden number of a block's feed-forward."""
+
+    RELU = "relu"
+    GELU = "gelu"
 
 
 class Scale(StrEnum):
@@ -162,8 +187,10 @@ class NumberMatrix(Struct, frozen=True):
 __all__ = [
     "LARGEST",
     "LARGEST_SEED",
+    "Activation",
     "Arrangement",
     "AttentionSpec",
+    "Block",
     "BooleanMatrix",
     "Device",
     "Dtype",
@@ -182,7 +209,10 @@ __all__ = [
     "problems",
 ]
 
-LARGEST = {"d_in": 1_000_000, "d_out": 1_000_000, "heads": 1_000, "window": 1_000_000}
+LARGEST = {
+    **{"d_in": 1_000_000, "d_out": 1_000_000, "d_ff": 4_000_000},
+    **{"heads": 1_000, "window": 1_000_000},
+}
 LARGEST_SEED = 2**31 - 1
 
 
@@ -210,7 +240,13 @@ class AttentionSpec(Struct, frozen=True):
         The text's vectors [token, d_in], instead of those of its tokens; for a single text.
     own_weights : tuple of (name, NumberMatrix)
         Weights among `OWN_LAYERS` [d_in, width], all heads side by side, so that queries are
-        ``x @ W``; W_output is [width, width]; and `OWN_BIASES` [1, width]. Others are drawn.
+        ``x @ W``; W_output is [width, width]; those of a block's linear layers are [in, out], of
+        its norms [1, d_in]; and `OWN_BIASES` [1, width]. Others are drawn.
+    block : Block
+        A pre-norm block is x + out_proj(heads(ln1(x))), and then, of that sum, x +
+        linear2(activation(linear1(ln2(x)))). Its width is d_in.
+    d_ff : int
+        Hidden numbers of the block's feed-forward; 0 for `WIDENING` times d_in.
     lengths : tuple of int
         Tokens of each text of a padded batch; empty where nothing is padded.
     """
@@ -239,6 +275,9 @@ class AttentionSpec(Struct, frozen=True):
     own_weights: tuple[tuple[str, NumberMatrix], ...] = ()
     dtype: Dtype = Dtype.FLOAT32
     device: Device = Device.AUTO
+    block: Block = Block.NONE
+    d_ff: int = 0
+    activation: Activation = Activation.RELU
     lengths: tuple[int, ...] = ()
 
     @property
@@ -251,6 +290,28 @@ class AttentionSpec(Struct, frozen=True):
     def width(self) -> int:
         """Columns of all heads side by side."""
         return self.heads * self.d_head
+
+    @property
+    def has_block(self) -> bool:
+        """Whether a block is around the attention."""
+        return self.block is not Block.NONE
+
+    @property
+    def hidden_width(self) -> int:
+        """Hidden numbers of the block's feed-forward."""
+        return self.d_ff or WIDENING * self.d_in
+
+    @property
+    def block_sizes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the block's weights and biases, by their names in a ``state_dict``."""
+        if not self.has_block:
+            return {}
+        found: dict[str, tuple[int, ...]] = {}
+        for layer in BLOCK_LAYERS:
+            rows, columns = self.weight_sizes[layer]
+            found[f"{layer}.weight"] = (columns,) if layer in NORMS else (columns, rows)
+            found[f"{layer}{BIAS}"] = (columns,)
+        return found
 
     @property
     def divisor(self) -> float:
@@ -272,20 +333,26 @@ class AttentionSpec(Struct, frozen=True):
     def weight_names(self) -> tuple[str, ...]:
         """Names of its weights, as in `OWN_LAYERS`."""
         layers = () if self.projection is Projection.NONE else LAYERS
-        return (*layers, "W_output") if self.output_projection else layers
+        output = ("W_output",) if self.output_projection else ()
+        return (*layers, *output, *(BLOCK_LAYERS if self.has_block else ()))
 
     @property
     def weight_sizes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of its weights."""
-        heights = {"W_output": self.width}
-        return {name: (heights.get(name, self.d_in), self.width) for name in self.weight_names}
+        """Rows and columns of its weights; of a norm's, which are a vector, one row."""
+        sizes = {"W_output": (self.width, self.width)}
+        if self.has_block:
+            sizes |= dict.fromkeys(NORMS, (1, self.d_in))
+            sizes["linear1"] = (self.d_in, self.hidden_width)
+            sizes["linear2"] = (self.hidden_width, self.d_in)
+        return {name: sizes.get(name, (self.d_in, self.width)) for name in self.weight_names}
 
     @property
     def own_sizes(self) -> dict[str, tuple[int, int]]:
         """Rows and columns of all weights and biases that can be own ones."""
         has_bias = self.bias and self.projection is Projection.LINEAR
-        biased = [name for name in self.weight_names if has_bias or name not in LAYERS]
-        return self.weight_sizes | {f"{name}{BIAS}": (1, self.width) for name in biased}
+        sizes = self.weight_sizes
+        biased = [name for name in sizes if has_bias or name not in LAYERS]
+        return sizes | {f"{name}{BIAS}": (1, sizes[name][1]) for name in biased}
 
     @property
     def counting_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:
@@ -297,7 +364,8 @@ def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
     """Return the problems of a spec, field by field; empty if it can be computed."""
     sizes = _sizes(spec) + _heads(spec)
     own = [] if sizes else _own(spec)
-    return tuple(sizes + _ranges(spec) + _mask(spec) + own)
+    block = _block(spec) if spec.has_block and not sizes else []
+    return tuple(sizes + _ranges(spec) + _mask(spec) + own + block)
 
 
 def check(spec: AttentionSpec) -> None:
@@ -321,6 +389,27 @@ def _sizes(spec: AttentionSpec) -> list[Problem]:
     return found
 
 
+def _block(spec: AttentionSpec) -> list[Problem]:
+    found = []
+    if not spec.output_projection:
+        sentence = "A block mixes its heads before it adds them. Turn the output projection on."
+        found.append(Problem("output_projection", sentence, ("output_projection", True)))
+    largest = LARGEST["d_ff"]
+    if not 0 <= spec.d_ff <= largest:
+        sentence = f"The feed-forward size cannot be {spec.d_ff:,}. Use 1 to {largest:,}."
+        found.append(Problem("d_ff", sentence, ("d_ff", 0 if spec.d_ff < 0 else largest)))
+    if spec.width != spec.d_in:
+        sentence = "A block adds what attention gives to its input, so both need one size: "
+        sentence += f"{spec.d_in:,}, not {spec.width:,}."
+        parts = spec.heads if spec.arrangement is Arrangement.STACKED else 1
+        if spec.projection is Projection.NONE or spec.d_in % parts:
+            remedy: Remedy = ("arrangement", Arrangement.SPLIT)
+            found.append(Problem("arrangement", sentence, remedy))
+        else:
+            found.append(Problem("d_out", sentence, ("d_out", spec.d_in // parts)))
+    return found
+
+
 def _divided(spec: AttentionSpec) -> str:
     return "d_in" if spec.projection is Projection.NONE else "d_out"
 
@@ -333,6 +422,8 @@ def _divisor(spec: AttentionSpec, most: int) -> int:
 
 def _heads(spec: AttentionSpec) -> list[Problem]:
     field, heads = _divided(spec), spec.heads
+    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size goes with it
+        field = "d_in"
     total = getattr(spec, field)
     usable = 0 < total <= LARGEST[field] and 0 < heads <= LARGEST["heads"]
     if spec.arrangement is Arrangement.STACKED or not usable or total % heads == 0:

@@ -14,8 +14,23 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.layer_stage_descriptions import (
+    CELLS,
+    LAYER_STAGES,
+    layer_stage_symbol,
+    layer_stage_title,
+)
 from visualizer.attention.masks import FORBIDDING, MASKED_SCORES, WEIGHTS, Masking
+from visualizer.attention.model_layer_steps import (
+    HiddenActivation,
+    LayerStep,
+    LinearLayer,
+    NormLayer,
+    ResidualAddition,
+)
 from visualizer.attention.spec import (
+    BLOCK_LAYERS,
+    Activation,
     Arrangement,
     AttentionSpec,
     Dtype,
@@ -30,11 +45,10 @@ from visualizer.attention.spec import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.attention.model_layer_steps import LayerStep
-
 MASK_FIELDS = ("mask", "window", "own_mask", "lengths")
 HEAD_FIELDS = ("heads", "arrangement", "projection")
-CELLS = ("head", "query", "key")
+NORM_EPSILON = 1e-5
+"""What layer norms add to the mean square, as torch's do."""
 
 
 class Operation(StrEnum):
@@ -70,16 +84,6 @@ class Operation(StrEnum):
     LATE_SINK = auto()
     LATENT_KEYS = auto()
     SCALE_VECTOR = auto()
-
-
-OF_MODELS = frozenset({
-    Operation.CAPTURED, Operation.RESIDUAL_STREAM, Operation.NORM_LAYER, Operation.LINEAR_LAYER,
-    Operation.ROTARY_POSITION, Operation.HIDDEN_ACTIVATION, Operation.RESIDUAL_ADDITION,
-    Operation.CAP_SCORES, Operation.ADD_SCORE_BIAS, Operation.SOFTMAX_WITH_SINK,
-    Operation.EXPERT_MIXTURE, Operation.LATE_SINK, Operation.LATENT_KEYS,
-    Operation.SCALE_VECTOR,
-})  # fmt: skip
-"""Operations that no module of the user's has: what was computed elsewhere."""
 
 
 class Stage(Struct, frozen=True):
@@ -178,6 +182,61 @@ def _always(spec: AttentionSpec) -> bool:
     return True
 
 
+def _has_block(spec: AttentionSpec) -> bool:
+    return spec.has_block
+
+
+def _in_block(
+    name: str,
+    operation: Operation,
+    reads: tuple[str, ...],
+    step: LayerStep,
+    when: Callable[[AttentionSpec], bool] = _has_block,
+    *,
+    supersedes: bool = False,
+) -> Stage:
+    """Return the row of a stage of a block, which is the one that a model's layer has."""
+    dims, symbol, says = LAYER_STAGES[name]
+    modules = step.modules if isinstance(step, NormLayer | LinearLayer) else ()
+    return Stage(
+        name,
+        layer_stage_title(name),
+        symbol if name == "residual" else layer_stage_symbol(step, reads),
+        dims,
+        operation,
+        reads,
+        ("d_ff",) if isinstance(step, LinearLayer) else (),
+        modules,
+        says,
+        when,
+        supersedes,
+        step,
+    )
+
+
+def _norm(name: str, read: str, layer: str, *, supersedes: bool = False) -> Stage:
+    step = NormLayer((layer,), NORM_EPSILON, is_centred=True, has_gain=True, has_bias=True)
+    return _in_block(name, Operation.NORM_LAYER, (read,), step, supersedes=supersedes)
+
+
+def _linear(name: str, read: str, layer: str) -> Stage:
+    return _in_block(name, Operation.LINEAR_LAYER, (read,), LinearLayer((layer,), has_bias=True))
+
+
+def _activated(activation: Activation, function: str) -> Stage:
+    def when(spec: AttentionSpec) -> bool:
+        return spec.has_block and spec.activation is activation
+
+    return _in_block(
+        "hidden", Operation.HIDDEN_ACTIVATION, ("up",), HiddenActivation(function), when
+    )
+
+
+def _added(name: str, *reads: str, supersedes: bool = False) -> Stage:
+    step = ResidualAddition()
+    return _in_block(name, Operation.RESIDUAL_ADDITION, reads, step, supersedes=supersedes)
+
+
 # fmt: off
 def _from_input(
     name: str, symbol: str, layer: str, needed: Callable[[AttentionSpec], bool]
@@ -225,6 +284,8 @@ TABLE: tuple[Stage, ...] = (
           "one vector a token", lambda spec: not _positioned(spec)),
     Stage("input", "Input", "X = E + P", ("token", "d_in"), Operation.ADD_POSITION,
           ("embedding", "position"), (), (), "embedding plus position", _positioned),
+    _added("residual", "input", supersedes=True),
+    _norm("normed", "input", "ln1", supersedes=True),
     *_from_input("queries", "Q", "W_query", _compares),
     *_from_input("keys", "K", "W_key", _compares),
     *_from_input("values", "V", "W_value", _always),
@@ -269,6 +330,13 @@ TABLE: tuple[Stage, ...] = (
     Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
           (), ("out_proj",), "the heads mixed by the output projection",
           lambda spec: spec.output_projection),
+    _added("attended", "residual", "output"),
+    _norm("normed_attended", "attended", "ln2"),
+    _linear("up", "normed_attended", "linear1"),
+    _activated(Activation.RELU, "ReLU"),
+    _activated(Activation.GELU, "GELU"),
+    _linear("feed_forward", "hidden", "linear2"),
+    _added("result", "attended", "feed_forward"),
 )
 # fmt: on
 
@@ -353,7 +421,8 @@ IN_ONE_CALL = frozenset({
 BESIDE_THE_CALL = frozenset({
     Operation.INPUT_VECTORS, Operation.POSITION_VECTORS, Operation.ADD_POSITION,
     Operation.INPUT_PROJECTION, Operation.UNPROJECTED_INPUT, Operation.CONCAT_HEADS,
-    Operation.OUTPUT_PROJECTION,
+    Operation.OUTPUT_PROJECTION, Operation.RESIDUAL_ADDITION, Operation.NORM_LAYER,
+    Operation.LINEAR_LAYER, Operation.HIDDEN_ACTIVATION,
 })  # fmt: skip
 
 
@@ -377,6 +446,8 @@ def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
         return ("position.weight",) if spec.position is Position.LEARNED else ()
     if layer == "out_proj":
         return ("out_proj.weight", "out_proj.bias")
+    if layer in BLOCK_LAYERS:
+        return (f"{layer}.weight", f"{layer}.bias")
     stacked = spec.arrangement is Arrangement.STACKED and spec.heads > 1
     layers = [f"heads.{head}.{layer}" for head in range(spec.heads)] if stacked else [layer]
     if spec.projection is Projection.UNIFORM:
@@ -389,7 +460,8 @@ def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int,
     """Return the sizes of named dims for a text's number of tokens."""
     sizes = {
         "token": tokens, "query": tokens, "key": tokens, "d_in": spec.d_in, "head": spec.heads,
-        "d_head": spec.d_head, "d_out": spec.width,
+        "d_head": spec.d_head, "d_out": spec.width, "d_model": spec.d_in,
+        "d_ff": spec.hidden_width,
     }  # fmt: skip
     return tuple(sizes[dim] for dim in dims)
 
@@ -405,6 +477,8 @@ def bytes_needed(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
     sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in stages(spec)]
     layer = 0 if spec.projection is Projection.NONE else spec.d_in * spec.width
     output = spec.width * (spec.width + 1) if spec.output_projection else 0
+    around = [math.prod(size) for size in spec.block_sizes.values()]
+    output += sum(around)
     room = 2 * max(*sizes, layer, output)
     mask = 3 * texts * tokens * tokens if spec.is_masked else 0
     looked_up = 24 * texts * tokens + 80  # one vector takes 80 bytes a number while it is drawn

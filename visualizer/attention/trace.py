@@ -22,7 +22,7 @@ from visualizer.attention.head_measures import (
     measure_uniform,
 )
 from visualizer.attention.masks import FORBIDDING, Masking, allowed_in_text
-from visualizer.attention.stages import OF_MODELS, Operation, Stage, is_hatched, shape, stages
+from visualizer.attention.stages import Operation, Stage, is_hatched, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
 from visualizer.attention.weight_transforms import (
     WeightTransform,
@@ -202,7 +202,7 @@ class Trace:
     @property
     def has_module(self) -> bool:
         """Whether it has the stages of a module whose settings are known, from its input on."""
-        return self.stages[0].operation not in OF_MODELS
+        return self.stages[0].operation is Operation.INPUT_VECTORS
 
     @property
     def attention(self) -> str:

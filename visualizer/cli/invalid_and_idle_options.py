@@ -41,6 +41,8 @@ _ACTS = {
     "dropout_seed": "with --dropout above 0",
     "own_weights": "where the module has such weights",
     "bias": "with --projection linear",
+    "d_ff": "with a block",
+    "activation": "with a block",
     "scale": "where scores are compared, and not with --normalisation uniform",
     "temperature": "where scores are compared, and not with --normalisation uniform",
     "window": "with --mask window",
@@ -108,7 +110,7 @@ def _said(problem: Problem, options: argparse.Namespace, document: Document) -> 
         return "argument --mask: got 'own', and there is no matrix yet. Add --own-mask FILE."
     remedied = problem.remedy[0] if problem.remedy else field
     sizes = SIZED if field.startswith("own_") else ()
-    parts = (field, remedied, "projection", *sizes)
+    parts = (field, remedied, "projection", "block", *sizes)
     field = next((part for part in parts if _given(options, part)), field)
     if field.startswith("own_"):
         return f"argument {_name(options, field)}: {problem.sentence}"

@@ -138,6 +138,7 @@ def model(arguments: Sequence[str]) -> int:
         progress.clear()
         is_given = refused.field in {
             "text",
+            "second",
             "image",
             "chat",
             "part",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.spec import LARGEST_SEED, OWN_LAYERS
+from visualizer.attention.spec import LARGEST_SEED, OWN_LAYERS, WIDENING
 from visualizer.cli import listed_names, matrices_in_files, option_types
 from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
 from visualizer.export.formats import FORMATS, suffixes
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 OPTIONS = {
     "d_in": "--embedding-size",
     "d_out": "--output-size",
+    "d_ff": "--feed-forward-size",
     "own_input": "--vectors",
     "own_weights": "--weights",
     "own_kept": "--kept",
@@ -147,6 +148,11 @@ _SAID = {
     "projection": "how queries, keys and values are made from the input",
     "bias": "add a bias to queries, keys and values; needs --projection linear",
     "output_projection": "mix the heads with a last linear layer",
+    "block": "what to put around the attention: nothing, or norms, the residual stream and a "
+    "feed-forward",
+    "d_ff": "how many hidden numbers the block's feed-forward has, "
+    f"{WIDENING} times the embedding size if not given; needs a block",
+    "activation": "the function of each hidden number of the block's feed-forward; needs a block",
     "position": "vectors to add to the tokens' vectors, to tell positions apart",
     "scale": "the size whose square root divides the scores, that of a head or of the embedding",
     "temperature": "divide the scores by this as well: below 1 sharpens the weights, above 1 "
@@ -185,12 +191,13 @@ def _of_setting(name: str) -> dict[str, Any]:
         SettingKind.RATE: (option_types.rate, "RATE"),
         SettingKind.NUMBER: (option_types.positive_number, "X"),
     }[setting.kind]
-    return {"type": read, "metavar": metavar, "help": f"{said} (default: {usual:g})"}
+    default = "" if setting.zero else f" (default: {usual:g})"
+    return {"type": read, "metavar": metavar, "help": said + default}
 
 
 SETTING_GROUPS: dict[str, tuple[str, ...]] = {
     "Attention module": ("mechanism", "d_in", "d_out", "heads", "arrangement", "projection", "bias",
-               "output_projection", "position"),
+               "output_projection", "block", "d_ff", "activation", "position"),
     "Scores and weights": ("scale", "temperature", "normalisation"),
     "Mask": ("causal", "mask", "window", "own_mask", "route"),
     "Dropout": ("dropout", "mode", "dropout_seed", "own_kept"),

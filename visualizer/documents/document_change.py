@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from visualizer.models.model_source import ModelSource
@@ -33,11 +34,16 @@ class DocumentChange(Struct, frozen=True):
 def change_to_model(document: Document, source: ModelSource, other_text: str) -> DocumentChange:
     """Have a model read a document's text, or another one where it cannot read that.
 
+    A vision model reads the image that the one before read.
+
     Parameters
     ----------
     other_text : str
         The other text; empty where the model can read the document's.
     """
+    before = document.model.image if document.model else None
+    if source.image is not None and before is not None:
+        source = replace(source, image=before)
     changed, notice = document.set("model", source), ""
     if other_text:
         changed, notice = changed.set("text", other_text), OTHER_TEXT.format(name=source.name)

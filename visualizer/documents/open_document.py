@@ -30,6 +30,7 @@ from visualizer.documents.exported_numbers import (
     read_npz,
 )
 from visualizer.errors import InputError
+from visualizer.models.image_names import is_image_name
 from visualizer.storage.archive import MOST_BYTES
 from visualizer.storage.json_coding import DamagedError
 from visualizer.storage.regular_file import open_regular_file, version_of
@@ -85,6 +86,8 @@ def _in_picture(path: Path, data: bytes) -> SavedDocument:
         is_known = data.startswith(kinds) or is_web_page(data) or b"<svg" in data[:4096]
         what = "has no document in it" if is_known else "is no document of Attention Visualizer"
         hint = "Open a file that was saved or a picture that was exported by the program."
+        if is_image_name(path):
+            hint += " A vision model reads other images: open it first."
         raise InputError("open", f"“{path.name}” {what}. {hint}")
     return _from_bytes(path, document)
 

@@ -61,15 +61,23 @@ _VECTORS_BEFORE_7: Tree = {
     "cut": [],
 }
 """What captured vectors had nothing of before schema 7."""
+_SPEC_BEFORE_7: Tree = {"block": "none", "d_ff": 0, "activation": "relu"}
+"""What modules had nothing of before schema 7."""
+
+
+_MODEL_BEFORE_7: Tree = {"cuts": [], "second": "", "is_chat": False, "part": "", "image": None}
+"""What was not asked of a model before schema 7."""
 
 
 def _with_layer_of_cells(tree: Tree) -> Tree:
-    """Let cells be of the shown layer, heads be edited, and vectors have more (schema 6 to 7)."""
+    """Let cells be of the shown layer, heads be edited, and specs and vectors have more (to 7)."""
     view = tree.get("view")
     whole = {**tree, "view": _cells_filled(view)} if isinstance(view, dict) else tree
     whole = _filled(whole, {"is_of_all_heads": False}, "view", "painting")
     for way in (("document",), ("view", "comparison", "document")):
+        whole = _filled(whole, _SPEC_BEFORE_7, *way, "spec")
         whole = _changed(whole, _with_edits, *way, "model")
+        whole = _filled(whole, {"patches": None}, *way, "captured")
         whole = _filled(whole, _VECTORS_BEFORE_7, *way, "captured", "vectors")
     return whole
 
@@ -85,7 +93,15 @@ def _with_edits(model: Tree) -> Tree:
         for each in heads
         if len(each) == 2
     ]
-    return {**rest, "edits": edits, "cuts": [], "second": "", "is_chat": False}
+    return {
+        **rest,
+        "edits": edits,
+        "cuts": [],
+        "second": "",
+        "is_chat": False,
+        "part": "",
+        "image": None,
+    }
 
 
 def _cells_filled(part: Any) -> Any:

@@ -20,6 +20,7 @@ from visualizer.models.model_source import (
     LONGEST_SOURCE,
     MOST_CUT,
     HeadEditKind,
+    ImageFile,
 )
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
@@ -33,7 +34,11 @@ from visualizer.storage.json_coding import LONGEST, DamagedError, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
+    from visualizer.attention.captured_attention import (
+        CapturedAttention,
+        CapturedVectors,
+        ImagePatches,
+    )
     from visualizer.attention.spec import BooleanMatrix, NumberMatrix
     from visualizer.models.model_source import CutEdges, HeadEdit, ModelSource
     from visualizer.session.cell_address import Cell
@@ -43,6 +48,8 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 LONGEST_PATH = 4096
+_SHA256 = "[0-9a-f]{64}"
+MOST_PIXELS_A_SIDE = 10_000
 MOST_NAMES, LONGEST_ARGUMENT = 100, 200
 LONGEST_SECOND = 100_000
 Claim = tuple[bool, str]
@@ -118,18 +125,28 @@ def _captured(captured: CapturedAttention) -> Iterator[Claim]:
     yield len(captured.numbers) == count, "a number of captured weights"
     yield len(captured.query_tokens) in (0, captured.queries), "a number of tokens that read"
     yield len(captured.key_tokens) in (0, captured.keys), "a number of tokens that are read"
+    if patches := captured.patches:
+        yield _are_patches(captured, patches), "an image of patches"
     if captured.vectors:
         yield from _vectors(captured, captured.vectors)
 
 
+def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
+    """Whether the tokens are an image's, and its pixels are all there."""
+    sides = (patches.rows, patches.columns, patches.height, patches.width)
+    are_sizes = patches.first >= 0 and all(1 <= side <= MOST_PIXELS_A_SIDE for side in sides)
+    is_whole = len(patches.pixels) == 3 * patches.height * patches.width
+    are_tokens = (captured.queries, captured.keys) == (patches.tokens,) * 2
+    return are_sizes and is_whole and are_tokens and not captured.key_tokens
+
+
 def _model(model: ModelSource) -> Iterator[Claim]:
-    # What begins with two slashes is on another machine, which opening it would tell of this one.
-    folder = model.folder.replace("\\", "/")
-    is_absolute = folder.startswith("/") or re.match("[A-Za-z]:/", folder) is not None
-    is_local = is_absolute and not folder.startswith(("//", "/??/")) and "\0" not in folder
-    yield is_local and len(folder) <= LONGEST_PATH, "a model's folder"
+    yield _is_local(model.folder), "a model's folder"
     yield len(model.name) <= LONGEST_PATH, "a model's name"
-    yield re.fullmatch("[0-9a-f]{64}", model.fingerprint) is not None, "a model's fingerprint"
+    yield re.fullmatch(_SHA256, model.fingerprint) is not None, "a model's fingerprint"
+    if model.image and model.image != ImageFile():
+        yield _is_local(model.image.path), "an image's path"
+        yield re.fullmatch(_SHA256, model.image.sha256) is not None, "an image's hash"
     for which, each in (("edits", model.edits), ("cut edges", model.cuts)):
         places = [one.place for one in each]
         are_heads = all(0 <= at < LARGEST["heads"] for place in places for at in place)
@@ -138,9 +155,21 @@ def _model(model: ModelSource) -> Iterator[Claim]:
     yield all(map(_are_cells, model.cuts)), "cut edges of a head"
     yield sum(len(cut.cells) for cut in model.cuts) <= MOST_CUT, "so many cut edges"
     yield len(model.second) <= LONGEST_SECOND, "a second text"
+    yield len(model.part) <= LONGEST_PATH, "a part of a model"
     count = len(model.layers)
     are_layers = all(0 <= layer < LARGEST["heads"] for layer in model.layers)
     yield are_layers and count <= MOST_LAYERS, "layers of a model"
+
+
+def _is_local(path: str) -> bool:
+    """Whether a path is absolute, and on this machine.
+
+    What begins with two slashes is on another one, which opening it would tell of this one.
+    """
+    path = path.replace("\\", "/")
+    is_absolute = path.startswith("/") or re.match("[A-Za-z]:/", path) is not None
+    is_local = is_absolute and not path.startswith(("//", "/??/")) and "\0" not in path
+    return is_local and len(path) <= LONGEST_PATH
 
 
 def _is_edit(edit: HeadEdit) -> bool:

@@ -6,7 +6,7 @@ from enum import StrEnum, auto
 
 from msgspec import Struct
 
-from visualizer.attention.spec import Mask
+from visualizer.attention.spec import BLOCK_LAYERS, LAYERS, Mask
 from visualizer.attention.stages import TABLE
 
 
@@ -71,7 +71,7 @@ def _negated(found: tuple[str, ...], joint: str) -> str:
 
 
 _STAGES = {row.name: row.name for row in TABLE} | {"input": "x"}
-_LAYERS = {name: name for name in ("W_query", "W_key", "W_value", "out_proj")}
+_LAYERS = {name: name for name in (*LAYERS, "out_proj", *BLOCK_LAYERS)}
 
 BOOK = CodeIdentifiers(
     names=_STAGES
@@ -123,7 +123,7 @@ LECTURE = CodeIdentifiers(
         "concat": "out_heads",
         "output": "y",
     },
-    layers={"W_query": "query", "W_key": "key", "W_value": "value", "out_proj": "proj"},
+    layers=_LAYERS | {"W_query": "query", "W_key": "key", "W_value": "value", "out_proj": "proj"},
     tokens="T",
     batch="B",
     width="C",

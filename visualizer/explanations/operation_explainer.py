@@ -24,12 +24,12 @@ def no_code(context: ExpressionContext) -> str:
     return ""
 
 
-def same_shape(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+def same_shape(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     """Write no equation: the shape stays as it is."""
     return ()
 
 
-def no_product(spec: AttentionSpec, tokens: int) -> int:
+def no_product(spec: AttentionSpec, stage: Stage, tokens: int) -> int:
     """Count no multiply-adds: there is no matrix product."""
     return 0
 
@@ -71,6 +71,6 @@ class OperationExplainer(Struct, frozen=True, kw_only=True):
     formula: Callable[[CellFacts], str]
     equation: Callable[[EquationTermWriter], EquationTerm]
     code: Callable[[ExpressionContext], str] = no_code
-    shape_equations: Callable[[AttentionSpec, int], tuple[str, ...]] = same_shape
-    multiply_adds: Callable[[AttentionSpec, int], int] = no_product
+    shape_equations: Callable[[AttentionSpec, Stage, int], tuple[str, ...]] = same_shape
+    multiply_adds: Callable[[AttentionSpec, Stage, int], int] = no_product
     parameter: Callable[[AttentionSpec, Stage, int], ShapeParameter | None] = no_parameter

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
 
 KINDS = {
-    "queries": "query", "keys": "key", "values": "value", "residual": "residual stream",
+    "input": "input", "queries": "query", "keys": "key", "values": "value",
+    "residual": "residual stream", "normed": "normed stream",
     "latent_queries": "latent of the query", "normed_latent_queries": "normed latent of the query",
     "latent_keys": "latent of key and value", "shared_keys": "shared part of the key",
-    "normed_latent_keys": "normed latent of key and value", "normed": "normed stream",
-    "projected_queries": "projected query",
-    "projected_keys": "projected key", "normed_queries": "normed query",
-    "normed_keys": "normed key", "turned_queries": "turned query", "turned_keys": "turned key",
+    "normed_latent_keys": "normed latent of key and value",
+    "projected_queries": "projected query", "projected_keys": "projected key",
+    "normed_queries": "normed query", "normed_keys": "normed key",
+    "turned_queries": "turned query", "turned_keys": "turned key",
     "capped": "row of capped scores", "bias": "row of biases", "biased": "row of biased scores",
     "context": "context vector", "context_gate": "gate of the context",
     "gated_context": "gated context vector", "concat": "vector of all heads",
@@ -102,10 +103,10 @@ def _layers(block: StepValues) -> list[str]:
 
 def taken_over(block: StepValues) -> str:
     """Say which part of the input a head takes where there is no projection."""
-    spec = block.spec
+    spec, read = block.spec, KINDS[block.reads]
     if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
-        return "its input itself"
-    return f"{_columns(block)} of its input"
+        return f"its {read} itself"
+    return f"{_columns(block)} of its {read}"
 
 
 def factor_of(spec: AttentionSpec) -> str:

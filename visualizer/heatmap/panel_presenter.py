@@ -131,7 +131,7 @@ class PanelSource:
         key = ("labels", self.run, self.text)
         labels = self.resolved.made.get(key)
         if not isinstance(labels, SideLabels):
-            words = self.run.words(self.leading), self.run.words(self.leading, "key")
+            words = self.run.labels(self.leading), self.run.labels(self.leading, "key")
             labels = self.resolved.made[key] = SideLabels(*map(all_visible, words))
         return labels
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.attention_recorder import ContextEdit
     from visualizer.models.model_source import HeadEdit, LayerAndHead
-    from visualizer.models.opened_model import OpenedModel, PlainReading
+    from visualizer.models.opened_model import GivenImage, OpenedModel, PlainReading
 
     GivenOf = Callable[[str], tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]]
 
@@ -70,6 +70,24 @@ def context_edits(
     given = partial(model.inputs, second=second, is_chat=is_chat)
     contexts = partial(model.read_plainly, second=second, is_chat=is_chat)
     return {edit.place: _context_edit(text, edit, given, contexts) for edit in edits}
+
+
+def image_context_edits(
+    model: OpenedModel, image: GivenImage, edits: Iterable[HeadEdit]
+) -> dict[LayerAndHead, ContextEdit]:
+    """Return what becomes of the context vectors of heads likewise, where they read an image.
+
+    Raises
+    ------
+    InputError
+        Of ``edits``, when heads are to be patched from a text.
+    """
+
+    def given(_: str) -> tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]:
+        raise InputError("edits", "Heads that read an image cannot be patched from a text.")
+
+    plain = partial(model.read_image_plainly, image)
+    return {edit.place: _context_edit("", edit, given, lambda _: plain()) for edit in edits}
 
 
 def _context_edit(

@@ -27,6 +27,7 @@ from visualizer.errors import InputError, reason_of
 from visualizer.models.local_models import COMMIT
 from visualizer.models.model_folder import (
     CONFIG,
+    IMAGE_CONFIG,
     INDEX,
     LARGEST_TEXT,
     LARGEST_TOKENIZER,
@@ -46,9 +47,11 @@ if TYPE_CHECKING:
 
 HUB = "https://huggingface.co"
 SMALL_FILES = (
-    CONFIG, TOKENIZER_CONFIG, "generation_config.json", "special_tokens_map.json",
+    CONFIG, TOKENIZER_CONFIG, IMAGE_CONFIG, "generation_config.json", "special_tokens_map.json",
     "added_tokens.json", "chat_template.jinja", INDEX,
 )  # fmt: skip
+OF_CODE = (CONFIG, TOKENIZER_CONFIG, IMAGE_CONFIG)
+"""Files that may name code of their own."""
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "merges.txt", "spiece.model",
     "sentencepiece.bpe.model", "source.spm", "target.spm",
@@ -126,7 +129,7 @@ def download(
                     url = f"{endpoint}/{offer.repository}/resolve/{offer.commit}/{quote(file.name)}"
                     counted = _Counted(progress, done, offer.bytes)
                     _fetch(file, url, blobs, counted, environment)
-                if file.name in (CONFIG, TOKENIZER_CONFIG):  # before the weights, which are large
+                if file.name in OF_CODE:  # before the weights, which are large
                     refuse_code(file.name, json.loads((blobs / file.blob).read_bytes()))
                 done += file.size
                 progress(done, offer.bytes)

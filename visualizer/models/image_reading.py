@@ -1,31 +1,23 @@
-"""What a vision model is given of an image file, and the names of its tokens: patches.
-
-An image may come from anywhere: it is decoded by Pillow alone, in a few formats, and its size is
-checked before that.
-"""
+"""What a vision model is given of an image file, and the names of its tokens: patches."""
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from msgspec import Struct
-from PIL import Image, ImageOps
 
-from visualizer.errors import InputError, reason_of
-from visualizer.storage.regular_file import open_regular_file
+from visualizer.attention.captured_attention import ImagePatches
+from visualizer.errors import InputError
+from visualizer.models.image_file import opened_image
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from PIL import Image
     from torch import Tensor, nn
 
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
-MOST_BYTES = 64 * 2**20
-LONGEST_SIDES = 10
-"""At most so many times the other may a side be: the shorter one is enlarged to a model's size."""
-MOST_PIXELS = 50_000_000
 _SPECIAL = {
     "cls_token": "class",
     "class_embedding": "class",
@@ -44,13 +36,16 @@ class ImageTokens(Struct, frozen=True, eq=False):
         Resized, cut and normalised as the model's folder says, [1, channel, row, column].
     names : tuple of str
         Of the tokens: those that the model adds, and the patches, row by row.
+    patches : ImagePatches or None
+        What it sees of the image, and where its patches lie; None where that is not known.
     """
 
     pixels: Tensor
     names: tuple[str, ...]
+    patches: ImagePatches | None
 
 
-def image_tokens(path: Path, processor: Any, model: nn.Module) -> ImageTokens:
+def image_tokens(path: Path, processor: Any, model: nn.Module, known: str = "") -> ImageTokens:
     """Read an image file for a vision model.
 
     Parameters
@@ -59,64 +54,56 @@ def image_tokens(path: Path, processor: Any, model: nn.Module) -> ImageTokens:
         The model's image processor, of transformers.
     model : Module
         The part of the model that reads images.
+    known : str
+        As `opened_image` takes it.
 
     Raises
     ------
     InputError
         Of ``image``, when the file is none that can be read.
     """
+    image = opened_image(path, known)
+    pixels = _prepared(image, processor, path.name)
+    special = _special_names(model)
+    high, wide = _patch_size(model) or (0, 0)
+    rows, columns = (pixels.shape[-2] // high, pixels.shape[-1] // wide) if high else (0, 0)
+    places = [f"row {at + 1}, column {to + 1}" for at in range(rows) for to in range(columns)]
+    names = (*special, *places)
+    seen = _seen(image, processor, pixels) if places else None
+    patches = None
+    if seen is not None:
+        # What is beyond the last whole patch is not read.
+        read = seen[: rows * high, : columns * wide]
+        height, width, _ = read.shape
+        patches = ImagePatches(len(special), rows, columns, height, width, read.tobytes())
+    return ImageTokens(pixels, names, patches)
+
+
+def _prepared(image: Image.Image, processor: Any, name: str) -> Tensor:
     try:
-        pixels = processor(images=opened_image(path), return_tensors="pt")["pixel_values"]
-    except InputError:
-        raise
+        pixels = processor(images=image, return_tensors="pt")["pixel_values"]
     except Exception as error:  # every processor fails in its own way
-        sentence = f"“{path.name}” cannot be prepared for this model: {error}"
+        sentence = f"“{name}” cannot be prepared for this model: {error}"
         raise InputError("image", sentence[:300]) from error
     if not isinstance(pixels, torch.Tensor) or pixels.ndim != 4 or len(pixels) != 1:
         raise InputError("image", "This model reads an image in several parts, which is not shown.")
-    return ImageTokens(pixels, (*_special_names(model), *_patch_names(model, pixels)))
+    return pixels
 
 
-def opened_image(path: Path) -> Image.Image:
-    """Decode an image file, upright, as red, green and blue.
+def _seen(image: Image.Image, processor: Any, pixels: Tensor) -> np.ndarray | None:
+    """Return the image as it is cut and resized, before it is normalised, [row, column, colour].
 
-    Raises
-    ------
-    InputError
-        Of ``image``.
+    None where the processor does not prepare it without that.
     """
+    plain = {"do_normalize": False, "do_rescale": False, "return_tensors": "pt"}
     try:
-        with open_regular_file(path) as file, warnings.catch_warnings():
-            # Whatever Pillow warns of is refused below, or is of no account.
-            warnings.simplefilter("ignore")
-            size = file.seek(0, 2)
-            file.seek(0)
-            if size > MOST_BYTES:
-                sentence = f"“{path.name}” is larger than {MOST_BYTES // 2**20} MiB."
-                raise InputError("image", sentence)
-            with Image.open(file, formats=FORMATS) as image:
-                width, height = image.size
-                if width * height > MOST_PIXELS:
-                    most = f"{MOST_PIXELS:,} can be read"
-                    sentence = f"“{path.name}” has {width:,} × {height:,} pixels, and {most}."
-                    raise InputError("image", sentence)
-                if max(width, height) > LONGEST_SIDES * min(width, height):
-                    sentence = (
-                        f"“{path.name}” has {width:,} × {height:,} pixels: one side is more than "
-                        f"{LONGEST_SIDES:,} times the other. Cut a part out of it."
-                    )
-                    raise InputError("image", sentence)
-                return ImageOps.exif_transpose(image).convert("RGB")
-    except FileNotFoundError as error:
-        sentence = f"There is no file “{path.name}” in {path.absolute().parent}."
-        raise InputError("image", sentence) from error
-    except InputError:
-        raise
-    except Exception as error:  # decoders raise errors of every kind on damaged files
-        said = f": {reason_of(error)}" if isinstance(error, OSError) and error.errno else ""
-        kinds = ", ".join(FORMATS)
-        sentence = f"“{path.name}” is no image that can be read{said}. Use one of {kinds}."
-        raise InputError("image", sentence) from error
+        seen = processor(images=image, **plain)["pixel_values"]
+    except Exception:  # noqa: BLE001 - of a picture to look at, which the model does not need
+        return None
+    if not isinstance(seen, torch.Tensor) or seen.shape != pixels.shape or seen.shape[1] != 3:
+        return None
+    whole = seen[0].double().round().clamp(0, 255).to(torch.uint8)
+    return np.ascontiguousarray(whole.permute(1, 2, 0).numpy())
 
 
 def _special_names(model: nn.Module) -> list[str]:
@@ -131,13 +118,9 @@ def _special_names(model: nn.Module) -> list[str]:
     return names
 
 
-def _patch_names(model: nn.Module, pixels: Tensor) -> list[str]:
-    """Name the patches of an image by their places, counted from 1."""
+def _patch_size(model: nn.Module) -> tuple[int, int] | None:
+    """Return the height and width of a patch; None where they are not known."""
     size: Any = getattr(model.config, "patch_size", None)
     high, wide = size if isinstance(size, tuple | list) and len(size) == 2 else (size, size)
-    if not isinstance(high, int) or not isinstance(wide, int) or min(high, wide) < 1:
-        return []
-    rows, columns = pixels.shape[-2] // high, pixels.shape[-1] // wide
-    return [
-        f"row {row + 1}, column {column + 1}" for row in range(rows) for column in range(columns)
-    ]
+    is_known = isinstance(high, int) and isinstance(wide, int) and min(high, wide) > 0
+    return (high, wide) if is_known else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from visualizer.attention.model_reading import AttentionPart
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +22,26 @@ MEASURES = (
 def part_names(runs: Iterable[LayerRun]) -> tuple[str, ...]:
     """Return where in the model attention is computed: one name for all layers of a kind."""
     return tuple(dict.fromkeys(each.group.name for each in runs))
+
+
+def parts_in_words(runs: Iterable[LayerRun]) -> tuple[tuple[str, str], ...]:
+    """Return the kinds of attention in the order of `part_names`, each with what to call it."""
+    first = {each.group.name: each for each in reversed([*runs])}
+    words = {name: _part_in_words(each) for name, each in reversed(first.items())}
+    are_apart = len({*words.values()}) == len(words)
+    return tuple((name, said if are_apart else name) for name, said in words.items())
+
+
+def _part_in_words(run: LayerRun) -> str:
+    if run.group.is_cross:
+        return AttentionPart.CROSS
+    of_decoder = is_of_decoder(run.group.name)
+    return AttentionPart.DECODER if of_decoder else AttentionPart.ENCODER
+
+
+def is_of_decoder(part: str) -> bool:
+    """Whether a part is in a decoder: its attention to its own tokens, or to an encoder's."""
+    return any(step.startswith("decoder") for step in part.split("."))
 
 
 def runs_of_part(runs: Sequence[LayerRun], name: str) -> tuple[LayerRun, ...]:

@@ -129,6 +129,26 @@ def heads_off(heads: Iterable[LayerAndHead]) -> tuple[HeadEdit, ...]:
     return tuple(HeadEdit(*place) for place in sorted({*heads}))
 
 
+class ImageFile(Struct, frozen=True):
+    """An image that a vision model reads.
+
+    Parameters
+    ----------
+    path : str
+        The absolute path of its file on this machine; empty until one is chosen.
+    sha256 : str
+        The hash of the file's content when it was chosen, in hexadecimal; empty likewise.
+    """
+
+    path: str = ""
+    sha256: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return Path(self.path).name
+
+
 class ModelSource(Struct, frozen=True):
     """A model by its folder, and what is changed in it.
 
@@ -151,6 +171,11 @@ class ModelSource(Struct, frozen=True):
         The second text of a pair; of a model with a decoder, what that reads. Empty for none.
     is_chat : bool
         Whether the text is given as a user's message, by the chat template of the tokenizer.
+    part : str
+        Which attention is shown, by where it is in the model, of several kinds; empty for the first
+        one, or for the decoder's where that reads a second text.
+    image : ImageFile or None
+        What a vision model reads, in place of the text; None of a model that reads texts.
     """
 
     folder: str
@@ -161,6 +186,8 @@ class ModelSource(Struct, frozen=True):
     layers: tuple[int, ...] = ()
     second: str = ""
     is_chat: bool = False
+    part: str = ""
+    image: ImageFile | None = None
 
     @property
     def path(self) -> Path:

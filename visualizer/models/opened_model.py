@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import logging
 from contextlib import contextmanager, nullcontext
+from hashlib import sha256
 from inspect import signature
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import torch
 from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import position_labels
@@ -52,11 +54,12 @@ from visualizer.number_format import format_size
 from visualizer.progress_callback import CancelledError, no_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
 
+    from visualizer.attention.captured_attention import ImagePatches
     from visualizer.attention.model_reading import SpecialTokens
     from visualizer.models.attention_recorder import (
         AttentionCall,
@@ -137,6 +140,27 @@ class PlainReading(Struct, frozen=True, eq=False):
     weights: Mapping[int, torch.Tensor]
 
 
+class GivenImage(Struct, frozen=True, eq=False):
+    """An image as a model is given it.
+
+    Parameters
+    ----------
+    given : mapping
+        The model's arguments.
+    names : tuple of str
+        Of its tokens.
+    patches : ImagePatches or None
+        What the model sees of the image; None where it is not known.
+    key : str
+        What tells its numbers from those of other images.
+    """
+
+    given: dict[str, Any]
+    names: tuple[str, ...]
+    patches: ImagePatches | None
+    key: str
+
+
 class OpenedModel:
     """A transformers model with its tokenizer, in memory.
 
@@ -198,19 +222,60 @@ class OpenedModel:
         Raises
         ------
         InputError
-            Of ``image``, when it cannot be read; of ``model``, when it reads no images; of
-            ``text``, when it has too many patches for the memory.
+            Of ``image``, when it cannot be read, or has too many patches for the memory; of
+            ``model``, when it reads no images.
+        """
+        return self.read_image(self.image(path)).runs
+
+    def image(self, path: Path, known: str = "") -> GivenImage:
+        """Prepare an image file for the model.
+
+        Parameters
+        ----------
+        known : str
+            The hash that its content must have; empty where any will do.
+
+        Raises
+        ------
+        InputError
+            As `attend_image`.
         """
         part = self._part_for_images
         if part is None:
             raise InputError("model", f"{self.folder.name} reads no images.")
         self._image_processor = self._image_processor or _image_processor_of(self.folder)
-        found = image_tokens(path, self._image_processor, part)
+        found = image_tokens(path, self._image_processor, part, known)
         names = ("num_hidden_layers", "num_attention_heads")
         layers, heads = (_positive(getattr(part.config, name, None)) or 1 for name in names)
-        check_memory(layers, heads, len(found.names))
+        check_memory(layers, heads, len(found.names), "image")
         pixels = found.pixels.to(self.model.device, self.model.dtype)
-        return self._attend(({PIXELS: pixels}, found.names, ()), {}, {})[0]
+        key = sha256(found.pixels.numpy().tobytes()).hexdigest()
+        return GivenImage({PIXELS: pixels}, found.names, found.patches, key)
+
+    def read_image(
+        self, image: GivenImage, edits: Edits | None = None, cuts: Cuts | None = None
+    ) -> TextReading:
+        """Run the model on an image once, with heads edited and edges cut as in `read`.
+
+        Raises
+        ------
+        InputError
+            Of ``image``, when the model cannot read it; of ``heads`` and ``cuts`` as in `read`.
+        """
+        runs, _ = self._attend((image.given, image.names, ()), edits or {}, cuts or {})
+        runs = tuple(_with_patches(each, image) for each in runs)
+        if not (edits or cuts):
+            return TextReading(runs, None, None)
+        return TextReading(runs, None, None, _changes(runs, self.read_image_plainly(image)))
+
+    def read_image_plainly(self, image: GivenImage) -> PlainReading:
+        """Run the model without edits on an image, or return what it made of it before."""
+        return self._plain_of((PIXELS, image.key, False), lambda: image.given)
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether it is given an image, and no text."""
+        return self._part_for_images is not None
 
     @property
     def _part_for_images(self) -> Any:
@@ -259,16 +324,22 @@ class OpenedModel:
         InputError
             As `attend`; of ``heads``, when heads cannot be told apart.
         """
-        key = (text, second or "", is_chat)
+        return self._plain_of(
+            (text, second or "", is_chat), lambda: self.inputs(text, second, is_chat=is_chat)[0]
+        )
+
+    def _plain_of(
+        self, key: tuple[str, str, bool], given: Callable[[], Mapping[str, Any]]
+    ) -> PlainReading:
         with self.lock:
             known = self._plain.pop(key, None)
-            found = known or self._read_plainly(*self.inputs(text, second, is_chat=is_chat))
+            found = known or self._read_plainly(given())
             self._plain[key] = found
             while len(self._plain) > MOST_PLAIN:
                 del self._plain[next(iter(self._plain))]
         return found
 
-    def _read_plainly(self, given: Mapping[str, Any], *_: object) -> PlainReading:
+    def _read_plainly(self, given: Mapping[str, Any]) -> PlainReading:
         calls, result = self._calls_by_layer({**given, **self._last_only()})
         logs = None if self.why_no_next_token else _of_last(result)
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
@@ -288,7 +359,7 @@ class OpenedModel:
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode():
             by_module = self.edits_by_module(given, edits)
-            cut_by_module = self._cuts_by_module(given, cuts)
+            cut_by_module = self._cuts_by_module(given, cuts, len(tokens))
             needed = self._bytes_of_layers(len(tokens))
             room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
             is_small = needed <= min(MOST_LAYER_BYTES, room)
@@ -439,7 +510,8 @@ class OpenedModel:
         self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
     ) -> tuple[dict[int, AttentionCall], Any]:
         """Return the calls of a run with its result."""
-        self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
+        if PIXELS not in given:
+            self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
         with torch.inference_mode():
             by_module = self.edits_by_module(given, edits)
             cut_by_module = self._cuts_by_module(given, cuts or {})
@@ -485,11 +557,14 @@ class OpenedModel:
             found.setdefault(self._module_of(given, layer, head), {})[head] = edit
         return found
 
-    def _cuts_by_module(self, given: Mapping[str, Any], cuts: Cuts) -> EdgeCuts:
-        """Return cut edges likewise, those that are within the text."""
-        if not cuts:  # as of an image, which has no tokens of a vocabulary
+    def _cuts_by_module(
+        self, given: Mapping[str, Any], cuts: Cuts, tokens: int | None = None
+    ) -> EdgeCuts:
+        """Return cut edges likewise, those that are within the text, or within so many tokens."""
+        if not cuts:
             return {}
-        tokens = given["input_ids"].shape[-1]
+        if tokens is None:
+            tokens = given["input_ids"].shape[-1]
         found: dict[str, dict[int, HeadCut]] = {}
         for (layer, head), cells in cuts.items():
             module = self._module_of(given, layer, head)
@@ -622,6 +697,9 @@ class OpenedModel:
         count = ids.shape[-1]
         if not count:
             raise InputError("text", NOTHING)
+        if is_pair and count > (alone := len(self.tokenizer(given_text)["input_ids"])):
+            self.check_length(alone)
+            self.check_length(count, "second")
         self.check_length(count)
         given = {name: tensor.to(self.model.device) for name, tensor in coded.items()}
         words = tuple(map(self.token, ids[0].tolist()))
@@ -638,11 +716,17 @@ class OpenedModel:
         return as_users_message(self.tokenizer, text, self.folder.name)
 
     def special_tokens(
-        self, text: str, second: str = "", *, is_chat: bool = False
+        self, text: str, second: str = "", *, is_chat: bool = False, of_decoder: bool = False
     ) -> SpecialTokens:
-        """Return the names of the special tokens of a text's queries, by their places."""
+        """Return the names of the special tokens of a text, by their places.
+
+        Parameters
+        ----------
+        of_decoder : bool
+            Whether they are those that the decoder reads.
+        """
         given, *_ = self.inputs(text, second or None, is_chat=is_chat)
-        ids = given.get("decoder_input_ids", given["input_ids"]) if second else given["input_ids"]
+        ids = given["decoder_input_ids" if of_decoder else "input_ids"]
         names = special_names(self.tokenizer)
         numbers = enumerate(ids[0].tolist())
         return tuple((at, names[number]) for at, number in numbers if number in names)
@@ -664,17 +748,27 @@ class OpenedModel:
         if second:
             ids += self.tokenizer(second, add_special_tokens=False)["input_ids"]
         if not ids:
-            raise InputError("text", "The decoder needs a text to begin with.")
-        self.check_length(len(ids))
+            raise InputError("second", "The decoder needs a text to begin with.")
+        self.check_length(len(ids), "second")
         return torch.tensor([ids])
 
-    def check_length(self, count: int) -> None:
-        """Refuse more tokens than the model reads."""
+    def check_length(self, count: int, field: str = "text") -> None:
+        """Refuse more tokens than the model reads, at the text or at the second one."""
         learned = _positive(self._config("max_position_embeddings"))
         longest = min(MOST_TOKENS, learned or MOST_TOKENS)
         if count > longest:
-            sentence = f"The text has {count:,} tokens, and {self.folder.name} reads {longest:,}."
-            raise InputError("text", f"{sentence} Use less text.")
+            is_pair = field == "second" and not self.has_decoder
+            what = "The two texts have" if is_pair else "The text has"
+            sentence = f"{what} {count:,} tokens, and {self.folder.name} reads {longest:,}."
+            raise InputError(field, f"{sentence} Use less text.")
+
+
+def _with_patches(found: LayerRun, image: GivenImage) -> LayerRun:
+    """Add the image to a run whose tokens are its patches."""
+    if image.patches is None or found.run.texts != (image.names,) or not found.run.has_same_keys:
+        return found
+    captured = replace(found.captured, patches=image.patches)
+    return replace(found, run=replace(found.run, captured=captured), captured=captured)
 
 
 def _of_last(result: Any) -> torch.Tensor:

@@ -344,13 +344,13 @@ def _not_understood(call: AttentionCall) -> tuple[str, ...]:
     return tuple(sorted(names))[:MOST_NAMED]
 
 
-def check_memory(layers: int, heads: int, tokens: int) -> None:
+def check_memory(layers: int, heads: int, tokens: int, field: str = "text") -> None:
     """Refuse layers whose weights and stages would not fit into the free memory.
 
     Raises
     ------
     InputError
-        Of ``text``.
+        Of ``text``, or of ``image`` where the tokens are of one.
     """
     # The weights, the stages beside them, and what softmax makes of one layer meanwhile.
     needed = 4 * heads * tokens**2 * (6 * layers + 4)
@@ -358,6 +358,7 @@ def check_memory(layers: int, heads: int, tokens: int) -> None:
     if needed > free:
         sentence = (
             f"{layers:,} layers × {heads:,} heads × {tokens:,} tokens need {gib(needed)}, and "
-            f"{gib(free)} can be used. Use less text."
+            f"{gib(free)} can be used."
         )
-        raise InputError("text", sentence)
+        less = "Use less text." if field == "text" else "Use a smaller model, or close programs."
+        raise InputError(field, f"{sentence} {less}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -14,10 +15,20 @@ from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
 from visualizer.memory_allocator_settings import trim_freed_memory
-from visualizer.models.activation_patching import context_edits
+from visualizer.models.activation_patching import context_edits, image_context_edits
 from visualizer.models.chat_template import has_chat_template
-from visualizer.models.layer_selection_and_head_measures import part_names, runs_of_part
-from visualizer.models.model_source import ModelSource, cuts_in_words, edits_in_words
+from visualizer.models.layer_selection_and_head_measures import (
+    is_of_decoder,
+    part_names,
+    parts_in_words,
+    runs_of_part,
+)
+from visualizer.models.model_source import (
+    ImageFile,
+    ModelSource,
+    cuts_in_words,
+    edits_in_words,
+)
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
 from visualizer.number_format import format_count
 from visualizer.progress_callback import no_progress
@@ -25,10 +36,10 @@ from visualizer.python_thread_for_qt_thread import on_python_thread
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
-    from pathlib import Path
 
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
+    from visualizer.models.opened_model import GivenImage
     from visualizer.models.run_from_attention_calls import LayerRun
     from visualizer.progress_callback import Progress
 
@@ -38,6 +49,8 @@ MOST_CHANGES = 5
 """How many tokens are named whose probability has changed most."""
 EDITED = "Weights are still computed there; what the heads hand on is replaced."
 CUT = "Their weights are 0, and the others of the row sum to 1."
+NO_IMAGE = "{name} reads images. Choose one, or drop its file on the window."
+NO_TEXT: dict[str, Any] = {"is_text_alone": False}
 OTHER_FILES = "The files of {name} are others than when the document was saved."
 
 _opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
@@ -67,7 +80,9 @@ def open_source(
     """
     let_go_of_models()
     model = open_model(path, device, dtype, progress)
-    source = ModelSource(str(path.absolute()), model.folder.name, model.folder.fingerprint)
+    image = ImageFile() if model.reads_images else None
+    folder = model.folder
+    source = ModelSource(str(path.absolute()), folder.name, folder.fingerprint, image=image)
     _keep(source, device, dtype, model)
     _handed_over[:] = [model]
     return source
@@ -113,9 +128,11 @@ def read_text(
     previous: Run | None = None,
     dtype: Dtype = Dtype.FLOAT32,
 ) -> Run:
-    """Have a model read a text, and return the run of the layers of its first attention.
+    """Have a model read a text, and return the run of the layers of one kind of attention.
 
-    Of layers that are not alike, the largest group is in the run; its notices say so.
+    A vision model reads the image of its source instead. The kind of attention is the source's
+    part, or else the first one. Of layers that are not alike, the largest group is in the run; its
+    notices say so.
 
     Parameters
     ----------
@@ -125,7 +142,8 @@ def read_text(
     Raises
     ------
     InputError
-        Of ``text``, when it is empty or too long; of ``model``, when its folder cannot be opened.
+        Of ``text``, when it is empty or too long; of ``image``, when none is chosen, or it cannot
+        be read, or is not the one that was chosen; of ``model``, when its folder cannot be opened.
     """
     made_of: Hashable = (source, text, device, dtype)
     if previous and previous.reading and previous.reading.made_of == made_of:
@@ -134,14 +152,18 @@ def read_text(
     if model is None:
         model = on_python_thread(partial(open_model, source.path, device, dtype))
         _keep(source, device, dtype, model)
-    second, is_chat = source.second or None, source.is_chat
-    edits = context_edits(model, text, source.edits, second, is_chat=is_chat)
-    seen = model.read(text, edits, source.cut_cells, second, is_chat=is_chat)
+    if source.image is None:
+        second, is_chat = source.second or None, source.is_chat
+        edits = context_edits(model, text, source.edits, second, is_chat=is_chat)
+        seen = model.read(text, edits, source.cut_cells, second, is_chat=is_chat)
+    else:
+        image = _image(model, source.image)
+        edits = image_context_edits(model, image, source.edits)
+        seen = model.read_image(image, edits, source.cut_cells)
     let_go_of_models()
-    names = part_names(seen.runs)
-    of_decoder = bool(source.second) and model.has_decoder
-    part = next((name for name in names if of_decoder and _is_of_decoder(name)), names[0])
-    shown = max(runs_of_part(seen.runs, part), key=lambda each: len(each.group.layers))
+    part = _part(source, seen.runs)
+    runs = runs_of_part(seen.runs, part)
+    shown = max(runs, key=lambda each: len(each.group.layers))
     reading = ModelReading(
         made_of,
         shown.group.layers,
@@ -155,22 +177,48 @@ def read_text(
         _changes(seen, shown),
         _largest_changes(model, seen),
         model.folder.lab_run is not None,
-        text,
-        special=model.special_tokens(text, source.second, is_chat=source.is_chat),
-        has_chat_template=has_chat_template(model.tokenizer),
-        second=model.second_text,
-        is_text_alone=not (source.is_chat or source.second),
+        parts=parts_in_words(seen.runs),
+        part=part,
         context_edits=edits,
+        **(_facts_of_text(model, source, text, part) if source.image is None else NO_TEXT),
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (OTHER_FILES.format(name=source.name),)
-    notices = (*_edits(source), *_left_out(seen.runs, shown), *shown.notices, *other)
+    notices = (*_edits(source), *_left_out(runs, shown), *shown.notices, *other)
     return replace(shown.run, notices=notices, reading=reading)
 
 
-def _is_of_decoder(part: str) -> bool:
-    """Whether a part is a decoder's attention to its own tokens."""
-    return "decoder" in part and "encoder" not in part.replace("encoder_decoder", "")
+def _image(model: OpenedModel, chosen: ImageFile) -> GivenImage:
+    if not chosen.path:
+        raise InputError("image", NO_IMAGE.format(name=model.folder.name))
+    return model.image(Path(chosen.path), chosen.sha256)
+
+
+def _facts_of_text(model: OpenedModel, source: ModelSource, text: str, part: str) -> dict[str, Any]:
+    """Return the fields of a reading that only a text has."""
+    special = model.special_tokens(
+        text, source.second, is_chat=source.is_chat, of_decoder=is_of_decoder(part)
+    )
+    return {
+        "text": text,
+        "special": special,
+        "has_chat_template": has_chat_template(model.tokenizer),
+        "second": model.second_text,
+        "is_text_alone": not (source.is_chat or source.second),
+    }
+
+
+def _part(source: ModelSource, runs: tuple[LayerRun, ...]) -> str:
+    """Return the part that is asked for; without one, a decoder's where it reads a second text."""
+    names = part_names(runs)
+    if source.part in names:
+        return source.part
+    own = (
+        each.group.name
+        for each in runs
+        if is_of_decoder(each.group.name) and not each.group.is_cross
+    )
+    return next(own, names[0]) if source.second else names[0]
 
 
 def _edits(source: ModelSource) -> tuple[str, ...]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.mechanisms import TITLES, mechanism_of, spec_of
-from visualizer.attention.spec import Mask, Normalisation, Position, Projection, Route, Scale
+from visualizer.attention.spec import (
+    Activation,
+    Mask,
+    Normalisation,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
 from visualizer.attention.stages import Operation
 from visualizer.models.model_source import cuts_in_words, edits_in_words
 from visualizer.number_format import format_count, format_size
@@ -51,6 +59,7 @@ def caption(run: Run) -> str:
         _text(run),
         f"embedding {spec.d_in}, {format_count(spec.heads, 'head')} of {spec.d_head}",
         f"output {spec.width}",
+        *_block(spec),
         *_weights(spec),
         *_own(spec),
         _mask(spec),
@@ -109,6 +118,11 @@ def _weights(spec: AttentionSpec) -> list[str]:
     if spec.output_projection is not usual.output_projection:
         parts.append("output projection" if spec.output_projection else "no output projection")
     return parts
+
+
+def _block(spec: AttentionSpec) -> list[str]:
+    activation = {Activation.RELU: "ReLU", Activation.GELU: "GELU"}[spec.activation]
+    return [f"feed-forward {spec.hidden_width} ({activation})"] if spec.has_block else []
 
 
 def _own(spec: AttentionSpec) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of
+from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
 from visualizer.attention.spec import AttentionSpec, Mask, Projection, problems
 from visualizer.language.tokenizers import Tokenizer, tokenize
 
@@ -73,6 +73,17 @@ class Document(Struct, frozen=True):
         """Whether what is typed are the labels of tokens, as there is no text."""
         return self.captured is not None and self.model is None
 
+    @property
+    def reads_image(self) -> bool:
+        """Whether its model reads an image in place of the text."""
+        return self.model is not None and self.model.image is not None
+
+    @property
+    def lacks_image(self) -> bool:
+        """Whether its model reads an image, and none has been chosen yet."""
+        image = self.model.image if self.model else None
+        return image is not None and not image.path
+
     def with_numbers_of(self, run: Run) -> Document:
         """Return the document with what its model made of the text, if it has read that text."""
         reading = run.reading
@@ -101,6 +112,8 @@ class Document(Struct, frozen=True):
         """Return a setting by name: a field of the document or its spec, or a derived one."""
         if name == "text" and self.has_labels:
             return self.labels
+        if name in OF_MODEL:
+            return getattr(self.model, name) if self.model else None
         if name == "mechanism":
             return mechanism_of(self.spec)
         if name == "causal":
@@ -115,23 +128,33 @@ class Document(Struct, frozen=True):
             return replace(self, captured=value, labels="", model=None)
         if name == "model":
             return replace(self, captured=None, labels="", model=value)
+        if name in OF_MODEL and self.model:
+            return self.set("model", replace(self.model, **{name: value}))
         if name == "text" and self.has_labels:
             return replace(self, labels=value)
         if name == "text":
             return replace(self, text=value, captured=None)
-        if name == "mechanism":
-            return replace(self, spec=spec_of(Mechanism(value), self.spec))
-        if name == "causal":
-            mask = Mask.CAUSAL if value else Mask.NONE
-            return replace(self, spec=replace(self.spec, mask=mask))
-        if name == "painted":
-            return replace(self, spec=replace(self.spec, mask=Mask.OWN, own_mask=value))
         if name in _OWN:
             return replace(self, **{name: value})
-        return replace(self, spec=replace(self.spec, **{name: value}))
+        return replace(self, spec=_with_setting(self.spec, name, value))
+
+
+def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
+    """Return a spec with one setting changed, by the names of `Document.get`."""
+    if name == "mechanism":
+        return spec_of(Mechanism(value), spec)
+    if name == "causal":
+        return replace(spec, mask=Mask.CAUSAL if value else Mask.NONE)
+    if name == "painted":
+        return replace(spec, mask=Mask.OWN, own_mask=value)
+    if name == "d_in" and spec.has_block:
+        return with_block_size(spec, value)
+    return replace(spec, **{name: value})
 
 
 _OWN = frozenset({"text", "tokenizer", "lines", "captured", "model"})
+OF_MODEL = frozenset({"second", "part", "image"})
+"""What is set of the model that reads the text, beside the text; without effect without one."""
 
 
 def starting_document() -> Document:

@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from visualizer.attention.spec import BIAS, LAYERS, Arrangement, Projection
+from visualizer.attention.spec import BIAS, BLOCK_LAYERS, LAYERS, Arrangement, Projection
 from visualizer.errors import InputError
 from visualizer.session.document import Document, LineSplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.spec import AttentionSpec, NumberMatrix
 
 
 # Qt displays these characters differently: normalized, a text equals what the editor holds.
 _AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
+
+_FIRST = {"d_in": 0, "mechanism": 1}
+"""The settings that are set before the others, in this order."""
 
 
 def text_of(text: str) -> str:
@@ -47,7 +50,8 @@ def document_of(
         Several form a batch, or the labels of queries and of keys where attention was captured;
         none keeps those of the base.
     settings : mapping
-        By the names of `Document.set`; the mechanism is set before the others.
+        By the names of `Document.set`; the embedding size and then the mechanism, which may need
+        it, are set before the others.
     base : Document, optional
         Supplies whatever is not given.
     """
@@ -60,7 +64,10 @@ def document_of(
     if texts and document.has_module:
         lines = LineSplit.APART if len(texts) > 1 else LineSplit.TOGETHER
         document = document.set("lines", lines)
-    for name in sorted(settings, key=lambda name: name != "mechanism"):
+    own_input = settings.get("own_input")
+    if own_input and "d_in" not in settings:
+        document = document.set("d_in", own_input.columns)
+    for name in sorted(settings, key=lambda name: _FIRST.get(name, len(_FIRST))):
         document = document.set(name, settings[name])
     return replace(document, spec=_fitting_own(document.spec, settings))
 
@@ -70,6 +77,9 @@ def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionS
     found: dict[str, Any] = {}
     share = max(1, spec.heads if spec.arrangement is Arrangement.STACKED else 1)
     for name, matrix in settings.get("own_weights") or ():
+        if name.removesuffix(BIAS) in BLOCK_LAYERS:
+            found |= _sizes_of_block(name, matrix)
+            continue
         if name in LAYERS:
             found["d_in"] = matrix.rows
         elif name.removesuffix(BIAS) in LAYERS and spec.projection is Projection.LINEAR:
@@ -78,3 +88,8 @@ def _fitting_own(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionS
     if settings.get("own_input"):
         found["d_in"] = settings["own_input"].columns
     return replace(spec, **{name: value for name, value in found.items() if name not in settings})
+
+
+def _sizes_of_block(name: str, matrix: NumberMatrix) -> dict[str, int]:
+    """Return the feed-forward size of own weights of a block."""
+    return {"linear1": {"d_ff": matrix.columns}, "linear2": {"d_ff": matrix.rows}}.get(name, {})

@@ -10,8 +10,11 @@ from msgspec import Struct
 from visualizer.attention.mechanisms import TITLES
 from visualizer.attention.spec import (
     LARGEST_SEED,
+    WIDENING,
+    Activation,
     Arrangement,
     AttentionSpec,
+    Block,
     BooleanMatrix,
     Device,
     Dtype,
@@ -69,6 +72,8 @@ class Setting(Struct, frozen=True):
         The options of a choice.
     top : float
         The slider's maximum; larger values can be typed.
+    zero : str
+        What 0 stands for in a count; empty where it is a number.
     counts : callable
         Whether the setting has any effect on the object made, such as a spec.
     """
@@ -80,6 +85,7 @@ class Setting(Struct, frozen=True):
     help: str
     choices: tuple[tuple[Any, str], ...] = ()
     top: float = 0
+    zero: str = ""
     counts: Callable[[Any], bool] = lambda made: True
 
 
@@ -119,7 +125,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Vectors of the text's tokens that are given instead of drawn",
             ((None, "None: drawn from the seed"),), counts=lambda spec: spec.own_input is not None),
     Setting("own_weights", "Own weights", SettingKind.OWN, False,
-            "Weights of queries, keys, values and the output that are given instead of drawn",
+            "Weights of queries, keys, values, the output and a block's layers that are given "
+            "instead of drawn",
             (((), "None: drawn from the seed"),), counts=lambda spec: bool(spec.counting_weights)),
     Setting("projection", "Projection", SettingKind.CHOICE, False,
             "How queries, keys and values come from the input", (
@@ -134,6 +141,16 @@ SETTINGS: tuple[Setting, ...] = (
         (Arrangement.STACKED, "Stacked: the size each"))),
     Setting("output_projection", "Output projection", SettingKind.SWITCH, False,
             "Mix the heads by a last linear layer (W_O)"),
+    Setting("block", "Block", SettingKind.CHOICE, False,
+            "What is around the attention: norms, the residual stream and a feed-forward", (
+        (Block.NONE, "None: attention alone"), (Block.PRE_NORM, "Pre-norm transformer block"))),
+    Setting("d_ff", "Feed-forward size", SettingKind.COUNT, False,
+            "Hidden numbers of the block's feed-forward (d_ff)", top=256,
+            zero=f"{WIDENING} ×", counts=lambda spec: spec.has_block),
+    Setting("activation", "Activation", SettingKind.CHOICE, False,
+            "The function of each hidden number of the block's feed-forward", (
+        (Activation.RELU, "ReLU"), (Activation.GELU, "GELU")),
+            counts=lambda spec: spec.has_block),
     Setting("position", "Positions", SettingKind.CHOICE, False,
             "What is added to the embedding to tell places apart", (
         (Position.NONE, "None"), (Position.LEARNED, "Learned (untrained)"),
@@ -199,6 +216,8 @@ def remedy_in_words(field: str, value: object, settings: tuple[Setting, ...] = S
     setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is SettingKind.OWN:
         return "Draw them from the seed"
+    if isinstance(value, bool):
+        return f"Turn {setting.label.lower()} {'on' if value else 'off'}"
     number = _written(value) if isinstance(value, int | float) else value
     words = dict(setting.choices).get(value, number)
     return f"Set {setting.label.lower()} to {words}"

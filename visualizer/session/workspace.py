@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
+    from visualizer.models.model_source import ImageFile
     from visualizer.session.screen import Presenter
     from visualizer.session.worker_jobs import ComputeFunction
 
@@ -105,14 +106,18 @@ class Workspace(QObject):
         self._keep(name if going_on else "")
         self._change_to(document, may_wait=is_seen)
 
-    def set_text(self, text: str) -> None:
-        """Change the text; typing one word is one undoable change."""
-        is_typed, written = typed_text(self.document.get("text"), text)
+    def set_text(self, text: str, name: str = "text") -> None:
+        """Change the text, or the second one; typing one word is one undoable change."""
+        if self.document.model and self.document.reads_image:
+            said = f"{self.document.model.name} reads images, and no texts."
+            self.refuse(InputError("image", said))
+            return
+        is_typed, written = typed_text(self.document.get(name), text)
         if not is_typed:  # pasted, cut or overwritten: a change of its own
             self.seal()
             # Selected token positions have no meaning in another text.
             self.look(tokens=replace(self._wanted.tokens, chosen=frozenset()))
-        self.set("text", text, going_on=is_typed, is_seen=True)
+        self.set(name, text, going_on=is_typed, is_seen=True)
         if not is_typed or written.isspace():
             self.seal()
 
@@ -121,18 +126,30 @@ class Workspace(QObject):
         self.seal()
         self.set("captured", None)
 
-    def refuse_text(self, count: int, first_part: str) -> None:
+    def set_image(self, image: ImageFile) -> None:
+        """Have a vision model read an image."""
+        if self._complaints.pop("image", None):
+            self._show()
+        self.seal()
+        self.set("image", image)
+
+    def refuse(self, refused: InputError) -> None:
+        """Report what is wrong with something that was not taken in; the present one stays."""
+        self._complaints[refused.field] = refused
+        self._show()
+
+    def refuse_text(self, count: int, first_part: str, name: str = "text") -> None:
         """Report that a text is too long, and offer its first part; the present text stays."""
         said = f"{count:,} characters are more than can be compared with each other, so they were "
         remedy = (FIRST_CHARACTERS, first_part)
-        self._complain(InputError("text", f"{said}not taken in.", remedy))
+        self.refuse(InputError(name, f"{said}not taken in.", remedy))
 
     def write_mask(self, text: str) -> None:
         """Set the own mask from rows of 0 and 1."""
         try:
             own = parse_mask(text)
         except InputError as refused:
-            self._complain(refused)
+            self.refuse(refused)
         else:
             if self._complaints.pop("own_mask", None):
                 self._show()
@@ -171,11 +188,7 @@ class Workspace(QObject):
             try:
                 self.set("own_weights", weights_as_own(self.run.trace))
             except InputError as refused:
-                self._complain(refused)
-
-    def _complain(self, refused: InputError) -> None:
-        self._complaints[refused.field] = refused
-        self._show()
+                self.refuse(refused)
 
     def _keep(self, key: str = "") -> None:
         """Record the present document before it changes."""
@@ -306,9 +319,11 @@ class Workspace(QObject):
     def _forget_complaints(self, document: Document) -> None:
         """Drop the input errors that a change of the document settles."""
         old, self.document, self._refused = self.document, document, None
-        for name in ("text", "own_mask"):
+        for name in ("text", "second", "own_mask"):
             if old.get(name) != document.get(name):
                 self._complaints.pop(name, None)
+        if old.model != document.model:
+            self._complaints.pop("image", None)
         self._complaints.pop("own_weights", None)
 
     def _read(self) -> None:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from visualizer.features.model_chooser.controller import ModelChooserController
     from visualizer.features.model_generation.controller import ModelGenerationController
     from visualizer.features.model_generation.presenter import ModelGenerationPanel
+    from visualizer.features.model_image.controller import ModelImageController
     from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
     from visualizer.features.setup.controller import SetupController
@@ -92,6 +93,7 @@ class Controllers(Struct, frozen=True, eq=False):
     view_controller: ViewController
     lesson_controller: LessonController
     head_edit_controller: HeadEditController
+    model_image_controller: ModelImageController
     attribution_controller: AttributionController
     model_generation_controller: ModelGenerationController
     focus_cycle: PaneFocusCycle
@@ -283,6 +285,10 @@ COMMANDS: tuple[Row, ...] = (
         ("Ctrl+O",), icon="open"),
     Row("filer.choose_model_to_open", FILE, "Open a &model…",
         lambda c: c.model_chooser_controller.open(), ("Ctrl+Alt+K",)),
+    Row("model_image.choose", FILE, "Choose an &image…",
+        lambda c: c.model_image_controller.choose(), ("Ctrl+Alt+I",),
+        is_enabled=lambda now: now.screen.panel(SETUP).image is not None,
+        tip="What a vision model reads"),
     Row("recents.forget", RECENT, "&Forget these", lambda c: c.recent_files_menu.forget(),
         ("Ctrl+Alt+O",)),
     Row("filer.save", FILE, "&Save", lambda c: c.document_controller.save(), ("Ctrl+S",),
@@ -315,7 +321,10 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.cell_selection_controller.let_go(), ("Ctrl+Shift+P",), icon="pin",
         is_enabled=lambda now: now.screen.panel(BOARD_CONTENTS).cursor.pinned is not None),
     Row("edit_sentence", EDIT, "Edit the &sentence", lambda c: c.setup_pane.edit_sentence(),
-        ("Ctrl+L",), divides=True),
+        ("Ctrl+L",), divides=True, is_enabled=lambda now: now.screen.panel(SETUP).image is None),
+    Row("edit_second_text", EDIT, "Edit the second te&xt", lambda c: c.setup_pane.edit_second(),
+        ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.screen.panel(SETUP).second is not None,
+        tip="That of a pair, or how the decoder’s text begins"),
     Row("find_token", EDIT, "&Find a token", lambda c: c.find_token(), ("Ctrl+F",)),
     Row("chooser.turn", EDIT, "&Other role of the tokens: what they read, or who reads them",
         lambda c: c.token_selection_controller.turn(), ("Ctrl+Shift+T",)),
@@ -355,7 +364,8 @@ COMMANDS: tuple[Row, ...] = (
     Row("head_switch.scale", MODULE, "Sc&ale the shown heads of the model…",
         lambda c: c.edit_heads("scaled"), ("Ctrl+Alt+G",), is_enabled=_can_edit_heads),
     Row("head_switch.patch", MODULE, "Patch the shown heads of the model from another te&xt…",
-        lambda c: c.edit_heads("patched"), ("Ctrl+Alt+X",), is_enabled=_can_edit_heads),
+        lambda c: c.edit_heads("patched"), ("Ctrl+Alt+X",),
+        is_enabled=lambda now: _can_edit_heads(now) and not now.document.reads_image),
     Row("head_switch.all_on", MODULE, "All heads of the model &on",
         lambda c: c.head_edit_controller.all_on(), ("Ctrl+Alt+J",),
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).can_take_back,
@@ -364,6 +374,10 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.show_most_changed(), ("Ctrl+Alt+V",),
         is_enabled=lambda now: now.screen.panel(NEXT_TOKEN).is_edited,
         tip="Sort the Layers pane by how far the edits have changed the weights"),
+    Row("show_next_part", MODULE, "Another kin&d of attention of the model",
+        lambda c: c.setup.show_next_part(), ("Ctrl+Alt+W",),
+        is_enabled=lambda now: bool(now.screen.panel(SETUP).parts.choices),
+        tip="Encoder, decoder, or how the decoder reads the encoder"),
     Row("attribution.toggle_ablations", MODULE, "Switch off &each head in turn, or stop",
         lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
         is_enabled=_can_ablate, is_checked=lambda now: now.screen.panel(ATTRIBUTION).is_ablating,

@@ -14,11 +14,13 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.documents.document_change import DocumentChange, change_to_model
 from visualizer.documents.document_file import SUFFIX, UNTITLED, SavedDocument
 from visualizer.errors import InputError
+from visualizer.models.image_names import is_image_name
 from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.document_read_and_write import (
     OPENED,
     ChangedFile,
+    FoundImage,
     ReadResult,
     WriteResult,
     write_saved_document,
@@ -65,6 +67,8 @@ class DocumentController(QObject):
     """Another window is requested for a recovered document and its recovery file."""
     modelWanted = Signal(object)
     """The model in this folder is to be opened."""
+    imageWanted = Signal(object)
+    """The document's vision model is to read the image of this file, or of one to be asked for."""
     quitWanted = Signal()
     lessonLeft = Signal()
     """The user's own document is to replace a page of a lesson."""
@@ -174,7 +178,8 @@ class DocumentController(QObject):
     def open(self, path: Path) -> None:
         """Open a file, in this window if nothing would be lost, else in another.
 
-        The folder of a model reads the text of this one.
+        The folder of a model reads the text of this one, and an image is read by its vision model.
+        A picture that was exported is a document, in any case.
         """
         if _is_model_folder(path):
             self.modelWanted.emit(path)
@@ -192,8 +197,15 @@ class DocumentController(QObject):
         self._say("Opening…", 0)
         self._ask(partial(self._read, path, self._workspace.document))
 
-    def _read(self, path: Path, document: Document, *, is_reverting: bool = False) -> ReadResult:
-        return ReadResult(self._program.read(path, document), path, is_reverting)
+    def _read(
+        self, path: Path, document: Document, *, is_reverting: bool = False
+    ) -> ReadResult | FoundImage:
+        try:
+            return ReadResult(self._program.read(path, document), path, is_reverting)
+        except InputError:
+            if document.reads_image and is_image_name(path):
+                return FoundImage(path)
+            raise
 
     def revert(self) -> None:
         """Read the document's file again in place of the changes, as one undoable change."""
@@ -248,6 +260,8 @@ class DocumentController(QObject):
         self._take_change(change)
         self._say(change.notice or f"Opened {source.name}.")
         self.settled.emit(source.path)
+        if self._workspace.document.lacks_image:
+            self.imageWanted.emit(None)
 
     def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document, in this window if nothing would be lost, else in another."""
@@ -358,14 +372,17 @@ class DocumentController(QObject):
 
     # ------------------------------------------------------------------ how it went
 
-    def _take(self, answer: ReadResult | WriteResult | ChangedFile) -> None:
+    def _take(self, answer: ReadResult | WriteResult | ChangedFile | FoundImage) -> None:
         self._is_asking = False
-        if not isinstance(answer, ChangedFile) and answer.path:
+        if not isinstance(answer, ChangedFile | FoundImage) and answer.path:
             self.settled.emit(answer.path)
         if self._has_closed:
             return
         if isinstance(answer, ChangedFile):
             self._ask_overwrite(answer.path)
+        elif isinstance(answer, FoundImage):
+            self._say("")
+            self.imageWanted.emit(answer.path)
         elif isinstance(answer, WriteResult):
             self._take_written(answer)
         elif answer.path and answer.is_reverting:

@@ -63,6 +63,12 @@ class ChangedFile(Struct, frozen=True):
     path: Path
 
 
+class FoundImage(Struct, frozen=True):
+    """A file that holds no document, and is for the vision model of the current one."""
+
+    path: Path
+
+
 def write_saved_document(
     path: Path,
     document: Document,

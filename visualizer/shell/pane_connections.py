@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from visualizer.features.logit_lens.widget import LensPane
     from visualizer.features.model_generation.controller import ModelGenerationController
     from visualizer.features.model_generation.widget import ModelGenerationPane
+    from visualizer.features.model_image.controller import ModelImageController
     from visualizer.features.next_token.controller import HeadEditController
     from visualizer.features.next_token.widget import NextTokenPane
     from visualizer.features.setup.controller import SetupController
@@ -60,6 +62,7 @@ class PaneControllers(Struct, frozen=True, eq=False):
     lesson_controller: LessonController
     export_controller: ExportController
     head_edit_controller: HeadEditController
+    model_image_controller: ModelImageController
     model_question_controller: ModelQuestionController
     attribution_controller: AttributionController
     model_generation_controller: ModelGenerationController
@@ -88,6 +91,10 @@ def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
     """Change the text and the settings of the document."""
     pane.textTyped.connect(to.workspace.set_text)
     pane.textTooLong.connect(to.workspace.refuse_text)
+    pane.secondTyped.connect(partial(to.workspace.set_text, name="second"))
+    pane.secondTooLong.connect(partial(to.workspace.refuse_text, name="second"))
+    pane.partChosen.connect(to.setup.choose_part)
+    pane.imageWanted.connect(to.model_image_controller.choose)
     pane.chosen.connect(to.setup.choose)
     pane.settled.connect(to.workspace.seal)
     pane.remedied.connect(to.setup.remedy)
@@ -95,6 +102,7 @@ def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
     pane.captured.left.connect(to.workspace.leave_captured)
     causal = pane.rows["causal"].control
     to.name_keys({causal: "toggle_mask", pane.more_button: "open_settings"})
+    to.name_keys({pane.part: "show_next_part", pane.choose_image: "model_image.choose"})
 
 
 def connect_lines(pane: LinePane, to: PaneControllers) -> None:

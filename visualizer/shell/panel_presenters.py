@@ -64,6 +64,7 @@ from visualizer.session.screen import PanelId, Screen
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
+    from visualizer.attention.model_reading import ModelReading
     from visualizer.features.lessons.lesson import Lessons
     from visualizer.features.lessons.presenter import LessonPanel
     from visualizer.features.setup.presenter import SetupPanel
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Moment
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."
+NO_IMAGE = "The heatmaps will be here with an image."
 EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
 
 
@@ -263,7 +265,9 @@ class PanelPresenters:
         resolved, made = moment.resolved, moment.panels
         made.makers.update(
             {
-                SETUP.name: partial(present_setup, moment.document, moment.refused),
+                SETUP.name: partial(
+                    present_setup, moment.document, moment.refused, _reading_by_its_model(moment)
+                ),
                 LESSON.name: partial(self._lesson, moment),
                 STATUS.name: partial(_status, moment),
             }
@@ -276,8 +280,9 @@ class PanelPresenters:
             else:
                 made[name] = row.empty
         if resolved is None:
+            empty = NO_IMAGE if moment.document.reads_image else EMPTY
             made[BOARD_CONTENTS.name] = BoardContents(
-                message=WAITING if moment.is_working else EMPTY
+                message=WAITING if moment.is_working else empty
             )
         return Screen(moment.document, moment.view, resolved, made)
 
@@ -306,6 +311,14 @@ class PanelPresenters:
         )
 
 
+def _reading_by_its_model(moment: Moment) -> ModelReading | None:
+    """Return the reading that is shown, if the document's model has read it."""
+    resolved, model = moment.resolved, moment.document.model
+    before = resolved.computed.model if resolved and resolved.computed else None
+    is_by_it = model is not None and before is not None and before.folder == model.folder
+    return resolved.run.reading if resolved and is_by_it else None
+
+
 def _status(moment: Moment) -> StatusLine:
     if moment.resolved is None:
         return StatusLine(is_working=moment.is_working)
@@ -317,5 +330,6 @@ def _status(moment: Moment) -> StatusLine:
 def _unused(setup: SetupPanel) -> tuple[str, ...]:
     """Repeat problems above the heatmaps, as their settings may be scrolled out of view."""
     wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
-    wrong += [setup.text_problem] if setup.text_problem else []
+    others = [field.problem for field in (setup.second, setup.image) if field]
+    wrong += [problem.sentence for problem in (setup.problem, *others) if problem.sentence]
     return tuple(f"The picture stays as it was. {sentence}" for sentence in wrong[:1])

@@ -24,6 +24,7 @@ from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
 from visualizer.features.model_chooser.controller import ModelChooserController
 from visualizer.features.model_generation.controller import ModelGenerationController
+from visualizer.features.model_image.controller import ModelImageController
 from visualizer.features.next_token.controller import HeadEditController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
@@ -215,6 +216,7 @@ class MainWindow(QMainWindow):
             self.workspace, self.cell_selection_controller, self
         )
         self.head_edit_controller = HeadEditController(self.workspace, self)
+        self.model_image_controller = ModelImageController(self.workspace, self)
         self.model_question_controller = ModelQuestionController(
             self.workspace, (LENS, ATTRIBUTION), self
         )
@@ -260,6 +262,7 @@ class MainWindow(QMainWindow):
             view_controller=self.view_controller,
             lesson_controller=self.lesson_controller,
             head_edit_controller=self.head_edit_controller,
+            model_image_controller=self.model_image_controller,
             attribution_controller=self.attribution_controller,
             model_generation_controller=self.model_generation_controller,
             focus_cycle=self.focus_cycle,
@@ -284,6 +287,7 @@ class MainWindow(QMainWindow):
             lesson_controller=self.lesson_controller,
             export_controller=self.export_controller,
             head_edit_controller=self.head_edit_controller,
+            model_image_controller=self.model_image_controller,
             model_question_controller=self.model_question_controller,
             attribution_controller=self.attribution_controller,
             model_generation_controller=self.model_generation_controller,
@@ -323,6 +327,8 @@ class MainWindow(QMainWindow):
         """Start what can wait until the window is visible."""
         self.lesson_controller.load()  # first, as it would be slow beside the import of torch
         self.workspace.start()
+        if self.workspace.document.lacks_image:  # as of a model named on the command line
+            self.model_image_controller.choose()
         if not self.start_page.page:
             self.board.setFocus()  # so that Space plays at once
 
@@ -556,6 +562,7 @@ class MainWindow(QMainWindow):
         for part in (
             self.export_controller,
             self.model_chooser_controller,
+            self.model_image_controller,
             self.document_controller,
             self.model_question_controller,
             self.model_generation_controller,
@@ -624,12 +631,17 @@ def _connect_files(window: MainWindow) -> None:
     document_controller.modelWanted.connect(model_chooser.open_folder)
     model_chooser.opened.connect(document_controller.take_model)
     model_chooser.broke.connect(window.show_bug)
+    images = window.model_image_controller
+    document_controller.imageWanted.connect(images.take)
+    images.said.connect(window.statusBar().showMessage)
+    images.broke.connect(window.show_bug)
     drop_handler.textDropped.connect(window.setup_pane.take_text)
 
 
 def _connect_tokens(window: MainWindow) -> None:
     pane, chooser = window.token_pane, window.token_selection_controller
-    pane.strip.chose.connect(chooser.choose)
+    pane.chose.connect(chooser.choose)
+    pane.hovered.connect(chooser.hover)
     pane.roleChosen.connect(chooser.set_role)
     pane.sought.connect(chooser.seek)
     pane.stepped.connect(chooser.go)

@@ -154,6 +154,7 @@ class CountControl(TypedControl):
         self.slider.sliderReleased.connect(self.settled)
         low, high = BOUNDS[SettingKind.COUNT]
         self.box.setRange(int(low), int(high))
+        self.box.setSpecialValueText(setting.zero)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
         self.add(self.slider, "Slider", 1)
         self.take(self.box, "QSpinBox")

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from safetensors.torch import save_file
 from torch import nn
 
 from visualizer.attention.attend import attend
 from visualizer.attention.importers.readers_by_suffix import read_tensor_file
 from visualizer.attention.masks import allowed
+from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.modules import (
     CausalAttention,
     MultiHeadAttention,
@@ -21,7 +23,7 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
 )
 from visualizer.attention.parameter_init import draw
-from visualizer.attention.spec import AttentionSpec, Dtype, Mask
+from visualizer.attention.spec import Activation, AttentionSpec, Block, Dtype, Mask
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,6 +93,39 @@ def test_the_heads_of_split_columns_are_as_before_and_that_is_said(tmp_path: Pat
     assert (spec.heads, notice.split(": ")[1]) == (1, "1 was taken.")
     for heads in (0, 9_999_999):  # as while they are typed
         assert opened(tmp_path / "a.pt", AttentionSpec(heads=heads))[0].heads == 1
+
+
+def block_state(spec: AttentionSpec) -> dict[str, torch.Tensor]:
+    """Draw the state of a block, whose norms and biases are not to be as they are made."""
+    generator = torch.Generator().manual_seed(1)
+    drawn = draw(spec, 6, torch.device("cpu"))
+    return {name: torch.randn(each.shape, generator=generator) for name, each in drawn.items()}
+
+
+def test_a_block_is_known_by_its_layers(tmp_path: Path) -> None:
+    block = replace(spec_of(Mechanism.BLOCK, AttentionSpec(d_in=4)), d_ff=5, seed=9)
+    state, x = block_state(block), torch.randn(6, 4)
+    save_file(state, tmp_path / "a.safetensors")
+    base = AttentionSpec(d_out=4, activation=Activation.GELU)
+    spec, notice = opened(tmp_path / "a.safetensors", base)
+    assert notice.startswith(
+        "Transformer block, 4 → 4. Its heads and its activation are not in the file: 2 heads and "
+        "gelu were taken."
+    )
+    with torch.no_grad():
+        expected = attend(replace(spec, own_weights=()), x, state).tensor("result")
+        assert torch.equal(computed(spec, x), expected)
+    del state["ln2.bias"]  # which is no block then
+    save_file(state, tmp_path / "b.safetensors")
+    assert opened(tmp_path / "b.safetensors", base)[0].block is Block.NONE
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (0, 4), (5, 3)])
+def test_a_block_whose_sizes_do_not_fit_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
+    state = block_state(spec_of(Mechanism.BLOCK, AttentionSpec(d_in=4)))
+    torch.save(state | {"linear1.weight": torch.ones(shape)}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match=r"For (linear1|linear2) there is "):
+        opened(tmp_path / "a.pt")
 
 
 BLOCKS = np.kron(np.array([[0, 1], [0, 0]]), np.ones((3, 3)))  # the first three are a prefix

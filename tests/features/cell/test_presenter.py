@@ -143,7 +143,8 @@ def test_the_column_that_is_named_is_the_one_that_was_read(case: Case) -> None:
         is_linear = spec.projection is Projection.LINEAR
         weights = trace.read(f"{name}.weight").T if is_linear else trace.read(name)
         column = int(named[1]) - 1
-        made = trace.read("input")[(0,) * len(trace.axes)][token] @ weights[:, column]
+        (read,) = trace.stage(cell.stage).reads
+        made = trace.read(read)[(0,) * len(trace.axes)][token] @ weights[:, column]
         made += trace.read(f"{name}.bias")[column] if is_linear and spec.bias else 0
         assert value(run, cell, 0) == pytest.approx(made, rel=1e-3, abs=1e-4)
 

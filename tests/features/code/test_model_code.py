@@ -9,11 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.tiny_models import save_tiny_model
+from tests.support.tiny_vision_models import picture, save_vision_model
 from visualizer.attention.model_reading import ModelReading
 from visualizer.attention.spec import Device
 from visualizer.features.code.model_code import model_lines
 from visualizer.features.code.presenter import present_code
 from visualizer.language.trained_example import FOLDER, TEXT
+from visualizer.models.image_file import image_file_at
 from visualizer.models.model_source import ModelSource, heads_off
 from visualizer.models.text_reading import open_source
 from visualizer.session.document import Document
@@ -23,6 +25,8 @@ from visualizer.session.worker_jobs import run_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from visualizer.attention.run import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 
@@ -38,6 +42,41 @@ def test_the_code_gives_the_weights(tmp_path: Path, kind: str) -> None:
     made: dict[str, Any] = {}
     exec(code, made)
     np.testing.assert_allclose(made["weights"], run.trace.read("weights", (1, 2)), atol=1e-6)
+
+
+def made_by(document: Document, run: Run, view: View) -> np.ndarray:
+    """Run the code beside a head, and return its weights."""
+    code = "\n".join(line.text for line in present_code(resolve(document, view, run)).lines)
+    made: dict[str, Any] = {}
+    exec(code, made)
+    weights: np.ndarray = made["weights"].numpy()
+    return weights
+
+
+@pytest.mark.parametrize("second", ["", "a dog ran"])
+@pytest.mark.parametrize("kind", ["bert", "bart"])
+def test_the_code_gives_the_weights_of_each_part_with_a_second_text(
+    tmp_path: Path, kind: str, second: str
+) -> None:
+    source = replace(open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU), second=second)
+    first = run_of(replace(Document(text="the cat sat"), model=source), None)
+    assert first.reading
+    for name, _ in first.reading.parts:
+        document = replace(Document(text="the cat sat"), model=replace(source, part=name))
+        run = run_of(document, None)
+        weights = made_by(document, run, View(layer=1, heads=frozenset({2})))
+        np.testing.assert_allclose(weights, run.trace.read("weights", (1, 2)), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["vit", pytest.param("clip", marks=pytest.mark.slow)])
+def test_the_code_gives_the_weights_of_an_image(tmp_path: Path, kind: str) -> None:
+    picture(tmp_path / "it's “noise”.png")
+    image = image_file_at(tmp_path / "it's “noise”.png")
+    source = open_source(save_vision_model(tmp_path / kind, kind), Device.CPU)
+    document = Document(model=replace(source, image=image))
+    run = run_of(document, None)
+    weights = made_by(document, run, View(layer=1, heads=frozenset({2})))
+    np.testing.assert_allclose(weights, run.trace.read("weights", (1, 2)), atol=1e-6)
 
 
 def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:

@@ -201,7 +201,7 @@ def test_every_dialect_has_a_word_for_every_stage() -> None:
     assert set(TITLES) == set(CodeDialect) == set(VOCABULARIES)
     for words in VOCABULARIES.values():
         assert set(words.names) == NAMES
-        assert len({*words.names.values(), *words.layers.values()}) == len(NAMES) + 4
+        assert len({*words.names.values(), *words.layers.values()}) == len(NAMES) + 8
 
 
 def test_the_words_of_the_dialects_are_their_own() -> None:

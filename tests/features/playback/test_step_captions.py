@@ -420,7 +420,8 @@ def test_the_columns_that_are_named_are_those_of_the_head(case: Case) -> None:
         has_bias = is_linear and spec.bias
         bias = trace.read(f"{name}.bias") if has_bias else 0
         assert ("plus a bias" in said.marked) == has_bias
-        made = (said.rows("input")[0] @ weights + bias)[columns_named(said.marked)]
+        (read,) = trace.stage(said.step.stage).reads
+        made = (said.rows(read)[0] @ weights + bias)[columns_named(said.marked)]
         assert said.rows()[0] == pytest.approx(made, rel=1e-3, abs=1e-4)
 
 

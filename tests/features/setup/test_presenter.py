@@ -12,6 +12,7 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
+    Block,
     BooleanMatrix,
     Device,
     Dtype,
@@ -97,7 +98,7 @@ def test_what_is_offered_mends_it(fields: dict[str, object]) -> None:
 def test_all_is_well_at_first() -> None:
     setup = present_setup(Document(), None)
     assert not [row for row in setup.settings if row.problem]
-    assert setup.text_problem == ""
+    assert setup.problem.sentence == ""
     assert (setup.text, setup.tokenizer, setup.lines) == (
         "Your journey starts with one step",
         "words",
@@ -141,7 +142,7 @@ def test_a_text_that_is_refused_is_said_under_the_text() -> None:
     with pytest.raises(InputError) as refused:
         run(Document("").tokens(), AttentionSpec())
     setup = present_setup(Document(""), refused.value)
-    assert setup.text_problem == "There is nothing to read yet. Type a word or a sentence."
+    assert setup.problem.sentence == "There is nothing to read yet. Type a word or a sentence."
     assert not [row for row in setup.settings if row.problem]
 
 
@@ -164,6 +165,7 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
             {"d_out", "bias", "scale", "temperature"}
             | {"mode", "dropout_seed", "window", "own_mask"},
         ),
+        ({"block": Block.PRE_NORM}, {"mode", "dropout_seed", "window", "own_mask"}),
         (
             {"projection": Projection.UNIFORM},
             {"bias", "mode", "dropout_seed", "window", "own_mask"},
@@ -173,7 +175,8 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
 def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[str]) -> None:
     document = Document(spec=replace(AttentionSpec(), **fields))
     found = {name for name, row in shown(document).items() if not row.counts}
-    assert found == idle | {"own_input", "own_weights"}
+    of_block = set() if document.spec.has_block else {"d_ff", "activation"}
+    assert found == idle | of_block | {"own_input", "own_weights"}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from visualizer.features.stage_bar.presenter import STAGE_BAR
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import larger_font
+from visualizer.widgets.labels import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def everything(hand: Hand) -> None:
-    """Have as many stages as there can be at once."""
+    """Have as many stages as attention can have at once."""
     hand.type_number("dropout", "0.5")
     hand.choose("position QComboBox", "Sinusoidal")
     hand.settle()
@@ -115,3 +116,22 @@ def test_a_double_click_shows_a_stage_alone(hand: Hand) -> None:
     hand.settle()
     assert hand.stages == ["masked"]
     assert hand.window.workspace.view.pinned is None
+
+
+def test_an_arrow_leads_to_all_but_what_is_beside_another_stage(hand: Hand) -> None:
+    rail = hand.window.stage_bar
+    hand.window.workspace.set("mechanism", "block")
+    hand.window.resize(1900, 800)
+    hand.settle()
+    offered = list(hand.window.workspace.run.trace.names) if hand.window.workspace.run else []
+    without = [stage for stage in offered if not has_arrow(rail, stage)]
+    assert without == ["input", "keys", "values"]
+    hand.window.workspace.set("mechanism", "average")
+    hand.settle()
+    assert has_arrow(rail, "values")  # which has no queries beside it
+
+
+def has_arrow(rail: StageBar, stage: str) -> bool:
+    place = rail.button(stage).parentWidget()
+    assert place
+    return any(label.isVisibleTo(place) for label in place.findChildren(PlainLabel))

@@ -21,6 +21,7 @@ from visualizer.attention.spec import (
     OWN_LAYERS,
     Arrangement,
     AttentionSpec,
+    Block,
     Device,
     Dtype,
     NumberMatrix,
@@ -81,7 +82,8 @@ def test_every_tensor_is_read_as_it_is(case: Case, data: st.DataObject) -> None:
                 np.testing.assert_array_equal(block.numbers, ran.trace.read(name, index))
     projected = [name for name, _ in table(ran, "").choices if name in LAYERS]
     for name in projected:
-        x = ran.trace.read("input").astype(np.float64) @ table(ran, name).block(*WHOLE).numbers
+        read = "normed" if case.spec.has_block else "input"
+        x = ran.trace.read(read).astype(np.float64) @ table(ran, name).block(*WHOLE).numbers
         if case.spec.bias and case.spec.projection is Projection.LINEAR:
             x = x + table(ran, f"{name}.bias").block(*WHOLE).numbers
         stage = {"W_query": "queries", "W_key": "keys", "W_value": "values"}[name]
@@ -132,11 +134,31 @@ def test_rows_and_columns_have_their_names() -> None:
     assert table(ran, "weights").columns.labels == tuple(BOOK_SENTENCE.split())
     assert table(ran, "input").columns.labels == ("1", "2", "3")
     assert [title for _, title in table(ran, "input").choices[-5:]] == [
-        *OWN_LAYERS,
+        *("W_query", "W_key", "W_value", "W_output"),
         "W_output, bias",
     ]
     assert table(ran, "W_output").shape == (2, 2)
     assert table(ran, "W_output.bias").rows.labels == ("bias",)
+
+
+def test_the_layers_of_a_block_have_their_rows_and_columns() -> None:
+    ran = a_run(block=Block.PRE_NORM, d_in=4, d_out=4, d_ff=6)
+    titles = dict(table(ran, "input").choices)
+    assert {*OWN_LAYERS} <= titles.keys()
+    assert titles["linear1.bias"] == "linear1, bias"
+    shapes = {"ln1": (1, 4), "linear1": (4, 6), "linear2": (6, 4), "linear1.bias": (1, 6)}
+    for name, shape in shapes.items():
+        shown = table(ran, name)
+        assert shown.shape == shown.block(*WHOLE).numbers.shape == shape
+    assert (table(ran, "linear1").rows.name, table(ran, "linear1").columns.name) == (
+        "d_model",
+        "d_ff",
+    )
+    assert table(ran, "ln2").rows.labels == ("weight",)
+    np.testing.assert_array_equal(table(ran, "ln2").block(*WHOLE).numbers, 1)
+    up = ran.trace.read("normed_attended") @ table(ran, "linear1").block(*WHOLE).numbers
+    up += table(ran, "linear1.bias").block(*WHOLE).numbers
+    np.testing.assert_allclose(ran.trace.read("up"), up, atol=1e-6)
 
 
 def test_what_a_run_has_not_leaves_the_given_vectors() -> None:

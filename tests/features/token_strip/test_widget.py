@@ -11,8 +11,8 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
 from tests.support.window_input import CONTROL, LEFT, SHIFT
+from visualizer.features.token_strip.chip_strip_widget import LINES, TokenStrip
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
-from visualizer.features.token_strip.widget import LINES, TokenStrip
 from visualizer.heatmap import value_to_colour_mapping
 from visualizer.session.token_selection_and_search import TokenSelection
 from visualizer.widgets.theme import DARK, LIGHT, Theme

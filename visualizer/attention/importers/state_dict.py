@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -21,9 +21,12 @@ from visualizer.attention.importers.reader_checks_and_errors import (
 from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spec_of
 from visualizer.attention.spec import (
     BIAS,
+    BLOCK_LAYERS,
     LARGEST,
     LAYERS,
+    NORMS,
     AttentionSpec,
+    Block,
     BooleanMatrix,
     Dtype,
     Mask,
@@ -42,7 +45,8 @@ MOST_NUMBERS = 4_000_000
 LARGEST_MASK = 4_096
 """Tokens up to which a mask is read; one of more is taken for the book's causal mask."""
 _NAME = re.compile(
-    r"(?P<before>(?:.*\.)?)(?P<layer>W_query|W_key|W_value|out_proj|mask)"
+    r"(?P<before>(?:.*\.)?)"
+    r"(?P<layer>W_query|W_key|W_value|out_proj|mask|ln1|ln2|linear1|linear2)"
     r"(?:\.(?P<kind>weight|bias))?"
 )
 _HEAD = re.compile(r"(?P<module>(?:.*\.)?)heads\.(?P<head>[0-9]{1,6})\.")
@@ -144,8 +148,18 @@ def _sized(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
         mask=Mask.NONE,
         own_input=own_input,
         own_weights=(),
+        **_block(module),
         dtype=Dtype.FLOAT64 if first.is_double else base.dtype,
     )
+
+
+def _block(module: StateDictModule) -> dict[str, Any]:
+    """Return the fields of a block where all its layers are there."""
+    names = [f"{layer}{kind}" for layer in BLOCK_LAYERS for kind in (".weight", BIAS)]
+    if "out_proj.weight" not in module.parts or not all(name in module.parts for name in names):
+        return {}
+    (hidden, *_) = *module.entries("linear1.weight")[0].shape, 0
+    return {"block": Block.PRE_NORM, "d_ff": hidden}
 
 
 def _with_mask(
@@ -231,7 +245,8 @@ def _matrix(
     entries = module.entries(known + ("" if is_raw else BIAS if is_bias else ".weight"))
     parts = 1 if layer not in LAYERS or not module.is_stacked else spec.heads
     each = (size[0], size[1] // parts)
-    shape = each if is_raw else each[1:] if is_bias else each[::-1]
+    is_vector = is_bias or layer in NORMS
+    shape = each if is_raw else each[1:] if is_vector else each[::-1]
     if len(entries) != parts or any(entry.shape != shape for entry in entries):
         said = ", ".join(entry.said for entry in entries[:2]) or "nothing"
         wanted = " × ".join(map(str, shape))
@@ -239,7 +254,7 @@ def _matrix(
             f"For {known} there is {said}, and {parts} of {wanted} would fit."
         )
     arrays = [entry.read() for entry in entries]
-    if is_bias:
+    if is_vector:
         whole = np.concatenate(arrays)[None]
     else:
         whole = np.concatenate([part if is_raw else part.T for part in arrays], axis=1)
@@ -253,6 +268,9 @@ def _notice(spec: AttentionSpec, name: str, count: int) -> str:
     said = [f"{TITLES[mechanism]}, {spec.d_in} → {spec.d_out}."]
     if count > 1:
         said.append(f"Of {count:,} modules in it, this is the first: {name.rstrip('.')}.")
+    if mechanism is Mechanism.BLOCK:
+        found = f"{format_count(spec.heads, 'head')} and {spec.activation}"
+        said.append(f"Its heads and its activation are not in the file: {found} were taken.")
     if mechanism is Mechanism.MULTI_HEAD and spec.output_projection:
         said.append(f"How many heads it has is not in the file: {spec.heads} was taken.")
     return " ".join(said)

@@ -15,6 +15,7 @@ from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_values_and_wording import StepValues
@@ -35,7 +36,7 @@ def _stage(block: StepValues) -> str:
     return f"embedding and position are added, number by number; {largest_number(block)}"
 
 
-def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     one = sizes(tokens, spec.d_in)
     return (f"{one} + {one} = {one}",)
 

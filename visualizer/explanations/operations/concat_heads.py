@@ -71,7 +71,7 @@ def _equation(line: EquationTermWriter) -> EquationTerm:
     return copied_equation(line, f"taken from head {factors[0].source(0)[-3] + 1}")
 
 
-def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     apart, between, joined = head_shapes(spec, tokens)
     return (f"{apart} → {between} → {joined}",)
 

@@ -14,6 +14,7 @@ from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_values_and_wording import StepValues
@@ -58,7 +59,7 @@ def _stage(block: StepValues) -> str:
     return f"{largest} is where {block.named(query, 'query')} meets {block.key(key)}"
 
 
-def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     return (matrix_product(tokens, spec.d_head, tokens) + each_head(spec),)
 
 
@@ -80,5 +81,5 @@ DOT_PRODUCT = OperationExplainer(
     equation=sum_equation,
     code=lambda context: f"{context.read[0]} @ {context.read[1]}.transpose(-2, -1)",
     shape_equations=_shapes,
-    multiply_adds=lambda spec, tokens: tokens * tokens * spec.width,
+    multiply_adds=lambda spec, stage, tokens: tokens * tokens * spec.width,
 )

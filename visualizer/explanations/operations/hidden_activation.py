@@ -68,4 +68,5 @@ HIDDEN_ACTIVATION = OperationExplainer(
     stage_sentence=_stage,
     formula=_formula,
     equation=sum_equation,
+    code=lambda context: f"F.{context.spec.activation}({context.read[0]})",
 )

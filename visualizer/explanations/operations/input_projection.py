@@ -29,9 +29,15 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
+def _read(stage: Stage) -> str:
+    """Name what is projected: the input, or in a block its norm."""
+    return "input vector" if stage.reads[0] == "input" else KINDS[stage.reads[0]]
+
+
 def _cell(facts: CellFacts) -> str:
     bias = ", plus a bias," if len(facts.explanation.groups) > 1 else ""
-    made = f"The input vector of {facts.token('token')} times {_weights_column(facts)}{bias}"
+    whose = _read(facts.explanation.stage)
+    made = f"The {whose} of {facts.token('token')} times {_weights_column(facts)}{bias}"
     column = f"column {facts.column} of its {KINDS[facts.cell.stage]}{facts.in_head}"
     return f"{made} gives {column}: {format_number(facts.value)}."
 
@@ -47,7 +53,7 @@ def _weights_column(facts: CellFacts) -> str:
 
 def _row(block: StepValues) -> str:
     kind = KINDS[block.stage.name]
-    made = f"the input vector of {block.query} times {projected_by(block)}"
+    made = f"the {_read(block.stage)} of {block.query} times {projected_by(block)}"
     return f"{made} gives its {kind}: {vector(block.row())}"
 
 
@@ -55,11 +61,11 @@ def _stage(block: StepValues) -> str:
     size = format_count(block.spec.d_head, "number")
     gives = f"gives a {KINDS[block.stage.name]} of {size}"
     largest = largest_number(block, "the largest")
-    return f"each input vector times {projected_by(block)} {gives}; {largest}"
+    return f"each {_read(block.stage)} times {projected_by(block)} {gives}; {largest}"
 
 
 def _code(context: ExpressionContext) -> str:
-    layer, x = context.words.layers[context.stage.parameters[0]], context.x
+    layer, x = context.words.layers[context.stage.parameters[0]], context.read[0]
     is_matrix = context.spec.projection is Projection.UNIFORM
     if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
         each = f"{x} @ W" if is_matrix else f"W({x})"
@@ -67,7 +73,7 @@ def _code(context: ExpressionContext) -> str:
     return context.to_heads(f"({x} @ {layer})" if is_matrix else f"{layer}({x})")
 
 
-def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     has_bias = spec.bias and spec.projection is Projection.LINEAR
     if spec.arrangement is Arrangement.STACKED:
         product = matrix_product(tokens, spec.d_in, spec.d_head, has_bias)
@@ -107,10 +113,10 @@ INPUT_PROJECTION = OperationExplainer(
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,
-    formula=lambda facts: with_bias(facts, "Σ input × weight"),
+    formula=lambda facts: with_bias(facts, f"Σ {KINDS[facts.explanation.stage.reads[0]]} × weight"),
     equation=sum_equation,
     code=_code,
     shape_equations=_shapes,
-    multiply_adds=lambda spec, tokens: tokens * spec.d_in * spec.width,
+    multiply_adds=lambda spec, stage, tokens: tokens * spec.d_in * spec.width,
     parameter=_parameter,
 )

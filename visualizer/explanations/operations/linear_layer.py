@@ -1,7 +1,8 @@
-"""A vector times a matrix of a model."""
+"""A vector times a matrix of a layer."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from visualizer.attention.model_layer_steps import LinearLayer
@@ -10,11 +11,13 @@ from visualizer.explanations.cell_equation_writer import sum_equation
 from visualizer.explanations.cell_terms import TermList, constant, sum_of
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import KINDS, column_of, largest_number
+from visualizer.explanations.shape_equations import ShapeParameter, matrix_product
 from visualizer.explanations.shared_sentences import with_bias
 from visualizer.explanations.step_values_and_wording import trimmed, vector
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
@@ -72,6 +75,28 @@ def linear_terms(explained: ExplainedCell) -> TermList:
     return sum_of(products, (explained.weight(f"{module}.bias", result), *more))
 
 
+def _sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
+    """Return the columns read and made by a matrix of a module's block; None of a model's."""
+    if not stage.parameters:
+        return None
+    made, read = spec.block_sizes[f"{stage.parameters[0]}.weight"]
+    return read, made
+
+
+def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
+    found = _sizes(spec, stage)
+    return (matrix_product(tokens, *found, has_bias=True),) if found else ()
+
+
+def _multiply_adds(spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+    return tokens * math.prod(_sizes(spec, stage) or (0,))
+
+
+def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+    found = _sizes(spec, stage)
+    return ShapeParameter(stage.parameters[0], found) if found else None
+
+
 LINEAR_LAYER = OperationExplainer(
     operation=Operation.LINEAR_LAYER,
     terms=linear_terms,
@@ -80,4 +105,8 @@ LINEAR_LAYER = OperationExplainer(
     stage_sentence=_stage,
     formula=lambda facts: with_bias(facts, "Σ number × weight"),
     equation=sum_equation,
+    code=lambda context: f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})",
+    shape_equations=_shapes,
+    multiply_adds=_multiply_adds,
+    parameter=_parameter,
 )

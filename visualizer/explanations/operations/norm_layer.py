@@ -16,10 +16,12 @@ from visualizer.explanations.cell_equation_writer import sum_equation
 from visualizer.explanations.cell_terms import Factor, TermList, constant, sum_of
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import KINDS, column_of, largest_number
+from visualizer.explanations.shape_equations import ShapeParameter
 from visualizer.explanations.step_values_and_wording import vector
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
@@ -112,6 +114,11 @@ def _terms(explained: ExplainedCell) -> TermList:
     return normed_terms(explained, step, ((own,),), np.concatenate(vectors), within)
 
 
+def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter | None:
+    """Give the weights of a norm of a module's block; none of a model's."""
+    return ShapeParameter(stage.parameters[0], (spec.d_in,)) if stage.parameters else None
+
+
 NORM_LAYER = OperationExplainer(
     operation=Operation.NORM_LAYER,
     terms=_terms,
@@ -120,4 +127,6 @@ NORM_LAYER = OperationExplainer(
     stage_sentence=_stage,
     formula=_formula,
     equation=sum_equation,
+    code=lambda context: f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})",
+    parameter=_parameter,
 )

@@ -44,7 +44,7 @@ def _stage(block: StepValues) -> str:
     return f"{mixes}; {largest_number(block)}"
 
 
-def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     return (matrix_product(tokens, spec.width, spec.width, has_bias=True),)
 
 
@@ -71,6 +71,6 @@ OUTPUT_PROJECTION = OperationExplainer(
     equation=sum_equation,
     code=lambda context: f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})",
     shape_equations=_shapes,
-    multiply_adds=lambda spec, tokens: tokens * spec.width * spec.width,
+    multiply_adds=lambda spec, stage, tokens: tokens * spec.width * spec.width,
     parameter=_parameter,
 )

@@ -59,4 +59,5 @@ RESIDUAL_ADDITION = OperationExplainer(
     stage_sentence=_stage,
     formula=lambda facts: " + ".join(KINDS[name] for name in facts.explanation.stage.reads),
     equation=sum_equation,
+    code=lambda context: " + ".join(context.read),
 )

@@ -16,6 +16,7 @@ from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_expression_context import ExpressionContext
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 def _cell(facts: CellFacts) -> str:
     whose = f"{KINDS[facts.cell.stage]} of {facts.token('token')}{facts.in_head}"
-    taken = f"Column {facts.column} of the {whose} is taken from its input"
+    read = KINDS[facts.explanation.stage.reads[0]]
+    taken = f"Column {facts.column} of the {whose} is taken from its {read}"
     return f"{taken}, as there is no projection: {format_number(facts.value)}."
 
 
@@ -41,11 +43,11 @@ def _stage(block: StepValues) -> str:
 
 def _code(context: ExpressionContext) -> str:
     if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
-        return f"torch.stack([{context.x}] * {context.spec.heads}, dim=-3)"
-    return context.to_heads(context.x)
+        return f"torch.stack([{context.read[0]}] * {context.spec.heads}, dim=-3)"
+    return context.to_heads(context.read[0])
 
 
-def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     if spec.arrangement is Arrangement.STACKED:
         return (f"{sizes(tokens, spec.d_in)}{each_head(spec)}",)
     return (heads_apart(spec, tokens),)
@@ -65,7 +67,9 @@ UNPROJECTED_INPUT = OperationExplainer(
     row_sentence=_row,
     stage_sentence=_stage,
     formula=lambda facts: "taken over",
-    equation=lambda line: copied_equation(line, "taken from the input"),
+    equation=lambda line: copied_equation(
+        line, f"taken from the {KINDS[line.explanation.stage.reads[0]]}"
+    ),
     code=_code,
     shape_equations=_shapes,
 )

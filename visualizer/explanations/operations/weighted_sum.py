@@ -17,6 +17,7 @@ from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_values_and_wording import StepValues
@@ -49,7 +50,7 @@ def _stage(block: StepValues) -> str:
     return f"{made}; {largest_number(block)}"
 
 
-def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
     return (matrix_product(tokens, tokens, spec.d_head) + each_head(spec),)
 
 
@@ -73,5 +74,5 @@ WEIGHTED_SUM = OperationExplainer(
     equation=sum_over_keys,
     code=lambda context: f"{context.read[0]} @ {context.read[1]}",
     shape_equations=_shapes,
-    multiply_adds=lambda spec, tokens: tokens * tokens * spec.width,
+    multiply_adds=lambda spec, stage, tokens: tokens * tokens * spec.width,
 )

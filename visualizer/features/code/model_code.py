@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from visualizer.attention.model_reading import AttentionPart, SecondText
+
 if TYPE_CHECKING:
     from visualizer.attention.model_reading import ModelReading
-    from visualizer.models.model_source import ModelSource
+    from visualizer.models.model_source import ImageFile, ModelSource
 
 MOST_NAMED = 3
+_ATTENTIONS: dict[str, str] = {
+    AttentionPart.ENCODER: "encoder_attentions",
+    AttentionPart.DECODER: "decoder_attentions",
+    AttentionPart.CROSS: "cross_attentions",
+}
+"""Where a model with a decoder returns the weights of each kind of its attention."""
+_VISION = "vision_model"
+"""The part that reads images, of a model that reads texts, too."""
 
 
 def model_lines(
@@ -27,22 +37,44 @@ def model_lines(
     if reading.is_of_lab:
         return _lines_of_lab(model, reading, text, layer, head)
     kind = "AutoModel" if reading.no_next_token else "AutoModelForCausalLM"
+    reads_image = model.image is not None
+    prepares = "AutoImageProcessor" if reads_image else "AutoTokenizer"
+    has_decoder = reading.second is SecondText.DECODER
+    part = dict(reading.parts).get(reading.part, "") if has_decoder else ""
+    seen = _ATTENTIONS.get(part, "attentions")
+    is_within = reading.part.startswith(f"{_VISION}.")
     return (
         "import torch",
-        f"from transformers import AutoTokenizer, {kind}",
+        *(("from PIL import Image, ImageOps",) if reads_image else ()),
+        f"from transformers import {prepares}, {kind}",
         "",
         f"folder = {model.folder!r}",
-        f"text = {text!r}",
-        "tokenizer = AutoTokenizer.from_pretrained(folder)",
+        *(_image(model.image) if model.image else _text(model, text)),
         f"model = {kind}.from_pretrained(",
         '    folder, attn_implementation="eager",',
         "    dtype=torch.float32).eval()",
-        *_inputs(model),
+        *((f"model = getattr(model, {_VISION!r}, model)",) if is_within else ()),
+        *(() if reads_image else _inputs(model, reading)),
         "with torch.inference_mode():",
         "    seen = model(**inputs, output_attentions=True)",
         f"# layer {layer + 1}, head {head + 1}; here both count from 0",
-        f"weights = seen.attentions[{layer}][0, {head}]",
+        f"weights = seen.{seen}[{layer}][0, {head}]",
         *_edits(reading),
+    )
+
+
+def _text(model: ModelSource, text: str) -> tuple[str, ...]:
+    second = (f"second = {model.second!r}",) if model.second else ()
+    return f"text = {text!r}", *second, "tokenizer = AutoTokenizer.from_pretrained(folder)"
+
+
+def _image(image: ImageFile) -> tuple[str, ...]:
+    """Return the lines that prepare an image."""
+    return (
+        f"image = Image.open({image.path!r})",
+        'image = ImageOps.exif_transpose(image).convert("RGB")',
+        "prepare = AutoImageProcessor.from_pretrained(folder)",
+        'inputs = prepare(images=image, return_tensors="pt")',
     )
 
 
@@ -72,8 +104,8 @@ def _edits(reading: ModelReading) -> list[str]:
     return edits[:MOST_NAMED]
 
 
-def _inputs(model: ModelSource) -> tuple[str, ...]:
-    """Return the lines that split the text into tokens."""
+def _inputs(model: ModelSource, reading: ModelReading) -> tuple[str, ...]:
+    """Return the lines that split the texts into tokens."""
     if model.is_chat:
         return (
             "text = tokenizer.apply_chat_template(",
@@ -82,4 +114,13 @@ def _inputs(model: ModelSource) -> tuple[str, ...]:
             "inputs = tokenizer(",
             '    text, add_special_tokens=False, return_tensors="pt")',
         )
-    return ('inputs = tokenizer(text, return_tensors="pt")',)
+    if reading.second is not SecondText.DECODER:
+        given = "text, second" if model.second else "text"
+        return (f'inputs = tokenizer({given}, return_tensors="pt")',)
+    second = ("ids += tokenizer(second, add_special_tokens=False).input_ids",)
+    return (
+        'inputs = tokenizer(text, return_tensors="pt")',
+        "ids = [model.config.decoder_start_token_id]",
+        *(second if model.second else ()),
+        'inputs["decoder_input_ids"] = torch.tensor([ids])',
+    )

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import (
     BIAS,
+    BLOCK_LAYERS,
     LAYERS,
+    NORMS,
     OWN_BIASES,
     OWN_LAYERS,
     Arrangement,
@@ -181,6 +183,7 @@ def _weights(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[
     if spec.output_projection:
         width = spec.width
         drawn.append(f"{words.layers['out_proj']} = nn.Linear({width}, {width}).to(dtype)")
+    drawn += _block(spec, words)
     yield "\n".join(drawn)
     dtype = run.trace.read("input").dtype
     for name, matrix in spec.counting_weights:
@@ -202,6 +205,14 @@ def _layers(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
     yield f"        layers.append({layer})"
 
 
+def _block(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
+    """Lines that make the layers of a block, of which the norms draw nothing."""
+    for layer in BLOCK_LAYERS if spec.has_block else ():
+        sizes = spec.block_sizes[f"{layer}.weight"]
+        made = f"Linear({sizes[1]}, {sizes[0]})" if len(sizes) > 1 else f"LayerNorm({sizes[0]})"
+        yield f"{words.layers[layer]} = nn.{made}.to(dtype)"
+
+
 def _is_stacked(spec: AttentionSpec) -> bool:
     return spec.arrangement is Arrangement.STACKED and spec.heads > 1
 
@@ -210,6 +221,8 @@ def _own(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndar
     """Lines that replace drawn weights by custom ones."""
     if name in OWN_BIASES:
         return _own_bias(spec, words, name, matrix)
+    if name in NORMS:
+        return f"{tensor(f'own_{name}', matrix[0], 'd_model')}\n{name}.weight.copy_(own_{name})"
     layer, own = words.layers[OWN_LAYERS[name]], f"own_{name}"
     is_raw = spec.projection is Projection.UNIFORM and name in LAYERS
     if not _is_stacked(spec) or name not in LAYERS:
@@ -218,7 +231,10 @@ def _own(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndar
         each = "layer.copy_(part)" if is_raw else "layer.weight.copy_(part.T)"
         parts = f"{own}.chunk({spec.heads}, dim=1)"
         put = f"for layer, part in zip({layer}, {parts}):\n    {each}"
-    return f"{tensor(own, matrix, 'd_in width' if name in LAYERS else 'width width')}\n{put}"
+    return f"{tensor(own, matrix, _OWN_DIMS.get(name, 'd_in width'))}\n{put}"
+
+
+_OWN_DIMS = {"W_output": "width width", "linear1": "d_model d_ff", "linear2": "d_ff d_model"}
 
 
 def _own_bias(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndarray) -> str:

@@ -18,6 +18,7 @@ from visualizer.attention.spec import (
     Normalisation,
     Projection,
 )
+from visualizer.attention.stages import NORM_EPSILON
 from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.features.code.array_literals import tensor
 from visualizer.features.code.code_line_generator import lines
@@ -37,6 +38,10 @@ USUAL_UNITS = 84  # 1e-5 in float32
 MOST_UNITS = 335  # 4e-5: less than any change of a fourth digit
 OTHER_DEVICE = 4  # factor on the tolerance: a GPU sums in another order
 NO_SIZE = 1e-30
+
+
+_AFTER_ATTENTION = ("output", "attended", "normed_attended", "up", "feed_forward")
+"""The stages after a module's attention whose terms are summed, where there are such stages."""
 
 
 class Tolerance(Struct, frozen=True):
@@ -105,7 +110,8 @@ def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
     units = MOST_UNITS if spec.normalisation is Normalisation.SUM else units
     if stage == "weights" and spec.normalisation is not Normalisation.SUM:
         return Tolerance(units * unit(spec), NO_SIZE)
-    summed = math.sqrt(max(spec.d_in, spec.width, run.trace.tokens)) / 4
+    hidden = spec.hidden_width if spec.has_block else 0
+    summed = math.sqrt(max(spec.d_in, spec.width, hidden, run.trace.tokens)) / 4
     summed = max(summed, sharpness) if is_one_call else summed
     summed *= 1 if _is_alike(run) else OTHER_DEVICE
     return Tolerance(units * unit(spec), max(summed * unit(spec) * _largest_term(run), NO_SIZE))
@@ -113,10 +119,22 @@ def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
 
 def _largest_term(run: Run) -> float:
     """The largest term of any sum after the weights, as sums may cancel."""
-    limits = (run.trace.limits(stage) for stage in ("values", "context", run.trace.last))
-    largest = max(max(-low, high) for low, high in limits)
+    summed = ("values", "context", *_AFTER_ATTENTION, run.trace.last)
+    limits = (run.trace.limits(stage) for stage in summed if stage in run.trace)
+    largest = max(max(-low, high) for low, high in limits) * _magnified(run)
     dropped = max(1.0, run.trace.limits("dropped")[1]) if "dropped" in run.trace else 1.0
     return largest * dropped
+
+
+def _magnified(run: Run) -> float:
+    """By how much a block's norms magnify what differs: vectors of equal numbers become large."""
+    if not run.trace.spec.has_block:
+        return 1.0
+    smallest = min(
+        float(run.trace.read(stage).astype(np.float64).var(axis=-1).min())
+        for stage in ("residual", "attended")
+    )
+    return max(1.0, 1 / math.sqrt(smallest + NORM_EPSILON))
 
 
 def unit(spec: AttentionSpec) -> float:

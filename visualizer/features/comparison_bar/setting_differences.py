@@ -40,6 +40,9 @@ def _of_models(one: Document, other: Document) -> tuple[str, ...]:
     said = ["the text"] * (one.text != other.text)
     models = [document.model for document in (one, other) if document.model]
     said += ["the model"] * (len({model.folder for model in models}) > 1)
+    said += ["the second text"] * (len({model.second for model in models}) > 1)
+    said += ["the image"] * (len({model.image for model in models}) > 1)
+    said += ["the kind of attention"] * (len({model.part for model in models}) > 1)
     said += ["the edits of heads"] * (len({model.edits for model in models}) > 1)
     said += ["the edges that are cut"] * (len({model.cuts for model in models}) > 1)
     return tuple(said)

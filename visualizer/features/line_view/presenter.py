@@ -162,7 +162,7 @@ def _picture(source: LineSource, made_of: Hashable) -> LinePanel:
         stage=request.stage,
         heads=trace.spec.heads,
         solo=request.heads[0] if source.resolved.view.lines.solo is not None else None,
-        labels=all_visible(run.words(request.leading)),
+        labels=all_visible(run.labels(request.leading)),
     )
     if source.is_covered:
         return replace(panel, message=COVERED)

@@ -26,10 +26,15 @@ if TYPE_CHECKING:
 
 NO_MODEL = "Open a model (File > Open a model…) to see which token it expects next."
 NOT_READ = "The numbers are those that were saved. Change the text, and the model reads it again."
+NO_IMAGE_READ = "The model reads when an image is chosen: in Setup, or by dropping its file."
 HOW = (
     "What a head hands on to its layer is replaced in the model itself: by zeros, by its mean over "
     "the text, by a multiple, or token by token by what it hands on in another text. All layers "
     "after it read what is left."
+)
+HOW_WITH_IMAGE = (
+    "What a head hands on to its layer is replaced in the model itself: by zeros, by its mean over "
+    "the image, or by a multiple. All layers after it read what is left."
 )
 NOT_SWITCHABLE = "Heads of this model cannot be edited one by one."
 MOST_CUTS, MOST_KEYS = 4, 3
@@ -65,6 +70,8 @@ class NextTokenPanel(Struct, frozen=True):
         Why the edits cannot be made, as a sentence.
     hint : str
         What editing does, or why it cannot be done.
+    reads_image : bool
+        Whether the model reads an image, so that no head is patched from another text.
     """
 
     rows: tuple[NextToken, ...] = ()
@@ -78,6 +85,7 @@ class NextTokenPanel(Struct, frozen=True):
     largest_changes: tuple[NextToken, ...] = ()
     problem: str = ""
     hint: str = ""
+    reads_image: bool = False
 
     @property
     def head(self) -> LayerAndHead | None:
@@ -150,7 +158,8 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
         return NextTokenPanel()
     cuts = _cuts(model, resolved.run.texts[0])
     if reading is None:
-        return NextTokenPanel(message=NOT_READ, edits=model.becomes, cuts=cuts)
+        message = NOT_READ if model.image is None else NO_IMAGE_READ
+        return NextTokenPanel(message=message, edits=model.becomes, cuts=cuts)
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
     heads = _heads(resolved, reading.layers) if reading.are_heads_switchable else ()
     edit, is_mixed = _edit(model, heads)
@@ -165,8 +174,13 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
         is_mixed,
         reading.largest_changes,
         refused.sentence if refused and refused.field in EDIT_FIELDS else "",
-        HOW if reading.are_heads_switchable else NOT_SWITCHABLE,
+        _hint(model) if reading.are_heads_switchable else NOT_SWITCHABLE,
+        model.image is not None,
     )
+
+
+def _hint(model: ModelSource) -> str:
+    return HOW if model.image is None else HOW_WITH_IMAGE
 
 
 def _cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ...]:

@@ -52,6 +52,7 @@ CHOICES = (
     (HeadEditKind.SCALED, "Scaled by …"),
     (HeadEditKind.PATCHED, "From another text …"),
 )
+MEAN_OF_IMAGE = "Its mean over the image"
 
 
 class NextTokenPane(QScrollArea):
@@ -155,6 +156,7 @@ class NextTokenPane(QScrollArea):
         """Show what becomes of the shown heads, with its field; nothing where they differ."""
         kind, edit = panel.kind, panel.edit
         self.kind.setVisible(bool(panel.heads))
+        self._name_choices(reads_image=panel.reads_image)
         index = -1 if panel.is_mixed else self.kind.findData(kind or NOTHING)
         self.kind.setCurrentIndex(index)
         self.factor.setVisible(kind is HeadEditKind.SCALED)
@@ -164,6 +166,15 @@ class NextTokenPane(QScrollArea):
                 self.factor.setValue(edit.factor)
         if edit and kind is HeadEditKind.PATCHED and self.source.text() != edit.text:
             self.source.setText(edit.text)
+
+    def _name_choices(self, *, reads_image: bool) -> None:
+        names, at = dict(CHOICES), self.kind.findData(HeadEditKind.PATCHED)
+        if at >= 0 and reads_image:
+            self.kind.removeItem(at)
+        elif at < 0 and not reads_image:
+            self.kind.addItem(names[HeadEditKind.PATCHED], HeadEditKind.PATCHED)
+        mean = MEAN_OF_IMAGE if reads_image else names[HeadEditKind.MEAN]
+        self.kind.setItemText(self.kind.findData(HeadEditKind.MEAN), mean)
 
     def _choose_kind(self) -> None:
         self.kindChosen.emit(self.kind.currentData())

@@ -39,8 +39,9 @@ class SetupController(QObject):
     def remedy(self, field: str) -> None:
         """Apply the remedy offered for a setting's error, or for the text's."""
         panel = self._workspace.screen.panel(SETUP)
-        if field == "text" and panel.text_remedy:
-            self._workspace.set_text(self._first_part(*panel.text_remedy))
+        problem = panel.second.problem if field == "second" and panel.second else panel.problem
+        if field in {"text", "second"} and problem.remedy:
+            self._workspace.set_text(self._first_part(*problem.remedy), field)
             return
         for shown in panel.settings:
             if shown.setting.name == field and shown.problem and shown.problem.remedy:
@@ -52,6 +53,18 @@ class SetupController(QObject):
             return str(value)
         document, tokens = self._workspace.document, int(str(value))
         return text_of_first_tokens(document, tokens)
+
+    def choose_part(self, name: str) -> None:
+        """Show one of the kinds of attention of a model, by where it is in the model."""
+        self._workspace.seal()
+        self._workspace.set("part", name)
+
+    def show_next_part(self) -> None:
+        """Show the kind of attention of a model after the one that is shown."""
+        parts = self._workspace.screen.panel(SETUP).parts
+        names = [name for name, _ in parts.choices]
+        if names:
+            self.choose_part(names[(names.index(parts.shown) + 1) % len(names)])
 
     def toggle_mask(self) -> None:
         is_causal = self._workspace.document.get("causal")

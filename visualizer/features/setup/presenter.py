@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.attention.model_reading import SecondText
 from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
 from visualizer.number_format import format_count
 from visualizer.session.screen import PanelId
@@ -13,7 +14,71 @@ from visualizer.session.setting_definitions import SETTINGS, SettingState, remed
 
 if TYPE_CHECKING:
     from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.model_reading import ModelReading
     from visualizer.session.document import Document
+
+
+class TextProblem(Struct, frozen=True):
+    """What is wrong with a text.
+
+    Parameters
+    ----------
+    sentence : str
+        Empty where nothing is.
+    remedy : Remedy or None
+        What would mend it.
+    mends : str
+        What the remedy does, in words; empty where there is none.
+    """
+
+    sentence: str = ""
+    remedy: Remedy | None = None
+    mends: str = ""
+
+
+class SecondTextField(Struct, frozen=True):
+    """The field of the second text that a model reads.
+
+    Parameters
+    ----------
+    label : str
+        What the text is to the model.
+    """
+
+    text: str
+    label: str
+    problem: TextProblem = TextProblem()
+
+
+class ImageField(Struct, frozen=True):
+    """The image that a vision model reads, in place of the text.
+
+    Parameters
+    ----------
+    name : str
+        The name of its file; empty until one is chosen.
+    path : str
+        Its whole path.
+    """
+
+    name: str
+    path: str
+    problem: TextProblem = TextProblem()
+
+
+class AttentionParts(Struct, frozen=True):
+    """The kinds of attention of a model with several.
+
+    Parameters
+    ----------
+    choices : tuple of (name, words)
+        By where they are in the model.
+    shown : str
+        The name of the one that is shown.
+    """
+
+    choices: tuple[tuple[str, str], ...] = ()
+    shown: str = ""
 
 
 class SetupPanel(Struct, frozen=True):
@@ -22,22 +87,39 @@ class SetupPanel(Struct, frozen=True):
     text: str
     tokenizer: object
     lines: object
-    text_problem: str
-    text_remedy: Remedy | None
-    text_mends: str
-    """What the remedy of the text's problem does; empty where there is none."""
+    problem: TextProblem
     settings: tuple[SettingState, ...]
     captured: str = ""
     """Sentences on captured attention, shown in place of settings; empty for a module."""
     has_labels: bool = False
     """Whether what is typed are labels of tokens, and not a text."""
+    second: SecondTextField | None = None
+    """None where no second text can be read."""
+    image: ImageField | None = None
+    """None where a text is read."""
+    parts: AttentionParts = AttentionParts()
+    """Without choices where there is a single kind of attention."""
 
 
 SETUP: PanelId[SetupPanel] = PanelId("Setup")
 
 
-def present_setup(document: Document, refused: InputError | None) -> SetupPanel:
-    """Present a document's settings, each error at the setting it belongs to."""
+SECOND_LABELS = {
+    SecondText.PAIR: "Second text of the pair",
+    SecondText.DECODER: "How the decoder’s text begins",
+}
+
+
+def present_setup(
+    document: Document, refused: InputError | None, reading: ModelReading | None = None
+) -> SetupPanel:
+    """Present a document's settings, each error at the setting it belongs to.
+
+    Parameters
+    ----------
+    reading : ModelReading, optional
+        The last reading by the document's model, which says what that can be given.
+    """
     found = {problem.field: problem for problem in document.problems()}
     if refused and refused.field not in found:
         found[refused.field] = Problem(refused.field, refused.sentence, refused.remedy)
@@ -52,7 +134,6 @@ def present_setup(document: Document, refused: InputError | None) -> SetupPanel:
         for setting in SETTINGS
     )
     text = found.get("text") or found.get("model") or found.get("chat")
-    sentence = text.sentence if text else ""
     said = _captured_in_words(document.captured) if document.captured else ""
     if document.model:
         said = _model_in_words(document)
@@ -60,18 +141,52 @@ def present_setup(document: Document, refused: InputError | None) -> SetupPanel:
         document.get("text"),
         document.tokenizer,
         document.lines,
-        sentence,
-        text.remedy if text else None,
-        _text_remedy_in_words(text.remedy if text else None),
+        TextProblem() if document.reads_image else _text_problem(text),
         rows,
         said,
         document.has_labels,
+        _second(document, found.get("second"), reading),
+        _image(document, found.get("image") or text),
+        _parts(document, reading),
     )
 
 
-def _text_remedy_in_words(remedy: Remedy | None) -> str:
-    if remedy is None:
-        return ""
+def _second(
+    document: Document, problem: Problem | None, reading: ModelReading | None
+) -> SecondTextField | None:
+    """Return the field of the second text where one can be read, is there, or is missing."""
+    if document.model is None or document.reads_image:
+        return None
+    kind = reading.second if reading else SecondText.NONE
+    text = document.model.second
+    if kind is SecondText.NONE and not (text or problem):
+        return None
+    return SecondTextField(text, SECOND_LABELS.get(kind, "Second text"), _text_problem(problem))
+
+
+def _image(document: Document, problem: Problem | None) -> ImageField | None:
+    image = document.model.image if document.model else None
+    if image is None:
+        return None
+    return ImageField(image.name, image.path, _text_problem(problem))
+
+
+def _parts(document: Document, reading: ModelReading | None) -> AttentionParts:
+    if reading is None or len(reading.parts) < 2:
+        return AttentionParts()
+    wanted = document.model.part if document.model else ""
+    is_known = wanted in dict(reading.parts)
+    return AttentionParts(reading.parts, wanted if is_known else reading.part)
+
+
+def _text_problem(problem: Problem | None) -> TextProblem:
+    if problem is None:
+        return TextProblem()
+    mends = _text_remedy_in_words(problem.remedy) if problem.remedy else ""
+    return TextProblem(problem.sentence, problem.remedy, mends)
+
+
+def _text_remedy_in_words(remedy: Remedy) -> str:
     field, value = remedy
     if field == FIRST_CHARACTERS:
         return f"Use the first {format_count(len(str(value)), 'character')}"
@@ -80,6 +195,8 @@ def _text_remedy_in_words(remedy: Remedy | None) -> str:
 
 def _model_in_words(document: Document) -> str:
     assert document.model
+    if document.reads_image:
+        return _image_model_in_words(document)
     if document.captured:
         return (
             f"{document.model.name} read this text when the document was saved: "
@@ -92,6 +209,20 @@ def _model_in_words(document: Document) -> str:
         )
     return (
         f"{document.model.name} reads this text as you type. Queries, keys and values are as they "
+        "met, after positions and norms."
+    )
+
+
+def _image_model_in_words(document: Document) -> str:
+    assert document.model
+    name = document.model.name
+    if document.captured:
+        return (
+            f"{name} read this image when the document was saved: {document.captured.size}. It "
+            "reads again when an image is chosen."
+        )
+    return (
+        f"{name} reads an image; its patches are the tokens. Queries, keys and values are as they "
         "met, after positions and norms."
     )
 

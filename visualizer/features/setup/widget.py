@@ -22,7 +22,14 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.documents.plain_text_file import LONGEST_TEXT, first_part
-from visualizer.features.setup.presenter import SETUP, SetupPanel
+from visualizer.features.setup.presenter import (
+    SETUP,
+    AttentionParts,
+    ImageField,
+    SecondTextField,
+    SetupPanel,
+    TextProblem,
+)
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.document import LineSplit, changed_span
 from visualizer.session.setting_definitions import (
@@ -35,7 +42,7 @@ from visualizer.session.setting_definitions import (
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.labels import ElidedLabel, PlainLabel, RichLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import CONTROLS, SettingControl, SettingRow
@@ -120,6 +127,10 @@ class SetupPane(QScrollArea):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     textTyped = Signal(str)
     textTooLong = Signal(int, str)
+    secondTyped = Signal(str)
+    secondTooLong = Signal(int, str)
+    partChosen = Signal(str)
+    imageWanted = Signal()
     chosen = Signal(str, object, bool)
     settled = Signal()
     remedied = Signal(str)
@@ -153,15 +164,8 @@ class SetupPane(QScrollArea):
         self.sentence.setFixedHeight(self.sentence.fontMetrics().lineSpacing() * 4 + 12)
         self.sentence.textChanged.connect(self._type)
         self.sentence.tooLong.connect(self.textTooLong)
-        self.problem = RichLabel()
-        self.problem.setWordWrap(True)
-        self.problem.setProperty("role", "warning")
-        self.problem.setTextInteractionFlags(
-            Qt.TextInteractionFlag.LinksAccessibleByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
+        self.problem = TextProblemLabel()
         self.problem.linkActivated.connect(self._mend_text)
-        self.problem.hide()
         self.tokenizer = self._choice(
             "tokenizer",
             "What counts as a token",
@@ -175,12 +179,60 @@ class SetupPane(QScrollArea):
         choices = row_layout(spacing=8)
         choices.addWidget(self.tokenizer)
         choices.addWidget(self.lines)
-        for widget in (self.sentence, self.problem):
+        more = (self._second_text(), self._image_choice(), self._part_choice())
+        for widget in (self.sentence, self.problem, *more):
             column.addWidget(widget)
         column.addLayout(choices)
         column.addWidget(self._text_chooser())
         self._sections = QVBoxLayout()
         column.addLayout(self._sections)
+
+    def _second_text(self) -> QWidget:
+        self.second_part = QWidget()
+        column = column_layout(self.second_part, (0, 0, 0, 0), spacing=4)
+        self.second_label = PlainLabel()
+        self.second_label.setProperty("role", "quiet")
+        self.second_label.setWordWrap(True)
+        self.second = SentenceEdit()
+        self.second.setObjectName("second text")
+        self.second.setFixedHeight(self.second.fontMetrics().lineSpacing() * 2 + 12)
+        self.second.textChanged.connect(self._type_second)
+        self.second.tooLong.connect(self.secondTooLong)
+        self.second_label.setBuddy(self.second)
+        self.second_problem = TextProblemLabel()
+        self.second_problem.linkActivated.connect(self._mend_second)
+        for widget in (self.second_label, self.second, self.second_problem):
+            column.addWidget(widget)
+        self.second_part.hide()
+        return self.second_part
+
+    def _image_choice(self) -> QWidget:
+        self.image_part = QWidget()
+        column = column_layout(self.image_part, (0, 0, 0, 0), spacing=4)
+        row = row_layout(spacing=8)
+        self.choose_image, self.image_name = QPushButton("Choose an image…"), ElidedLabel()
+        self.choose_image.setObjectName("choose an image")
+        self.choose_image.clicked.connect(self._want_image)
+        install_input_filters(self.choose_image)
+        row.addWidget(self.choose_image)
+        row.addWidget(self.image_name, 1)
+        self.image_problem = TextProblemLabel()
+        column.addLayout(row)
+        column.addWidget(self.image_problem)
+        self.image_part.hide()
+        return self.image_part
+
+    def _part_choice(self) -> QWidget:
+        self.part = QComboBox()
+        self.part.setAccessibleName("Which attention of the model is shown")
+        self.part.setObjectName("part")
+        self.part.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.part.setMinimumContentsLength(16)
+        self.part.activated.connect(self._choose_part)
+        self.part.hide()
+        return self.part
 
     def _text_chooser(self) -> QWidget:
         self.texts = QWidget()
@@ -254,6 +306,9 @@ class SetupPane(QScrollArea):
     def _mend_text(self) -> None:
         self.remedied.emit("text")
 
+    def _mend_second(self) -> None:
+        self.remedied.emit("second")
+
     def take_text(self, text: str) -> None:
         """Replace the sentence by a dropped text."""
         if len(text) > LONGEST_TEXT:
@@ -267,6 +322,9 @@ class SetupPane(QScrollArea):
         if setup != self._setup:
             self._setup = setup
             self._show_text(setup)
+            self._show_second(setup.second)
+            self._show_image(setup.image)
+            self._show_parts(setup.parts)
             self._show_captured(setup)
             for shown in setup.settings:
                 self.rows[shown.setting.name].show_setting(shown)
@@ -285,13 +343,37 @@ class SetupPane(QScrollArea):
 
     def _show_text(self, setup: SetupPanel) -> None:
         self.sentence.show_text(setup.text)
-        words = escape(setup.text_problem)
-        if setup.text_mends:
-            words += f" <a href='mend'>{escape(setup.text_mends)}</a>"
-        self.problem.setText(words)
-        self.problem.setVisible(bool(setup.text_problem))
+        self.problem.show_problem(setup.problem)
         self.tokenizer.setCurrentIndex(self.tokenizer.findData(setup.tokenizer))
         self.lines.setCurrentIndex(self.lines.findData(setup.lines))
+
+    def _show_second(self, field: SecondTextField | None) -> None:
+        """Show the second text where the model reads one."""
+        self.second_part.setVisible(field is not None)
+        self.second.show_text(field.text if field else "")
+        if field:
+            self.second_label.setText(field.label)
+            self.second.setAccessibleName(field.label)
+            self.second_problem.show_problem(field.problem)
+
+    def _show_image(self, field: ImageField | None) -> None:
+        """Show the image's file in place of the sentence where the model reads an image."""
+        self.image_part.setVisible(field is not None)
+        self.sentence.setVisible(field is None)
+        if field:
+            self.image_name.tell(field.name, field.path)
+            self.image_problem.show_problem(field.problem)
+
+    def _show_parts(self, parts: AttentionParts) -> None:
+        """Show the kinds of attention where there are several."""
+        self.part.setVisible(bool(parts.choices))
+        if parts.choices != tuple(
+            (self.part.itemData(at), self.part.itemText(at)) for at in range(self.part.count())
+        ):
+            self.part.clear()
+            for name, words in parts.choices:
+                self.part.addItem(words, name)
+        self.part.setCurrentIndex(self.part.findData(parts.shown))
 
     def _show_captured(self, setup: SetupPanel) -> None:
         """Hide the settings where there is no module."""
@@ -321,6 +403,11 @@ class SetupPane(QScrollArea):
         self.sentence.setFocus()
         self.sentence.selectAll()
 
+    def edit_second(self) -> None:
+        """Focus the second text and select it."""
+        self.second.setFocus()
+        self.second.selectAll()
+
     def open_more(self) -> None:
         """Show all settings, and focus the first enabled one of the rest."""
         self.more_button.setChecked(True)
@@ -339,6 +426,15 @@ class SetupPane(QScrollArea):
     def _type(self) -> None:
         self.textTyped.emit(self.sentence.toPlainText())
 
+    def _want_image(self) -> None:
+        self.imageWanted.emit()
+
+    def _type_second(self) -> None:
+        self.secondTyped.emit(self.second.toPlainText())
+
+    def _choose_part(self, index: int) -> None:
+        self.partChosen.emit(self.part.itemData(index))
+
     def _step(self) -> None:
         self.leadingStepped.emit(self.sender().property("step"))
 
@@ -347,6 +443,27 @@ class SetupPane(QScrollArea):
         if isinstance(box, QComboBox):
             name = box.property("setting")
             self.chosen.emit(name, KINDS[name](box.itemData(index)), False)
+
+
+class TextProblemLabel(RichLabel):
+    """What is wrong with a text, with a link to what would mend it; hidden where nothing is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWordWrap(True)
+        self.setProperty("role", "warning")
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        )
+        self.hide()
+
+    def show_problem(self, problem: TextProblem) -> None:
+        words = escape(problem.sentence)
+        if problem.mends:
+            words += f" <a href='mend'>{escape(problem.mends)}</a>"
+        self.setText(words)
+        self.setVisible(bool(problem.sentence))
 
 
 TEXT = "Type or paste a text"

@@ -150,8 +150,8 @@ def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
         stage.says,
         dims,
         text.parameter(spec, stage, trace.tokens),
-        text.shape_equations(spec, trace.tokens),
-        matrices * text.multiply_adds(spec, trace.tokens),
+        text.shape_equations(spec, stage, trace.tokens),
+        matrices * text.multiply_adds(spec, stage, trace.tokens),
         matrices * math.prod(sizes) * item,
         is_current,
     )

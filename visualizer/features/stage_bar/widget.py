@@ -26,8 +26,16 @@ if TYPE_CHECKING:
 
 HEIGHT = 36
 
-# Computed in parallel, so no arrow leads from the stage before.
-BESIDE = {"position", "keys", "values", "projected_keys", "normed_keys", "turned_keys", "up"}
+BESIDE = {
+    "position": "embedding",
+    "keys": "queries",
+    "values": "queries",
+    "projected_keys": "projected_queries",
+    "normed_keys": "normed_queries",
+    "turned_keys": "turned_queries",
+    "up": "gate",
+}
+"""Stages computed in parallel to another one: beside it, no arrow leads to them."""
 
 
 class StageBar(OverflowRow):
@@ -46,7 +54,7 @@ class StageBar(OverflowRow):
         self._theme: Theme | None = None
         self._places: dict[str, QWidget] = {}
         self._row: dict[str, RowItem] = {}
-        self._add(dict.fromkeys(row.name for row in TABLE))
+        self._add(dict.fromkeys(row.name for row in TABLE if row.name not in AROUND))
 
     def show_items(self, items: tuple[StageBarItem, ...], theme: Theme) -> None:
         """Show the given stages; the buttons of all others are hidden."""
@@ -61,8 +69,8 @@ class StageBar(OverflowRow):
             self._add(missing)
         first = items[0].stage if items else ""
         for stage, place in self._places.items():
-            if stage in self._arrows:
-                self._arrows[stage].setVisible(stage != first)
+            is_led_to = stage != first and BESIDE.get(stage) not in shown
+            self._arrows[stage].setVisible(is_led_to)
             self.set_wanted(place, stage in shown)
         for item in items:
             self._show_item(self._buttons[item.stage], item)
@@ -83,14 +91,13 @@ class StageBar(OverflowRow):
         button.setAccessibleDescription(f"{item.says}, size {item.size}")
 
     def _add(self, stages: Iterable[str]) -> None:
-        """Create buttons for stages: of a module's at once, of a model's when there is one."""
+        """Create buttons for stages: attention's at once, those around it when there are any."""
         for stage in stages:
             self._places[stage] = place = QWidget()
             row = row_layout(place, (0, 0, 0, 0), spacing=1)
-            if stage not in BESIDE:
-                self._arrows[stage] = PlainLabel("▸")
-                self._arrows[stage].setProperty("role", "quiet")
-                row.addWidget(self._arrows[stage])
+            self._arrows[stage] = PlainLabel("▸")
+            self._arrows[stage].setProperty("role", "quiet")
+            row.addWidget(self._arrows[stage])
             button = self._button(stage)
             row.addWidget(button)
             self._row[stage] = RowItem(place, button_entry(button), is_wanted=False)

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.run_parameters_as_spec_weights import weights_of
-from visualizer.attention.spec import BIAS, LAYERS, OWN_LAYERS
+from visualizer.attention.spec import BIAS, NORMS, OWN_LAYERS
 from visualizer.attention.stages import is_hatched, parameter_names
 from visualizer.features.tensor_editor.spreadsheet_clipboard import format_number_plain
 from visualizer.features.tensor_editor.tensor_edit import own_of, why_not
@@ -184,14 +184,23 @@ def _has_heads(run: Run, name: str) -> bool:
 def _axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
-        labels = all_visible(run.words(leading, row))
+        labels = all_visible(run.labels(leading, row))
         width = run.trace.tensor(name).shape[-1]
         is_key = column == "key"
-        across = all_visible(run.words(leading, "key")) if is_key else counted_from_one(width)
+        across = all_visible(run.labels(leading, "key")) if is_key else counted_from_one(width)
         return Axis(row, labels, 1), Axis(column, across, 1)
-    width = run.trace.spec.width
+    height, width = run.trace.spec.own_sizes[name]
+    row, column = _WEIGHT_AXES.get(name.removesuffix(BIAS), ("d_in", "width"))
+    columns = Axis(column, counted_from_one(width), 1)
     if name.endswith(BIAS):
-        return Axis("bias", ("bias",), 1), Axis("width", counted_from_one(width), 1)
-    height = run.trace.spec.weight_sizes[name][0]
-    row = "d_in" if name in LAYERS else "concat"
-    return Axis(row, counted_from_one(height), 1), Axis("width", counted_from_one(width), 1)
+        return Axis("bias", ("bias",), 1), columns
+    return Axis(row, (row,) if name in NORMS else counted_from_one(height), 1), columns
+
+
+_WEIGHT_AXES = {
+    "W_output": ("concat", "width"),
+    **dict.fromkeys(NORMS, ("weight", "d_model")),
+    "linear1": ("d_model", "d_ff"),
+    "linear2": ("d_ff", "d_model"),
+}
+"""The axes of weights that are not those of queries, keys and values."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
+import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPen
 
@@ -64,17 +64,27 @@ def paint_chip(
 
 def _frame(painter: QPainter, box: QRectF, width: float, theme: Theme) -> None:
     """Paint a chip's frame, visible on every colour: in the accent, outlined in paper."""
-    for ink, thickness in ((theme.paper, width + 2), (theme.accent, width)):
+    for ink, thickness in ink_of_frame(width, theme):
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRoundedRect(box, ROUND, ROUND)
 
 
+def ink_of_frame(width: float, theme: Theme) -> tuple[tuple[str, float], ...]:
+    """The colours and widths of a frame's strokes, from the outer one to the inner one."""
+    return (theme.paper, width + 2), (theme.accent, width)
+
+
+def position_on_scale(values: np.ndarray, weights: TokenWeights) -> np.ndarray:
+    """Return the entries of the colour map for weights, uint8 of the same sizes."""
+    place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
+    entries = np.nan_to_num(place * value_to_colour_mapping.LARGEST).round()
+    whole = np.where(np.isnan(values), value_to_colour_mapping.NOT_A_NUMBER, entries)
+    return whole.astype(np.uint8)
+
+
 def _colour(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
     """The colour of a token's weight, and a readable ink on it."""
-    value, entry = weights.values[token], value_to_colour_mapping.NOT_A_NUMBER
-    if not math.isnan(value):
-        position = (value - weights.low) / (weights.high - weights.low)
-        entry = round(min(max(position, 0), 1) * value_to_colour_mapping.LARGEST)
+    entry = position_on_scale(np.array(weights.values[token]), weights).item()
     fill = QColor(int(value_to_colour_mapping.table(weights.map, theme)[entry])).name()
     is_light = value_to_colour_mapping.light_entries(weights.map, theme)[entry]
     return fill, "#000000" if is_light else "#FFFFFF"

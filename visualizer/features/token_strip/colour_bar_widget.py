@@ -49,7 +49,8 @@ class TokenColourBar(QWidget):
         weights = self._weights
         if weights is None:
             return
-        low, high = format_number(weights.low, 2), format_number(weights.high, 2)
+        low = format_number(weights.low, 2) if weights.low else "0"
+        high = format_number(weights.high, 2)
         left, right = (metrics(12).horizontalAdvance(end) + SPACE for end in (low, high))
         width = max(0.0, self.width() - left - right)
         painter = QPainter(self)

@@ -24,6 +24,7 @@ from visualizer.session.token_selection_and_search import TokenRole, matches, ru
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from visualizer.attention.captured_attention import ImagePatches
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
@@ -83,6 +84,8 @@ class TokenPanel(Struct, frozen=True):
         Why there are no weights to show; empty where there are.
     special : mapping
         What special tokens of a model are for, by their places.
+    patches : ImagePatches or None
+        The image whose patches the tokens are; None of a text.
     """
 
     labels: tuple[str, ...] = ()
@@ -97,6 +100,7 @@ class TokenPanel(Struct, frozen=True):
     found: str = ""
     note: str = ""
     special: Mapping[int, str] = {}
+    patches: ImagePatches | None = None
 
 
 TOKENS: PanelId[TokenPanel] = PanelId("Tokens")
@@ -133,7 +137,10 @@ def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPa
     chosen = frozenset(at for at in selection.chosen if at < len(labels))
     at = cursor.query if selection.role is TokenRole.QUERY else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
+    patches = run.patches
     head = head_read(resolved, resolved.pinned if chosen else cell)
+    if head is None and patches:
+        head = resolved.told_head  # pointing at a patch shows one head, and so does a click
     query = TokenQuery(resolved, labels, subjects, head, resolved.read_stage)
     is_seen = bool(subjects) and not are_apart and not _is_hidden(query)
     return TokenPanel(
@@ -149,7 +156,30 @@ def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPa
         _found(view, labels),
         _apart(selection.role) if are_apart else "",
         dict(run.reading.special) if run.reading and run.has_same_keys else {},
+        patches,
     )
+
+
+def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
+    """Return the cell that pointing at a token means.
+
+    With one token chosen, it is where the two meet; else where the token reads the most, or is read
+    the most. None where that is covered, or keys are other tokens.
+    """
+    run, stage, selection = resolved.run, resolved.read_stage, resolved.view.tokens
+    is_known = 0 <= token < len(run.words(resolved.leading)) and run.has_same_keys
+    if not is_known or stage in resolved.covered:
+        return None
+    reads, head = selection.role is TokenRole.QUERY, resolved.told_head
+    if len(selection.chosen) == 1:
+        (chosen,) = selection.chosen
+        return Cell(stage, (head, chosen, token) if reads else (head, token, chosen))
+    place = (token, slice(None)) if reads else (slice(None), token)
+    values = run.trace.read(stage, (*resolved.leading, head, *place))
+    if not np.isfinite(values).any():
+        return None
+    other = int(np.where(np.isfinite(values), values, -np.inf).argmax())
+    return Cell(stage, (head, token, other) if reads else (head, other, token))
 
 
 def _apart(role: TokenRole) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.features.token_strip.presenter import TOKENS
+from visualizer.features.token_strip.presenter import TOKENS, cell_of_token
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.session.token_selection_and_search import TokenRole, with_match, with_search
@@ -34,6 +34,12 @@ class TokenSelectionController(QObject):
     def choose(self, tokens: frozenset[int]) -> None:
         """Select tokens; with an empty set, the cursor's tokens are shown."""
         self._change(chosen=tokens, match=None)
+
+    def hover(self, token: int | None) -> None:
+        """Hover the cell of the token under the pointer."""
+        resolved = self._workspace.screen.resolved
+        cell = cell_of_token(resolved, token) if resolved and token is not None else None
+        self._workspace.look(hovered=cell)
 
     def let_go(self) -> None:
         """Clear the selection."""

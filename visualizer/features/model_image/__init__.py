@@ -1,0 +1,1 @@
+"""The image that a vision model reads: chosen from a file."""

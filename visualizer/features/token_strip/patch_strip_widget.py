@@ -1,0 +1,123 @@
+"""The strip of tokens of an image: its patches where they lie, over them the weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Signal
+from PySide6.QtGui import QMouseEvent, QPainter
+
+from visualizer.features.token_strip.chip_paint import chip_widths, paint_chip
+from visualizer.features.token_strip.chip_strip_widget import TokenStrip
+from visualizer.features.token_strip.patch_paint import PatchPictures, paint_patches
+from visualizer.widgets.chip_scroll_area import GAP
+from visualizer.widgets.fonts import text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPaintEvent
+
+    from visualizer.features.token_strip.presenter import TokenPanel
+    from visualizer.widgets.theme import Theme
+
+LARGEST = 560
+"""The longest side of an image, at the usual text size."""
+
+
+class PatchStrip(TokenStrip):
+    """An image whose patches are chosen by mouse and keys like chips; other tokens are chips above.
+
+    `hovered` carries the token under the pointer, or None.
+    """
+
+    hovered = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pictures: PatchPictures | None = None
+        self._pointed: int | None = None
+        self.viewport().setMouseTracking(True)
+
+    def show_tokens(self, tokens: TokenPanel, theme: Theme) -> None:
+        patches = tokens.patches
+        known = self._pictures.patches if self._pictures else None
+        if patches is not known:
+            self._pictures = PatchPictures(patches) if patches else None
+            self._pointed = None
+        is_same_layout = self._tokens.labels == tokens.labels
+        super().show_tokens(tokens, theme)
+        if is_same_layout and patches is not known:
+            self._arrange()
+
+    # ------------------------------------------------------------------ layout
+
+    def sizeHint(self) -> QSize:
+        below = self._chips[-1].bottom() if self._chips else 0.0
+        return QSize(100, round(below + GAP * text_scale() / 2))
+
+    def _arrange(self) -> None:
+        """Lay out other tokens as chips, and the patches as large as the width lets them be."""
+        if self._pictures is None:
+            return
+        patches, width = self._pictures.patches, self.maximumViewportSize().width() - 2.0
+        self.verticalScrollBar().setRange(0, 0)
+        labels = self._tokens.labels[: patches.first]
+        self._flow(chip_widths(labels, self._has_numbers), self._chip_height, width)
+        gap = GAP * text_scale()
+        top = round(self._chips[-1].bottom() + gap) if self._chips else round(gap / 2)
+        most = min(width, LARGEST * text_scale())
+        scale = min(most / patches.width, LARGEST * text_scale() / patches.height)
+        wide, high = (
+            patches.width * scale / patches.columns,
+            patches.height * scale / patches.rows,
+        )
+        self._chips += [
+            QRectF(1 + column * wide, top + row * high, wide, high)
+            for row in range(patches.rows)
+            for column in range(patches.columns)
+        ]
+        self.updateGeometry()
+        self.viewport().update()
+
+    # ------------------------------------------------------------------ drawing
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        pictures = self._pictures
+        if pictures is None or len(self._chips) != pictures.patches.tokens:
+            return
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        focused = self._at if self.hasFocus() else None
+        for token in range(pictures.patches.first):
+            paint_chip(
+                painter, self._chips[token], self._tokens, token, self._theme, token == focused
+            )
+        paint_patches(painter, self._chips, pictures, self._tokens, self._theme, focused)
+        painter.end()
+
+    # ------------------------------------------------------------------ mouse and keys
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        self._point(self._chip_at(event.position()))
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self._point(None)
+        return super().viewportEvent(event)
+
+    def _point(self, token: int | None) -> None:
+        if token != self._pointed:
+            self._pointed = token
+            self.hovered.emit(token)
+
+    def _over(self, lines: int) -> int:
+        """The patch above or below; from the first row, a chip above it."""
+        if self._pictures is None:
+            return self._at
+        patches = self._pictures.patches
+        if self._at < patches.first:
+            return patches.first if lines > 0 else self._at
+        there = self._at + lines * patches.columns
+        if there < patches.first:
+            return max(0, patches.first - 1)
+        return there if there < patches.tokens else self._at

@@ -1,0 +1,108 @@
+"""An image file: read within bounds, decoded by Pillow, and known again by its hash. No torch.
+
+An image may come from anywhere: it is decoded in a few formats, and its size is checked before.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from PIL import Image, ImageOps
+
+from visualizer.errors import InputError, reason_of
+from visualizer.models.model_source import ImageFile
+from visualizer.storage.regular_file import open_regular_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
+MOST_BYTES = 64 * 2**20
+LONGEST_SIDES = 10
+"""At most so many times the other may a side be: the shorter one is enlarged to a model's size."""
+MOST_PIXELS = 50_000_000
+CHANGED = (
+    "“{name}” is no longer the image that was chosen. Choose it again to read it as it is now."
+)
+
+
+def image_file_at(path: Path) -> ImageFile:
+    """Return an image file by its path and hash, once it was decoded.
+
+    Raises
+    ------
+    InputError
+        Of ``image``, when it is none that can be read.
+    """
+    content = _content(path)
+    _decoded(content, path.name)
+    return ImageFile(str(path.absolute()), sha256(content).hexdigest())
+
+
+def opened_image(path: Path, known: str = "") -> Image.Image:
+    """Decode an image file, upright, as red, green and blue.
+
+    Parameters
+    ----------
+    known : str
+        The hash that its content must have; empty where any will do.
+
+    Raises
+    ------
+    InputError
+        Of ``image``.
+    """
+    content = _content(path)
+    if known and sha256(content).hexdigest() != known:
+        raise InputError("image", CHANGED.format(name=path.name))
+    return _decoded(content, path.name)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with open_regular_file(path) as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError as error:
+        sentence = f"There is no file “{path.name}” in {path.absolute().parent}."
+        raise InputError("image", sentence) from error
+    except (OSError, MemoryError) as error:
+        raise _no_image(path.name, error) from error
+    if len(content) > MOST_BYTES:
+        sentence = f"“{path.name}” is larger than {MOST_BYTES // 2**20} MiB."
+        raise InputError("image", sentence)
+    return content
+
+
+def _decoded(content: bytes, name: str) -> Image.Image:
+    try:
+        with warnings.catch_warnings():
+            # Whatever Pillow warns of is refused below, or is of no account.
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+                _check_size(*image.size, name)
+                return ImageOps.exif_transpose(image).convert("RGB")
+    except InputError:
+        raise
+    except Exception as error:  # decoders raise errors of every kind on damaged files
+        raise _no_image(name, error) from error
+
+
+def _check_size(width: int, height: int, name: str) -> None:
+    size = f"“{name}” has {width:,} × {height:,} pixels"
+    if width * height > MOST_PIXELS:
+        raise InputError("image", f"{size}, and {MOST_PIXELS:,} can be read.")
+    if max(width, height) > LONGEST_SIDES * min(width, height):
+        sentence = (
+            f"{size}: one side is more than {LONGEST_SIDES:,} times the other. Cut a part out of "
+            "it."
+        )
+        raise InputError("image", sentence)
+
+
+def _no_image(name: str, error: Exception) -> InputError:
+    said = f": {reason_of(error)}" if isinstance(error, OSError) and error.errno else ""
+    kinds = ", ".join(FORMATS)
+    return InputError("image", f"“{name}” is no image that can be read{said}. Use one of {kinds}.")

@@ -1,0 +1,15 @@
+"""Which files are images that a vision model may read, by their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
+
+
+def is_image_name(path: Path) -> bool:
+    """Whether a file is an image by its name."""
+    return path.suffix.lower() in SUFFIXES
