@@ -158,6 +158,10 @@ def test_heads_are_measured(seen: ModelAttention) -> None:
             if tokens[query] in tokens[:query]
         ]
         assert row["duplicate"] == pytest.approx(np.mean(earlier), abs=1e-6)
+        values = seen["values"][int(row["layer"]), int(row["head"])].astype(np.float64)
+        shares = one * np.linalg.norm(values, axis=-1)
+        moved = np.abs(shares / shares.sum(-1, keepdims=True) - one).sum(-1) / 2
+        assert row["value_weighting"] == pytest.approx(moved.mean(), abs=1e-6)
 
 
 def test_a_layer_is_drawn_and_saved(seen: ModelAttention, tmp_path: Path) -> None:

@@ -43,8 +43,14 @@ SPEC = AttentionSpec(device=Device.CPU, d_out=4)
 NAMES = list(HeadMeasures.__struct_fields__)
 
 
-def expected_of(weights: np.ndarray, real: int, text: Sequence[str] = ()) -> dict[str, float]:
+def expected_of(
+    weights: np.ndarray,
+    real: int,
+    text: Sequence[str] = (),
+    values: np.ndarray | None = None,
+) -> dict[str, float]:
     """Measure one head, query after query, as the definitions say it."""
+    lengths = None if values is None else np.linalg.norm(values.astype(np.float64), axis=-1)
     seen: dict[str, list[float]] = {name: [] for name in NAMES}
     for query, row in enumerate(weights.astype(np.float64)[:real]):
         if not row.any():
@@ -61,6 +67,10 @@ def expected_of(weights: np.ndarray, real: int, text: Sequence[str] = ()) -> dic
             seen["induction"].append(sum(row[key] for key in keys))
         if text and (keys := [key for key in range(query) if text[key] == text[query]]):
             seen["duplicate"].append(sum(row[key] for key in keys))
+        if lengths is not None and (of_values := np.abs(row) * lengths).any():
+            plain = np.abs(row) / np.abs(row).sum()
+            moved = np.abs(of_values / of_values.sum() - plain).sum() / 2
+            seen["value_weighting"].append(moved)
         seen["largest"].append(max(row) if not np.isnan(row).any() else np.nan)
     found = {name: float(np.mean(all_)) if all_ else np.nan for name, all_ in seen.items()}
     return found | {"queries": len(seen["first"])}
@@ -71,11 +81,14 @@ def assert_measured(
     weights: np.ndarray,
     lengths: tuple[int, ...] = (),
     texts: Texts = (),
+    values: np.ndarray | None = None,
 ) -> None:
     tokens = weights.shape[-1]
     for place in np.ndindex(weights.shape[:-2]):
         text = texts[place[0] if len(texts) > 1 else 0] if texts else ()
-        expected = expected_of(weights[place], lengths[place[0]] if lengths else tokens, text)
+        real = lengths[place[0]] if lengths else tokens
+        own = None if values is None else values[place]
+        expected = expected_of(weights[place], real, text, own)
         for name in NAMES:
             actual = getattr(found, name)[place]
             np.testing.assert_allclose(
@@ -97,14 +110,16 @@ def test_measures_of_any_module_are_those_of_numpy(case: Case) -> None:
     for stage in stages_of_weights(trace):
         weights = trace.read(stage)
         if np.isfinite(weights).all():  # what is none is told by a test of its own
-            assert_measured(trace.measured(stage), weights, trace.spec.lengths)
+            values = trace.read("values")
+            assert_measured(trace.measured(stage), weights, trace.spec.lengths, values=values)
 
 
 @given(cases(Batch.RAGGED, normalisation=Normalisation.SOFTMAX))
 def test_padding_is_no_query(case: Case) -> None:
     trace = case.trace()
     texts, lengths = case.texts, trace.spec.lengths
-    assert_measured(trace.measured("weights", texts), trace.read("weights"), lengths, texts)
+    weights, values = trace.read("weights"), trace.read("values")
+    assert_measured(trace.measured("weights", texts), weights, lengths, texts, values)
     for text, words in enumerate(case.texts):
         assert (trace.measured("weights").queries[text] <= len(words)).all()
 
@@ -162,7 +177,13 @@ def test_uniform_attention_is_measured_from_the_mask_of_every_text(case: Case) -
     found = trace.measured("weights")
     for leading in trace.leading_indices():
         expected = trace.measured_uniform("weights", leading)
-        for name in NAMES:
+        moved = found.value_weighting[leading]
+        is_known = ~np.isnan(moved)
+        assert is_known.any() == ~np.isnan(expected.value_weighting[0])
+        if is_known.any():
+            mean = moved[is_known].mean()
+            np.testing.assert_allclose(mean, expected.value_weighting[0], 1e-4, 1e-6)
+        for name in (name for name in NAMES if name != "value_weighting"):
             for of_head in getattr(found, name)[leading]:
                 np.testing.assert_allclose(
                     of_head, getattr(expected, name)[0], 1e-5, 1e-6, err_msg=name
@@ -204,7 +225,7 @@ def test_a_query_that_reads_nothing_does_not_count() -> None:
     trace = run((TEXT,), spec).trace
     found = trace.measured("weights")
     np.testing.assert_array_equal(found.queries, [4, 4])
-    assert_measured(found, trace.read("weights"))
+    assert_measured(found, trace.read("weights"), values=trace.read("values"))
     nothing = replace(spec, own_mask=BooleanMatrix.of(np.zeros((6, 6), bool)))
     found = run((TEXT,), nothing).trace.measured("weights")
     np.testing.assert_array_equal(found.queries, [0, 0])
@@ -214,17 +235,46 @@ def test_a_query_that_reads_nothing_does_not_count() -> None:
 def test_weights_that_are_no_numbers_have_measures_that_are_none() -> None:
     weights = torch.tensor([[[1.0, 0.0], [torch.nan, torch.nan]], [[1.0, 0.0], [0.5, 0.5]]])
     found = measure(weights, ())
-    for name in NAMES[:-3]:
+    for name in NAMES[:-4]:
         assert np.isnan(getattr(found, name)[0]), name
         assert np.isfinite(getattr(found, name)[1]), name
     np.testing.assert_array_equal(found.queries, [2, 2])
+
+
+def test_weights_move_as_far_as_the_lengths_of_values_differ() -> None:
+    """Of two heads that read two tokens alike, one has values of one length, of 3 and 1 one."""
+    weights = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]).repeat(2, 1, 1)
+    values = torch.tensor([[[0.0, 2.0], [2.0, 0.0]], [[0.0, 3.0], [-1.0, 0.0]]])
+    found = measure(weights, (), (), values)
+    np.testing.assert_array_equal(found.value_weighting, [0, 0.125])
+    allowed = np.tri(2, dtype=bool)
+    uniform = measure_uniform(allowed, 2, (), values.norm(dim=-1).numpy())
+    np.testing.assert_allclose(uniform.value_weighting, [0.0625])
+    assert np.isnan(measure(weights, ()).value_weighting).all()
+    assert np.isnan(measure(weights, (), (), torch.zeros(2, 2, 2)).value_weighting).all()
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64])
+def test_uniform_attention_is_moved_as_numpy_would_have_it(rows: int) -> None:
+    chance = np.random.default_rng(0)
+    allowed = np.tri(7, dtype=bool) & (chance.random((7, 7)) < 0.8)
+    allowed[2] = False
+    values = chance.normal(size=(4, 7, 3))
+    values[1] = 0  # a head whose values have no length counts in no row
+    weights = allowed / np.maximum(1, allowed.sum(-1, keepdims=True))
+    parts = [expected_of(weights, 7, (), own)["value_weighting"] for own in values[[0, 2, 3]]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(head_measures, "CACHED_ROWS", rows)
+        found = measure_uniform(allowed, 7, (), np.linalg.norm(values, axis=-1))
+    np.testing.assert_allclose(found.value_weighting, np.mean(parts), 1e-9)
 
 
 def test_dropped_weights_are_measured_as_they_are() -> None:
     trace = run((TEXT, TEXT[:4]), replace(SPEC, dropout=0.5)).trace
     assert (trace.read("dropped") != trace.read("weights")).any()
     found = trace.measured("dropped")
-    assert_measured(found, trace.read("dropped"), trace.spec.lengths)
+    values = trace.read("values")
+    assert_measured(found, trace.read("dropped"), trace.spec.lengths, values=values)
     assert (found.queries < trace.measured("weights").queries).any()
 
 

@@ -25,12 +25,17 @@ from visualizer.attention.captured_attention import position_labels
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
+from visualizer.features.cell.presenter import head_cell_panel
 from visualizer.features.playback.step_captions import step_caption
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
 from visualizer.models.layer_recorder import record_layers
 from visualizer.models.run_from_attention_calls import LayerRun, groups_of, run_of
 from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import Grain, Timeline
+from visualizer.session.view import View
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -48,12 +53,15 @@ BETWEEN = {
 
 
 NOT_FOLLOWED = frozenset({
-    "qwen2_moe", "gemma3n_text", "glm4_moe", "llama4_text", "deepseek_v2", "deepseek_v3",
-    "deepseek_v32", "qwen3_next", "albert", "t5", "mt5", "umt5", "dinov3_vit", "beit",
-    *BY_THEMSELVES,
+    "gemma3n_text", "llama4_text", "albert", *BY_THEMSELVES,
 })  # fmt: skip
-"""What leaves their layers, or what meets in them, is not known to follow from what enters: shared
-experts, latent keys, gates, layers that run again, layers of several parts."""
+"""What leaves their layers, or what meets in them, is not known to follow from what enters: layers
+that run again, norms that run twice, several streams."""
+WITH_EXPERTS = frozenset({
+    "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "glm4_moe", "gpt_oss",
+    "deepseek_v2", "deepseek_v3", "jamba",
+})  # fmt: skip
+"""What the experts of their layers make of a token is known, each times its router weight."""
 
 
 def is_followed(found: LayerRun) -> bool:
@@ -147,8 +155,11 @@ def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
         found = run_of(group, kind, *labels)
         if not group.is_cross:
             found = with_layers(found, model, passed, {}, {})
-            is_first = group is groups[0]
-            assert not is_first or is_followed(found) == (kind not in NOT_FOLLOWED), group.name
+            assert is_followed(found) == (kind not in NOT_FOLLOWED), group.name
+            if kind in WITH_EXPERTS:
+                fed = found.run.trace.stage("feed_forward")
+                rows_of_layers = fed.by_layer or (fed,)
+                assert rows_of_layers[-1].operation is Operation.EXPERT_MIXTURE
         run = found.run
         runs.append(run)
         assert {*run.trace.names} >= BETWEEN.get(kind, frozenset()) or group.is_cross
@@ -162,3 +173,143 @@ def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
                 near = max(1e-5, room(told, Dtype.FLOAT32))
                 assert result_of(told) == pytest.approx(told.value, abs=near), (stage.name, cell)
     return runs
+
+
+def silu(numbers: np.ndarray) -> np.ndarray:
+    made: np.ndarray = numbers / (1 + np.exp(-numbers))
+    return made
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_terms_of_experts_are_router_weights_and_what_numpy_makes_of_each() -> None:
+    (run,) = check_architecture("qwen2_moe", tiny_model("qwen2_moe"), cells=1)
+    trace, layer = run.trace, 1
+    block = tiny_model("qwen2_moe").model.layers[layer].mlp
+    parts = {name: part.detach().double().numpy() for name, part in block.named_parameters()}
+    stream = trace.read("normed_attended", (layer,)).astype(np.float64)
+    logits = stream @ parts["gate.weight"].T
+    shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    gates = 1 / (1 + np.exp(-(stream @ parts["shared_expert_gate.weight"].T)))
+    up = silu(stream @ parts["shared_expert.gate_proj.weight"].T)
+    up *= stream @ parts["shared_expert.up_proj.weight"].T
+    shared = gates * (up @ parts["shared_expert.down_proj.weight"].T)
+    for token, column in ((0, 3), (4, 17), (8, 31)):
+        found = explain(trace, "feed_forward", (layer, token, column))
+        chosen = np.argsort(-shares[token])[:2]
+        wanted = []
+        for expert in chosen:
+            gate, wide = np.split(parts["experts.gate_up_proj"][expert] @ stream[token], 2)
+            made = parts["experts.down_proj"][expert] @ (silu(gate) * wide)
+            wanted.append((shares[token, expert], made[column]))
+        weights, results = (factor.read for factor in found.groups[0].factors)
+        np.testing.assert_allclose(np.stack([weights, results], -1), wanted, atol=1e-6)
+        np.testing.assert_allclose(found.terms[-1], shared[token, column], atol=1e-6)
+        assert found.value == pytest.approx(found.terms.sum(), abs=1e-6)
+        resolved = resolve(Document(), View(layer=layer), run)
+        panel = head_cell_panel(resolved, Cell("feed_forward", (token, column)), is_pinned=True)
+        names = [f"expert {expert + 1}" for expert in chosen]
+        assert [line.name for line in panel.terms] == [*names, "shared"]
+    words = step_caption(run, (layer,), Timeline.of(trace, Grain.ROW).step(row_of(run)), head=0)
+    assert "what all tokens share" in words
+    assert "expert " in words
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("deepseek_v3", {"v_head_dim": 8}),  # heads hand on less than what meets
+        pytest.param("deepseek_v2", {}, marks=pytest.mark.slow),
+        pytest.param("deepseek_v3", {"rope_interleave": False}, marks=pytest.mark.slow),
+    ],
+)
+def test_keys_and_values_of_a_latent_are_followed(kind: str, settings: dict[str, Any]) -> None:
+    model = tiny_model(kind, **settings)
+    has_latent_queries = "v_head_dim" in settings
+    if not has_latent_queries:
+        model.config.q_lora_rank = None
+        model = type(model)(model.config).eval()
+    (run,) = check_architecture(kind, model, cells=20)
+    trace = run.trace
+    assert ("latent_queries" in trace) == has_latent_queries
+    attention = model.model.layers[1].self_attn
+    own = {name: part.detach().double().numpy() for name, part in attention.named_parameters()}
+    stream = trace.read("normed", (1,)).astype(np.float64)
+    latent, shared = np.split(stream @ own["kv_a_proj_with_mqa.weight"].T, [16], -1)
+    latent /= np.sqrt(np.square(latent).mean(-1, keepdims=True) + 1e-6)
+    wide = (latent * own["kv_a_layernorm.weight"]) @ own["kv_b_proj.weight"].T
+    keys, values = np.split(wide.reshape(len(stream), 4, -1).transpose(1, 0, 2), [8], -1)
+    np.testing.assert_allclose(trace.read("values", (1,)), values, atol=1e-5)
+    np.testing.assert_allclose(trace.read("keys", (1,))[..., :8], keys, atol=1e-5)
+    np.testing.assert_allclose(trace.read("shared_keys", (1,)), shared, atol=1e-5)
+    turned = {factor.name for factor in explain(trace, "keys", (1, 2, 4, 9)).groups[0].factors}
+    assert turned == {"projected_keys", "rotary.cos"}
+    (part,) = explain(trace, "projected_keys", (1, 2, 4, 9)).groups
+    assert [factor.name for factor in part.factors] == ["shared_keys"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", others_slow(["granite", "granitemoe", "dinov2", "dinov3_vit"]))
+def test_what_a_part_is_multiplied_by_before_it_is_added_is_found(kind: str) -> None:
+    """A config's multiplier is 1 in the tiny models, as are the factors of untrained columns."""
+    by_column = kind.startswith("dino")
+    model = tiny_model(kind, **({} if by_column else {"residual_multiplier": 0.22}))
+    factors = torch.full((2, 32), 0.22)
+    if by_column:
+        torch.manual_seed(1)
+        factors = torch.rand(2, 32) + 0.5
+        named = [part for name, part in model.named_parameters() if "layer_scale1" in name]
+        for part, own in zip(named, factors, strict=True):
+            part.data[:] = own
+    (run,) = check_architecture(kind, model, cells=10)
+    trace = run.trace
+    output = trace.read("output").astype(np.float64)
+    wanted = trace.read("residual") + output * factors.numpy()[:, None]
+    np.testing.assert_allclose(trace.read("attended"), wanted, atol=1e-5)
+    found = explain(trace, "scaled_output", (1, 4, 7))
+    assert found.groups[0].factors[1].read[0] == pytest.approx(float(factors[1, 7]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", others_slow(["t5", "bart"]))
+def test_the_stream_of_a_decoder_goes_on_through_its_cross_attention(kind: str) -> None:
+    model = tiny_model(kind)
+    (run,) = (one for one in check_architecture(kind, model, 10) if "crossed" in one.trace)
+    trace = run.trace
+    with torch.no_grad():
+        result = model(**inputs_of(model), output_hidden_states=True)
+    states = [state[0].numpy() for state in result.decoder_hidden_states]
+    for layer in range(2):
+        np.testing.assert_allclose(trace.read("residual", (layer,)), states[layer], atol=1e-5)
+        crossed = trace.read("cross_output", (layer,))
+        before = {row.name: row for row in trace.stages}["crossed"].reads[0]
+        np.testing.assert_array_equal(
+            trace.read("crossed", (layer,)), trace.read(before, (layer,)) + crossed
+        )
+    found = explain(trace, "residual", (1, 2, 3))
+    assert [factor.name for group in found.groups for factor in group.factors] == ["result"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_sink_after_the_softmax_takes_of_what_heads_hand_on() -> None:
+    """Granite's weights sum to 1, and its heads hand on what a softmax with the sink would."""
+    model = tiny_model("granite_swa")
+    sinks = torch.linspace(-1, 2, 4)
+    for layer in model.model.layers:
+        layer.self_attn.sinks.data[:] = sinks
+    (run,) = check_architecture("granite_swa", model, cells=20)
+    trace = run.trace
+    scores = trace.read("masked").astype(np.float64)  # layer head query key
+    powers = np.exp(scores)
+    with_sink = powers.sum(-1, keepdims=True) + np.exp(sinks.numpy()[:, None, None])
+    wanted = (powers / with_sink) @ trace.read("values").astype(np.float64)
+    np.testing.assert_allclose(trace.read("gated_context"), wanted, atol=1e-5)
+    joined = wanted.transpose(0, 2, 1, 3).reshape(trace.read("concat").shape)
+    np.testing.assert_allclose(trace.read("concat"), joined, atol=1e-5)
+    np.testing.assert_allclose(trace.read("weights").sum(-1), 1, atol=1e-6)
+
+
+def row_of(run: Run) -> Any:
+    line = Timeline.of(run.trace, Grain.ROW)
+    places = (line.place(position) for position in range(len(line)))
+    return next(place for place in places if place and place.stage == "feed_forward")

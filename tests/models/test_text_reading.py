@@ -190,6 +190,19 @@ def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) ->
         read_text(replace(source, edits=heads_off([(0, 1)])), TEXT, Device.CPU)
 
 
+def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
+    tmp_path: Path,
+) -> None:
+    """The number of the encoder's last layer names that layer alone."""
+    folder = save_tiny_model(tmp_path / "bart", "bart", num_hidden_layers=3, encoder_layers=3)
+    source = open_source(folder, Device.CPU)
+    run = read_text(source, TEXT, Device.CPU)
+    assert run.reading
+    assert not run.reading.are_heads_switchable
+    with pytest.raises(InputError, match="cannot be switched off one by one"):
+        read_text(replace(source, edits=heads_off([(2, 1)])), TEXT, Device.CPU)
+
+
 def test_only_the_numbers_of_its_own_text_go_into_a_document(source: ModelSource) -> None:
     run = read_text(source, TEXT, Device.CPU)
     document = Document(text=TEXT, spec=AttentionSpec(device=Device.CPU), model=source)

@@ -49,7 +49,7 @@ DECODERS = (
     "cohere2", "granite", "granitemoe", "glm", "glm4", "glm4_moe", "gpt_oss", "llama4_text",
     "gpt2", "gpt_neox", "opt", "deepseek_v2", "deepseek_v3", "deepseek_v32", "qwen3_next",
     "nanochat", "starcoder2", "stablelm", "smollm3", "helium", "nemotron", "ernie4_5", "exaone4",
-    "hunyuan_v1_dense", "gpt_bigcode", "jamba", "lfm2",
+    "hunyuan_v1_dense", "gpt_bigcode", "jamba", "lfm2", "afmoe", "granite_swa",
 )  # fmt: skip
 ENCODERS = (
     "bert", "roberta", "distilbert", "modernbert", "electra", "albert", "camembert",

@@ -584,7 +584,9 @@ class ModelAttention:
         ``layer``, ``head`` and the mean weights on the ``previous`` token, the ``first``, its
         ``own``, earlier occurrences of the query's token (``duplicate``) and, for ``induction``,
         those that followed them; the mean ``largest`` weight; the ``entropy`` in bits and the mean
-        ``distance`` in tokens. NaN where there is nothing to take a mean of.
+        ``distance`` in tokens. ``value_weighting`` is how far the weights move when each is
+        times the length of its value (Kobayashi et al. 2020), as shares of a row: half the sum of
+        the differences of a row. NaN where there is nothing to take a mean of.
         """
         return head_rows(self._of_one_part())
 

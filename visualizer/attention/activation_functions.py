@@ -1,4 +1,4 @@
-"""The functions that feed-forward layers apply to each number, for one number; no torch.
+"""The functions that feed-forward layers and gates apply to each number, for one number; no torch.
 
 Sources: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units"; Elfwing et al. 2017 (SiLU); So et
 al. 2021 (the squared ReLU of "Primer").
@@ -37,5 +37,6 @@ ACTIVATIONS: dict[str, Callable[[float], float]] = {
     "ReLU": lambda number: max(number, 0.0),
     "squared ReLU": lambda number: max(number, 0.0) ** 2,
     "tanh": math.tanh,
+    "sigmoid": _sigmoid,
 }
 """By the name that is shown."""

@@ -5,7 +5,9 @@ Uses only methods of the given tensors, so it needs no torch and runs on their d
 Sources: Clark et al. 2019, "What Does BERT Look At?", §3 (previous token, first token, itself,
 entropy); Vig and Belinkov 2019, "Analyzing the Structure of Attention in a Transformer Language
 Model" (mean distance); Olsson et al. 2022, "In-context Learning and Induction Heads" (induction:
-prefix matching); Wang et al. 2022, "Interpretability in the Wild" (duplicate token heads).
+prefix matching); Wang et al. 2022, "Interpretability in the Wild" (duplicate token heads);
+Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norms of what they
+weight, as shares of a row).
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 # Rows of a matrix per step, and cells of the heads that are measured together: they bound the
 # temporary memory.
 ROWS, CELLS = 1024, 2**16
+CACHED_ROWS = 64
+"""So many rows are worked on again and again while they are near."""
 
 
 class HeadMeasures(Struct, frozen=True, eq=False):
@@ -49,6 +53,10 @@ class HeadMeasures(Struct, frozen=True, eq=False):
         a mean over the queries for which there is such a token.
     duplicate : numpy.ndarray
         Weight on earlier occurrences of the query's token; a mean over the queries that have some.
+    value_weighting : numpy.ndarray
+        How far a row moves when its weights are value-weighted: half of Σ |s − |w|/Σ|w||, with
+        the shares s = ‖w·v‖ / Σ ‖w·v‖; 0 where all values are of one length, 1 at most. A mean
+        over the queries whose weighted values have a length; NaN without values.
     queries : numpy.ndarray
         Number of queries in the means.
     """
@@ -61,14 +69,19 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     largest: np.ndarray
     induction: np.ndarray
     duplicate: np.ndarray
+    value_weighting: np.ndarray
     queries: np.ndarray
 
 
 # Columns of the working tensor.
-ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, INDUCTION, DUPLICATE, READS = range(9)
+(
+    ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, INDUCTION, DUPLICATE, VALUE_WEIGHTING, READS,
+) = range(10)  # fmt: skip
 
 
-def measure(weights: Tensor, lengths: tuple[int, ...], texts: Texts = ()) -> HeadMeasures:
+def measure(
+    weights: Tensor, lengths: tuple[int, ...], texts: Texts = (), values: Tensor | None = None
+) -> HeadMeasures:
     """Measure every head of every text, as many at a time as take little memory.
 
     Parameters
@@ -79,8 +92,11 @@ def measure(weights: Tensor, lengths: tuple[int, ...], texts: Texts = ()) -> Hea
         Tokens of each text without padding; empty where nothing is padded.
     texts : tuple of tuple of str
         The tokens of each text, for induction and duplicates; empty where they are not known.
+    values : Tensor, optional
+        [..., head, key, d_value], of the same leading axes as the weights.
     """
     *leading, heads, queries, keys = weights.shape
+    norms = None if values is None else values.norm(dim=-1)  # … head key
     is_square = queries == keys
     numbered = [_numbered(text) for text in texts] if is_square else []
     means = weights.new_empty((*leading, heads, READS + 1))  # … text head measure
@@ -93,7 +109,11 @@ def measure(weights: Tensor, lengths: tuple[int, ...], texts: Texts = ()) -> Hea
             part = means[place][start : start + several]
             found = _of_queries(own, is_square=is_square)
             part[:] = _means(found)
-            part[:, [INDUCTION, DUPLICATE]] = math.nan
+            part[:, [INDUCTION, DUPLICATE, VALUE_WEIGHTING]] = math.nan
+            if norms is not None:
+                part[:, VALUE_WEIGHTING] = _value_weighting(
+                    own, norms[place][start : start + several]
+                )
             if numbers is not None:
                 part[:, INDUCTION] = _after_equal(own, numbers, found[..., READS], 1)
                 part[:, DUPLICATE] = _after_equal(own, numbers, found[..., READS], 0)
@@ -111,7 +131,12 @@ def keys_read(weights: Tensor) -> np.ndarray:
     return found
 
 
-def measure_uniform(allowed: np.ndarray, queries: int, text: tuple[str, ...] = ()) -> HeadMeasures:
+def measure_uniform(
+    allowed: np.ndarray,
+    queries: int,
+    text: tuple[str, ...] = (),
+    norms: np.ndarray | None = None,
+) -> HeadMeasures:
     """Return the measures of one head that reads every allowed key alike.
 
     Parameters
@@ -122,6 +147,9 @@ def measure_uniform(allowed: np.ndarray, queries: int, text: tuple[str, ...] = (
         Number of queries without padding.
     text : tuple of str
         The tokens, for induction and duplicates; empty where they are not known.
+    norms : numpy.ndarray, optional
+        The lengths of the values of some heads, [head, key]. The measure that needs them is the
+        mean over these heads, each with its own values.
 
     Returns
     -------
@@ -147,7 +175,35 @@ def measure_uniform(allowed: np.ndarray, queries: int, text: tuple[str, ...] = (
                 ]
                 found[column] /= counts
     means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
+    if norms is not None and len(reads):
+        means[VALUE_WEIGHTING] = _uniform_value_weighting(allowed[reads], norms)
     return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
+
+
+def _uniform_value_weighting(allowed: np.ndarray, norms: np.ndarray) -> float:
+    """Return how far the rows of uniform attention move by the lengths of values, over all heads.
+
+    Parameters
+    ----------
+    allowed : numpy.ndarray
+        Boolean [query, key], of queries with allowed keys.
+    norms : numpy.ndarray
+        [head, key].
+    """
+    moved = []
+    for start in range(0, len(allowed), CACHED_ROWS):
+        read = allowed[start : start + CACHED_ROWS].astype(norms.dtype)
+        counts = read.sum(-1)
+        buffer = np.empty_like(read)
+        for own in norms:
+            means = read @ own / counts
+            has_length = means > 0
+            np.multiply(own, (1 / np.where(has_length, means, 1))[:, None], out=buffer)
+            np.subtract(buffer, 1, out=buffer)
+            np.abs(buffer, out=buffer)
+            rows = np.einsum("qk,qk->q", buffer, read) / (2 * counts)
+            moved.append(rows[has_length])
+    return _mean(np.concatenate(moved).astype(np.float64))
 
 
 def _distances(allowed: np.ndarray, query: int) -> int:
@@ -189,6 +245,33 @@ def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
     else:  # queries and keys are not the same tokens
         found[..., [DISTANCE, OWN, PREVIOUS]] = math.nan
     return found
+
+
+def _value_weighting(weights: Tensor, norms: Tensor) -> Tensor:
+    """Return how far the rows of some heads move when weights are times the lengths of values.
+
+    Parameters
+    ----------
+    norms : Tensor
+        [head, key].
+
+    Returns
+    -------
+    Tensor
+        [head]; NaN where no query has a length of what it reads.
+    """
+    total, count = weights.new_zeros(len(weights)), weights.new_zeros(len(weights))
+    for start in range(0, weights.shape[1], ROWS):
+        block = weights[:, start : start + ROWS].abs()
+        sums, weighted = block.sum(-1), (block @ norms[..., None])[..., 0]
+        # |w|·|‖v‖ / Σ ‖w·v‖ − 1 / Σ |w||, without a matrix of shares
+        ratios = norms[:, None] / weighted[..., None]
+        ratios -= 1 / sums[..., None]
+        moved = ratios.abs_().mul_(block).sum(-1) / 2
+        has_length = weighted.ne(0)
+        total += moved.where(has_length, 0).sum(-1)
+        count += has_length.sum(-1)
+    return total / count
 
 
 def _after_equal(weights: Tensor, numbers: np.ndarray, reads: Tensor, after: int) -> Tensor:

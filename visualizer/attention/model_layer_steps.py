@@ -104,6 +104,20 @@ class LinearLayer(Struct, frozen=True):
         return self.modules[0].rpartition(".")[2]
 
 
+class LatentKeys(LinearLayer, frozen=True):
+    """Keys of which the first columns are a vector times a matrix, and the others are shared.
+
+    The others are the same in all heads, and are read from a stage of their own.
+
+    Parameters
+    ----------
+    own_columns : int
+        How many columns of each head are its own.
+    """
+
+    own_columns: int = 0
+
+
 class RotaryPosition(Struct, frozen=True):
     """Pairs of columns turned by angles that grow with the place in the text (RoPE).
 
@@ -113,13 +127,17 @@ class RotaryPosition(Struct, frozen=True):
         The name of the trace's numbers [layer, token, pair] of which ``.cos`` and ``.sin`` are
         there.
     pairs : int
-        How many pairs are turned; columns after them stay. None in a layer without positions.
+        How many pairs are turned; other columns stay. None in a layer without positions.
     is_interleaved : bool
         Whether neighbours are a pair, and not the columns ``pairs`` apart.
     stride : int
         The model gives the angle of each pair so many times, side by side.
     is_backward : bool
         Whether the model turns the other way round; the numbers of the trace have its sign.
+    start : int
+        The first column that is turned.
+    is_regrouped : bool
+        Whether of neighbours that were a pair, the columns come out ``pairs`` apart.
     """
 
     angles: str
@@ -127,20 +145,35 @@ class RotaryPosition(Struct, frozen=True):
     is_interleaved: bool = False
     stride: int = 1
     is_backward: bool = False
+    start: int = 0
+    is_regrouped: bool = False
 
-    def partner(self, column: int) -> tuple[int, int, int] | None:
-        """Return a column's pair, the other column of it, and the sign of what that adds."""
-        if column >= 2 * self.pairs:
+    def turned(self, column: int) -> tuple[int, int, int, int] | None:
+        """Say what a column is made of; None where it is taken over.
+
+        Returns
+        -------
+        tuple of int
+            The pair, the column that is times the cosine, the one that is times the sine, and the
+            sign of what that adds.
+        """
+        within = column - self.start
+        if not 0 <= within < 2 * self.pairs:
             return None
-        if self.is_interleaved:
-            return column // 2, column ^ 1, 1 if column % 2 else -1
-        is_second = column >= self.pairs
-        pair = column - self.pairs * is_second
-        return pair, pair + self.pairs * (not is_second), 1 if is_second else -1
+        if self.is_interleaved and not self.is_regrouped:
+            pair, is_second = within // 2, within % 2 == 1
+        else:
+            pair, is_second = within % self.pairs, within >= self.pairs
+        first, second = (self.start + each for each in self._columns(pair))
+        own, other = (second, first) if is_second else (first, second)
+        return pair, own, other, 1 if is_second else -1
+
+    def _columns(self, pair: int) -> tuple[int, int]:
+        return (2 * pair, 2 * pair + 1) if self.is_interleaved else (pair, pair + self.pairs)
 
 
 class HiddenActivation(Struct, frozen=True):
-    """A function of each number, times another number where the feed-forward has a gate.
+    """A function of each number, times another number where it is a gate of that.
 
     Parameters
     ----------
@@ -149,6 +182,25 @@ class HiddenActivation(Struct, frozen=True):
     """
 
     function: str
+
+
+class ExpertMixture(Struct, frozen=True):
+    """The results of the experts that a router has chosen for a token, times its weights for them.
+
+    The trace has what they are made of, by the path of the experts: ``.numbers``,
+    ``.router_weights`` [token, expert], ``.results`` [token, expert, column] and, of what all
+    tokens share, ``.shared`` [token, column].
+
+    Parameters
+    ----------
+    modules : tuple of str
+        The path of the experts in the model, for each layer of the run.
+    has_shared : bool
+        Whether something is added that is not routed.
+    """
+
+    modules: tuple[str, ...]
+    has_shared: bool = False
 
 
 class JoinedHeads(Struct, frozen=True):
@@ -192,6 +244,42 @@ class SinkSoftmax(Struct, frozen=True):
     logits: str
 
 
+class ScaledVector(Struct, frozen=True):
+    """A vector times a factor of each column (LayerScale), or times one number.
+
+    Parameters
+    ----------
+    modules : tuple of str
+        The name of the factors in the model, for each layer of the run; empty names of one number.
+    factor : float
+        The number, where there is one.
+    """
+
+    modules: tuple[str, ...]
+    factor: float = 1.0
+
+    @property
+    def is_by_column(self) -> bool:
+        return bool(self.modules[0])
+
+    @property
+    def name(self) -> str:
+        """The factors' own name in the model."""
+        return self.modules[0].rpartition(".")[2]
+
+
+class LateSink(Struct, frozen=True):
+    """Context vectors times the share of its row that a head's sink leaves, after the softmax.
+
+    Parameters
+    ----------
+    kept : str
+        The name of the trace's numbers [layer, head, query].
+    """
+
+    kept: str
+
+
 class ResidualAddition(Struct, frozen=True):
     """The sum of vectors: what a part of the layer made is added to the stream."""
 
@@ -200,11 +288,15 @@ LayerStep = (
     ResidualStream
     | NormLayer
     | LinearLayer
+    | LatentKeys
     | RotaryPosition
     | HiddenActivation
+    | ExpertMixture
     | JoinedHeads
     | ResidualAddition
     | ScoreCap
     | ScoreBias
     | SinkSoftmax
+    | LateSink
+    | ScaledVector
 )

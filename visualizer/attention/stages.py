@@ -80,6 +80,10 @@ class Operation(StrEnum):
     CAP_SCORES = auto()
     ADD_SCORE_BIAS = auto()
     SOFTMAX_WITH_SINK = auto()
+    EXPERT_MIXTURE = auto()
+    LATE_SINK = auto()
+    LATENT_KEYS = auto()
+    SCALE_VECTOR = auto()
 
 
 class Stage(Struct, frozen=True):
@@ -355,10 +359,17 @@ NOUNS = {
     "weights": ("weight", "weights"),
     "dropped": ("weight after dropout", "weights after dropout"),
     "context": ("context", "numbers of the context vectors"),
+    "context_gate": ("gate", "numbers of the context’s gate"),
+    "gated_context": ("gated context", "numbers of the gated context vectors"),
     "concat": ("concat", "numbers of all heads side by side"),
     "output": ("output", "numbers of the output"),
     "residual": ("residual stream", "numbers of the residual stream"),
     "normed": ("normed", "normed numbers"),
+    "latent_queries": ("latent", "numbers of the queries’ latent"),
+    "normed_latent_queries": ("normed latent", "normed numbers of the queries’ latent"),
+    "latent_keys": ("latent", "numbers of the latent of keys and values"),
+    "normed_latent_keys": ("normed latent", "normed numbers of the latent"),
+    "shared_keys": ("shared key", "numbers of the keys that heads share"),
     "projected_queries": ("projected query", "projected queries"),
     "projected_keys": ("projected key", "projected keys"),
     "normed_queries": ("normed query", "normed queries"),
@@ -366,13 +377,18 @@ NOUNS = {
     "turned_queries": ("turned query", "turned queries"),
     "turned_keys": ("turned key", "turned keys"),
     "normed_output": ("normed output", "numbers of the normed output"),
+    "scaled_output": ("scaled output", "numbers of the scaled output"),
     "attended": ("attended", "numbers of the stream after attention"),
     "normed_attended": ("normed", "normed numbers after attention"),
+    "cross_output": ("cross output", "numbers of the cross attention’s output"),
+    "crossed": ("crossed", "numbers of the stream after cross attention"),
+    "normed_crossed": ("normed", "normed numbers after cross attention"),
     "gate": ("gate", "numbers of the gate"),
     "up": ("up", "numbers of the first matrix"),
     "hidden": ("hidden", "hidden numbers"),
     "feed_forward": ("feed-forward", "numbers of the feed-forward"),
     "normed_feed_forward": ("normed feed-forward", "numbers of the normed feed-forward"),
+    "scaled_feed_forward": ("scaled feed-forward", "numbers of the scaled feed-forward"),
     "added": ("sum", "numbers of the sum"),
     "result": ("result", "numbers of the result"),
 }

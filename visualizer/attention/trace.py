@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -31,7 +31,7 @@ from visualizer.attention.weight_transforms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from torch import Tensor
 
@@ -290,15 +290,9 @@ class Trace:
             made = held.keep(lens, lambda own: CachedTensor(without_first(own)))
             return made
         values = self._held["values"]
-        # Weights may outlive many values; weak keys drop a result together with its values.
-        by_values: WeakKeyDictionary[CachedTensor, CachedTensor] = held.keep(
-            lens, lambda _: WeakKeyDictionary()
-        )
-        if values not in by_values:
-            by_values[values] = CachedTensor(
-                times_value(held.tensor.detach(), values.tensor.detach())
-            )
-        return by_values[values]
+        vectors = values.tensor.detach()
+        made = _kept_with(values, held, lens, lambda own: CachedTensor(times_value(own, vectors)))
+        return made
 
     def read(self, name: str, index: Index = ()) -> np.ndarray:
         """Read numbers of a stage or of a parameter.
@@ -322,16 +316,22 @@ class Trace:
         return self._held[stage].limits()
 
     def measured(self, stage: str, texts: Texts = ()) -> HeadMeasures:
-        """Return the measures of each head of a stage of weights, cached with its tensor.
+        """Return the measures of each head of a stage of weights.
+
+        They are cached with its tensor, and with that of the values by which weights are weighted.
 
         Parameters
         ----------
         texts : tuple of tuple of str
             The tokens of each text, for induction; empty where queries and keys differ.
         """
-        lengths = self.spec.lengths
-        measures: HeadMeasures = self._held[stage].keep(
-            ("measures", lengths, texts), lambda weights: measure(weights, lengths, texts)
+        held, lengths, values = self._held[stage], self.spec.lengths, self._held.get("values")
+        vectors = None if values is None else values.tensor.detach()
+        measures: HeadMeasures = _kept_with(
+            values,
+            held,
+            ("measures", lengths, texts),
+            lambda weights: measure(weights, lengths, texts, vectors),
         )
         return measures
 
@@ -340,25 +340,39 @@ class Trace:
     ) -> HeadMeasures:
         """Return the measures of a head that reads every allowed key of a text alike.
 
-        Where no mask is known, the allowed keys of a query are those that any head reads. Cached
-        with the stage's tensor.
+        How far it moves by the lengths of values is a mean over the heads of all layers. Where no
+        mask is known, the allowed keys of a query are those that any head reads. Cached with the
+        stage's tensor, and with that of the values.
         """
-        text, held = self.at("text", leading), self._held[stage]
+        text, held, values = self.at("text", leading), self._held[stage], self._held.get("values")
         words = texts[text] if texts else ()
         if not self.has_module and not self.layer_masks:
-            known: HeadMeasures = held.keep(
+            known: HeadMeasures = _kept_with(
+                values,
+                held,
                 ("uniform", words),
-                lambda weights: measure_uniform(keys_read(weights), self.tokens, words),
+                lambda weights: measure_uniform(
+                    keys_read(weights), self.tokens, words, self._lengths_of_values(text)
+                ),
             )
             return known
         masking = Masking.of(self.spec_at(leading), stage)
 
         def made(_: Tensor) -> HeadMeasures:
             real = masking.lengths[text] if masking.lengths else self.tokens
-            return measure_uniform(self.allowed(stage, leading), real, words)
+            norms = self._lengths_of_values(text)
+            return measure_uniform(self.allowed(stage, leading), real, words, norms)
 
-        measures: HeadMeasures = held.keep(("uniform", masking, text, words), made)
+        measures: HeadMeasures = _kept_with(values, held, ("uniform", masking, text, words), made)
         return measures
+
+    def _lengths_of_values(self, text: int) -> np.ndarray | None:
+        """Return the lengths of a text's values in all heads of all layers, [head, key]."""
+        if "values" not in self:
+            return None
+        index = tuple(text if axis == "text" else slice(None) for axis in self.axes)
+        lengths = self.tensor("values").detach()[index].norm(dim=-1)
+        return readable(lengths.flatten(0, -2))
 
     def check(self) -> None:
         """Compare every stage's shape with the stage table; a difference is a bug."""
@@ -367,6 +381,26 @@ class Trace:
             actual = tuple(self.tensor(stage.name).shape)
             if actual != expected:
                 raise AssertionError(f"{stage.name} has shape {actual} and not {expected}")
+
+
+def _kept_with(
+    values: CachedTensor | None,
+    held: CachedTensor,
+    key: Hashable,
+    make: Callable[[Tensor], Any],
+) -> Any:
+    """Return a cached result of a tensor and of the values that its weights were used with.
+
+    Weights may outlive many values; weak keys drop a result together with its values.
+    """
+    if values is None:
+        return held.keep(key, make)
+    by_values: WeakKeyDictionary[CachedTensor, Any] = held.keep(
+        (key, "by values"), lambda _: WeakKeyDictionary()
+    )
+    if values not in by_values:
+        by_values[values] = make(held.tensor.detach())
+    return by_values[values]
 
 
 def trace_of_arrays(

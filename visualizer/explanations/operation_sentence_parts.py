@@ -23,14 +23,22 @@ if TYPE_CHECKING:
 KINDS = {
     "input": "input", "queries": "query", "keys": "key", "values": "value",
     "residual": "residual stream", "normed": "normed stream",
+    "latent_queries": "latent of the query", "normed_latent_queries": "normed latent of the query",
+    "latent_keys": "latent of key and value", "shared_keys": "shared part of the key",
+    "normed_latent_keys": "normed latent of key and value",
     "projected_queries": "projected query", "projected_keys": "projected key",
     "normed_queries": "normed query", "normed_keys": "normed key",
     "turned_queries": "turned query", "turned_keys": "turned key",
     "capped": "row of capped scores", "bias": "row of biases", "biased": "row of biased scores",
-    "concat": "vector of all heads", "output": "output", "normed_output": "normed output",
+    "context": "context vector", "context_gate": "gate of the context",
+    "gated_context": "gated context vector", "concat": "vector of all heads",
+    "output": "output", "normed_output": "normed output",
     "attended": "stream after attention", "normed_attended": "normed stream after attention",
+    "cross_output": "output of the cross attention", "crossed": "stream after cross attention",
+    "normed_crossed": "normed stream after cross attention",
     "gate": "gate", "up": "widened stream", "hidden": "hidden vector",
     "feed_forward": "feed-forward result", "normed_feed_forward": "normed feed-forward result",
+    "scaled_output": "scaled output", "scaled_feed_forward": "scaled feed-forward result",
     "added": "sum", "result": "result",
 }  # fmt: skip
 """What one vector of a stage is called."""

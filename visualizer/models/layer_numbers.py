@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import torch
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ NumbersOf = Callable[[LayerPass], "Tensor"]
 
 def vectors(numbers: Tensor) -> Tensor | None:
     """Return the vectors of the tokens of one text, [token, column]; None where it is not that."""
+    if numbers.ndim == 4 and numbers.shape[1] == 1:  # of a single head
+        numbers = numbers[:, 0]
     if not numbers.is_floating_point() or numbers.ndim not in (2, 3):
         return None
     return numbers[0].detach() if numbers.ndim == 3 else numbers.detach()
@@ -86,6 +89,20 @@ def heads_of(path: str, first: Sequence[int], width: int) -> NumbersOf:
     return numbers
 
 
+def latent_keys(
+    path: str, first: Sequence[int], own: int, shared_path: str, start: int, shared: int
+) -> NumbersOf:
+    """Take columns of what a module gives as heads, each with the same columns of another."""
+    heads = heads_of(path, first, own)
+    others = columns_of(shared_path, start, shared)
+
+    def numbers(at: LayerPass) -> Tensor:
+        each = heads(at)
+        return torch.cat([each, others(at).expand(len(each), -1, -1)], -1)
+
+    return numbers
+
+
 def heads_through(
     path: str, heads: int, width: int, shared: Sequence[int], *, is_input: bool
 ) -> NumbersOf:
@@ -107,10 +124,52 @@ def met(name: str, shared: Sequence[int]) -> NumbersOf:
     return lambda at: getattr(at.call, name)[0][picked]
 
 
+def gated_context(path: str, first: Sequence[int], width: int) -> NumbersOf:
+    """Take what the heads read, times the sigmoid of columns of what a module gives."""
+    gates_of = heads_of(path, first, width)
+    return lambda at: gates_of(at).sigmoid() * own_context(at)
+
+
+def own_context(at: LayerPass) -> Tensor:
+    """Return the values that the heads read, weighted and added up, before anything is edited."""
+    values = at.call.values
+    assert values is not None
+    each = values[0].repeat_interleave(at.call.weights.shape[1] // values.shape[1], 0)
+    return at.call.weights[0].to(each.dtype) @ each
+
+
+def kept_by_sinks(at: LayerPass) -> Tensor:
+    """Return the share of each row that the sink of a head leaves, [head, query].
+
+    It is that of a softmax in which the sink's logit takes part.
+    """
+    call = at.call
+    assert call.queries is not None
+    assert call.keys is not None
+    keys = call.keys[0].repeat_interleave(call.weights.shape[1] // call.keys.shape[1], 0)
+    scores = call.queries[0].double() @ keys.double().transpose(-1, -2) * call.scaling
+    if call.mask is not None and call.mask.is_floating_point():
+        scores = scores + call.mask[0].double()
+    scores = scores.masked_fill(call.weights[0] == 0, -torch.inf)  # masked, or an edge that is cut
+    sinks: Tensor = call.arguments["s_aux"].detach().flatten().double()
+    kept = (scores.logsumexp(-1) - sinks[:, None]).sigmoid()
+    return kept.to(call.queries.dtype)
+
+
+def context_beside_sinks(at: LayerPass) -> Tensor:
+    """Return what the sinks of heads leave of their context vectors, before anything is edited."""
+    return kept_by_sinks(at)[..., None] * own_context(at)
+
+
 def joined_heads(at: LayerPass) -> Tensor:
     """Take what the heads hand on, side by side."""
     assert at.call.context is not None
     return at.call.context[0].flatten(1)
+
+
+def product_of(name: str, factor: float | Tensor) -> NumbersOf:
+    """Multiply a stage by one number, or by one a column."""
+    return lambda at: at.tensors[name] * factor
 
 
 def sum_of(*names: str) -> NumbersOf:

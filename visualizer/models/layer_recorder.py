@@ -27,12 +27,17 @@ class ModulePass(Struct, frozen=True, eq=False):
     given, result : Tensor
         Its first input and its first result.
     rotation : tuple of Tensor or None
-        The cosines and sines that it was given, [1, token, column].
+        The cosines and sines that it was given, [1, token, column]; of the last tokens, where
+        there are less.
+    routing : tuple of Tensor or None
+        The numbers of the experts of each token that it was given, and the weights of these,
+        [token, expert].
     """
 
     given: Tensor
     result: Tensor
     rotation: tuple[Tensor, Tensor] | None = None
+    routing: tuple[Tensor, Tensor] | None = None
 
 
 NOTHING_PASSED: dict[str, ModulePass] = {}
@@ -55,7 +60,8 @@ def record_layers(model: nn.Module) -> Iterator[dict[str, ModulePass]]:
         given: Any = inputs[0] if inputs else next(iter(named.values()), None)
         first = result[0] if isinstance(result, tuple) and result else result
         if isinstance(given, torch.Tensor) and isinstance(first, torch.Tensor):
-            passed[name] = ModulePass(given, first, _rotation((*inputs, *named.values())))
+            every = (*inputs, *named.values())
+            passed[name] = ModulePass(given, first, _rotation(every), _routing(every))
 
     hooks = [
         module.register_forward_hook(
@@ -72,14 +78,25 @@ def record_layers(model: nn.Module) -> Iterator[dict[str, ModulePass]]:
             hook.remove()
 
 
+def _routing(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
+    """Return the numbers of experts and their weights among what a module was given."""
+    if len(given) != 3 or not all(isinstance(one, torch.Tensor) for one in given):
+        return None
+    _, numbers, weights = given
+    is_routing = numbers.ndim == 2 and numbers.shape == weights.shape
+    kinds = (numbers.is_floating_point(), weights.is_floating_point())
+    return (numbers, weights) if is_routing and kinds == (False, True) else None
+
+
 def _rotation(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
     """Return cosines and sines among what a module was given."""
     for one in given:
         if isinstance(one, torch.Tensor) and one.is_complex() and one.ndim == 3:
             return one.real, one.imag
         is_pair = isinstance(one, tuple) and len(one) == 2
-        if is_pair and all(isinstance(part, torch.Tensor) and part.ndim == 3 for part in one):
-            cosines, sines = one
-            if cosines.shape == sines.shape and cosines.is_floating_point():
+        if is_pair and all(isinstance(part, torch.Tensor) for part in one):
+            cosines, sines = (part[None] if part.ndim == 2 else part for part in one)
+            is_alike = cosines.shape == sines.shape and cosines.ndim == 3
+            if is_alike and cosines.is_floating_point():
                 return cosines, sines
     return None

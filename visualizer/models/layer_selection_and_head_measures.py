@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
     from visualizer.models.run_from_attention_calls import LayerRun
 
-MEASURES = ("previous", "first", "own", "induction", "duplicate", "largest", "entropy", "distance")
+MEASURES = (
+    "previous", "first", "own", "induction", "duplicate", "largest", "entropy", "distance",
+    "value_weighting",
+)  # fmt: skip
 """Measures of a head, as in `HeadMeasures`."""
 
 

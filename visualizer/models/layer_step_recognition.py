@@ -20,30 +20,41 @@ from visualizer.attention.activation_functions import ACTIVATIONS
 from visualizer.attention.model_layer_stages import StepOfStage
 from visualizer.attention.model_layer_steps import (
     EmbeddedTokens,
+    ExpertMixture,
     HiddenActivation,
     JoinedHeads,
+    LatentKeys,
+    LateSink,
     LayerStep,
     LinearLayer,
     NormLayer,
     ResidualAddition,
     ResidualStream,
     RotaryPosition,
+    ScaledVector,
 )
 from visualizer.models.layer_numbers import (
     LayerPass,
     NumbersOf,
     columns_of,
+    context_beside_sinks,
+    gated_context,
     given_to,
     head_vectors,
     heads_of,
     heads_through,
     joined_heads,
+    kept_by_sinks,
+    latent_keys,
     met,
+    own_context,
+    product_of,
     result_of,
     sum_of,
     vectors,
 )
 from visualizer.models.layer_path import layer_path
+from visualizer.models.routed_experts import RoutedExperts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,17 +75,27 @@ EXACT = (torch.float32, torch.float64)
 CONTEXT = "context"
 """The stage of attention that stages after it read."""
 ANGLES = "rotary"
+KEPT = "kept_by_sinks"
+"""The name of the shares that sinks leave of rows, among a trace's numbers."""
 EPSILONS = ("eps", "variance_epsilon", "epsilon")
 UNNAMED = (1e-5, 1e-6)
 """What norms add to the mean square, where they do not name it."""
 MOST_TABLES = 3
 """Embeddings of tokens, of places and of kinds of tokens."""
+FACTOR_DIGITS = (2, 3, 4, 5, 6)
+"""A config gives the number that parts of a layer are multiplied by with so many digits."""
 FACTORS_WITHIN = 1e-6
 """How far the ratios of two vectors may be apart that are taken for one factor."""
 
 
+OfModules = NormLayer | LinearLayer | ExpertMixture | ScaledVector
+"""Steps that name a module of each layer."""
 _Part = tuple[str, "Tensor", int]
 """A part of what a matrix gives: its path, the numbers, and the first column of them."""
+
+
+class OtherStepsError(Exception):
+    """What is known of layers does not hold for a text."""
 
 
 class LayerSteps(Struct, eq=False):
@@ -88,11 +109,14 @@ class LayerSteps(Struct, eq=False):
         Where the numbers of each stage are found.
     weights : dict
         What they are computed with, by its name in the model.
+    experts : dict
+        Those that tokens are routed to, by their path.
     """
 
     steps: dict[str, StepOfStage] = field(default_factory=dict)
     sources: dict[str, NumbersOf] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
+    experts: dict[str, RoutedExperts] = field(default_factory=dict)
 
 
 class KnownLayers(Struct, frozen=True, eq=False):
@@ -106,11 +130,14 @@ class KnownLayers(Struct, frozen=True, eq=False):
         For each layer, where the numbers of its stages are found.
     weights : dict
         What they are computed with, by its name in the model.
+    experts : dict
+        Those that tokens are routed to, by their path.
     """
 
     steps: dict[str, StepOfStage]
     sources: tuple[dict[str, NumbersOf], ...]
     weights: dict[str, Tensor]
+    experts: dict[str, RoutedExperts]
 
 
 class ModelLayers(Struct, frozen=True, eq=False):
@@ -145,9 +172,7 @@ def known_layers(
     calls, layers
         One a layer, of one text, and its number in the model.
     """
-    found = [_Layer(model, call, passed) for call in calls]
-    for one in found:
-        one.read()
+    found = [_read_layer(model, call, passed) for call in calls]
     _stand_in_for_left_out_steps(found)
     first = found[0].at.tensors
     names = [
@@ -168,7 +193,20 @@ def known_layers(
             named = _own_weights(model.get_submodule(path))
             weights |= {f"{path}.{name}": each for name, each in named.items()}
     sources = tuple({name: one.found.sources[name] for name in names} for one in found)
-    return KnownLayers(steps, sources, weights)
+    experts = {path: each for one in found for path, each in one.found.experts.items()}
+    return KnownLayers(steps, sources, weights, experts)
+
+
+def _read_layer(model: nn.Module, call: AttentionCall, passed: Mapping[str, ModulePass]) -> _Layer:
+    """Follow the numbers through a layer; where its parts are numbered, as in T5, through all."""
+    layer = _Layer(model, call, passed, layer_path(call.module))
+    layer.read()
+    outer = layer_path(layer.path)
+    if outer == layer.path or layer.is_known_to_its_end:
+        return layer
+    whole = _Layer(model, call, passed, outer)
+    whole.read()
+    return whole if whole.is_known_to_its_end else layer
 
 
 def layers_of_text(
@@ -187,18 +225,18 @@ def layers_of_text(
     edits : mapping, optional
         What becomes of the context vectors of heads, by the number of the layer in the model and
         the head: a factor, or others in their place.
+
+    Raises
+    ------
+    OtherStepsError
+        When the model has computed something else for this text.
     """
-    passes = [LayerPass(call, passed) for call in calls]
-    for one, sources in zip(passes, known.sources, strict=True):
-        for name, numbers_of in sources.items():
-            one.tensors[name] = numbers_of(one)
-    tensors = {
-        name: torch.stack([one.tensors[name] for one in passes]).cpu().contiguous()
-        for name in known.steps
-    }
+    tensors = _numbers_of_text(known, [LayerPass(call, passed) for call in calls])
     steps, weights = {**known.steps}, {**known.weights}
     stream = steps["residual"].step
     if isinstance(stream, ResidualStream) and stream.embedded:
+        if any(path not in passed for path, _ in stream.embedded.tables):
+            raise OtherStepsError
         tables = tuple(
             (path, tuple(passed[path].given.reshape(-1).tolist()))
             for path, _ in stream.embedded.tables
@@ -219,10 +257,49 @@ def layers_of_text(
         if isinstance(each.step, RotaryPosition) and each.step.pairs
     }
     for rotary in kinds:
+        if any(call.module not in passed for call in calls):
+            raise OtherStepsError
         turns = _angles_of_layers([passed[call.module] for call in calls], rotary)
         for at_, kind in enumerate(("cos", "sin")):
             weights[f"{ANGLES}.{kind}"] = torch.stack([turn[at_] for turn in turns])
+    if any(isinstance(each.step, LateSink) for each in steps.values()):
+        weights[KEPT] = torch.stack([kept_by_sinks(LayerPass(call, passed)) for call in calls])
+    weights |= _experts_of_text(known, len(calls), passed)
     return ModelLayers(steps, tensors, weights)
+
+
+def _numbers_of_text(known: KnownLayers, passes: list[LayerPass]) -> dict[str, Tensor]:
+    """Find the numbers of all stages; raises OtherStepsError where some are not as they were."""
+    tokens = len(passes[0].call.weights[0, 0])
+    try:
+        for one, sources in zip(passes, known.sources, strict=True):
+            for name, numbers_of in sources.items():
+                one.tensors[name] = numbers_of(one)
+        tensors = {
+            name: torch.stack([one.tensors[name] for one in passes]).cpu().contiguous()
+            for name in known.steps
+        }
+    except (AssertionError, IndexError, KeyError, RuntimeError, TypeError) as error:
+        raise OtherStepsError from error  # a module did not run, or was given other sizes
+    if any(numbers.shape[-2] != tokens for numbers in tensors.values()):
+        raise OtherStepsError
+    return tensors
+
+
+def _experts_of_text(
+    known: KnownLayers, layers: int, passed: Mapping[str, ModulePass]
+) -> dict[str, Tensor]:
+    """Return what the experts of all layers make of the tokens."""
+    found: dict[str, Tensor] = {}
+    for each in known.steps.values():
+        for layer in range(layers):
+            step = (each.by_layer[layer] if each.by_layer else each).step
+            if isinstance(step, ExpertMixture):
+                try:
+                    found |= known.experts[step.modules[layer]].of_text(passed)
+                except (AssertionError, KeyError) as error:
+                    raise OtherStepsError from error
+    return found
 
 
 def _angles_of_layers(
@@ -230,7 +307,9 @@ def _angles_of_layers(
 ) -> list[tuple[Tensor, Tensor]]:
     """Return the cosines and sines of each layer; those of no rotation where it has none."""
     found = [None if each.rotation is None else _angles(each, step) for each in passed]
-    cosines = next(turn[0] for turn in found if turn)
+    cosines = next((turn[0] for turn in found if turn), None)
+    if cosines is None:
+        raise OtherStepsError
     none = torch.ones_like(cosines), torch.zeros_like(cosines)
     return [turn or none for turn in found]
 
@@ -239,6 +318,10 @@ def _angles(each: ModulePass, step: RotaryPosition) -> tuple[Tensor, Tensor]:
     """Return the cosines and sines of a rotation, [token, pair]."""
     assert each.rotation is not None
     cosines, sines = (part[0].detach() for part in each.rotation)
+    if (first := each.given.shape[-2] - len(cosines)) > 0:  # as of an image's class and registers
+        unturned = cosines.new_ones(first, cosines.shape[-1])
+        cosines = torch.cat([unturned, cosines])
+        sines = torch.cat([torch.zeros_like(unturned), sines])
     kept = slice(None, step.pairs * step.stride, step.stride)
     return cosines[:, kept], sines[:, kept] * (-1 if step.is_backward else 1)
 
@@ -283,7 +366,7 @@ def _of_all(found: list[StepOfStage], names: list[str]) -> StepOfStage:
         return StepOfStage()
     most = max(plain, key=lambda each: (plain.count(each), each.step is not None))
     common = known[plain.index(most)]
-    if isinstance(common.step, NormLayer | LinearLayer):
+    if isinstance(common.step, OfModules):
         modules = tuple(_module(one) for one in known)
         common = replace(common, step=replace(common.step, modules=modules))
     if all(one == most for one in plain):
@@ -299,20 +382,20 @@ def _known(found: StepOfStage, names: list[str]) -> StepOfStage:
 
 def _in_any_layer(found: StepOfStage, layers: int) -> StepOfStage:
     """Return the step of one layer, for whose place in the run its module is named."""
-    if isinstance(found.step, NormLayer | LinearLayer):
+    if isinstance(found.step, OfModules):
         return replace(found, step=replace(found.step, modules=found.step.modules * layers))
     return found
 
 
 def _module(found: StepOfStage) -> str:
     step = found.step
-    return step.modules[0] if isinstance(step, NormLayer | LinearLayer) else ""
+    return step.modules[0] if isinstance(step, OfModules) else ""
 
 
 def _without_modules(found: StepOfStage) -> StepOfStage:
     """Return a step without what differs by layer: its modules, and how a factor was rounded."""
     step = found.step
-    if isinstance(step, NormLayer):
+    if isinstance(step, NormLayer | ExpertMixture | ScaledVector):
         return replace(found, step=replace(step, modules=()))
     if isinstance(step, LinearLayer):
         rounded = float(f"{step.factor:.5g}")
@@ -389,6 +472,14 @@ def _factor(whole: Tensor, stream: Tensor) -> float | None:
     return float(ratio) if is_factor and bool(ratio.isfinite()) else None
 
 
+def _likely_factors(numbers: Tensor, product: Tensor) -> Iterator[float]:
+    """Yield numbers of few digits that may multiply a tensor to another one, which is rounded."""
+    largest = numbers.abs().argmax()
+    ratio = product.flatten()[largest].double() / numbers.flatten()[largest].double()
+    if bool(ratio.isfinite()) and ratio:
+        yield from dict.fromkeys(float(f"{float(ratio):.{digits}g}") for digits in FACTOR_DIGITS)
+
+
 class _Layer:
     """One layer, of which step after step is looked for."""
 
@@ -397,20 +488,23 @@ class _Layer:
         model: nn.Module,
         call: AttentionCall,
         passed: Mapping[str, ModulePass],
+        path: str,
     ) -> None:
         self.call = call
-        self.path = layer_path(call.module)
+        self.path = path
         within = f"{self.path}."
-        whole = model.get_submodule(self.path)
-        self.modules = {within + name: part for name, part in whole.named_modules() if name}
+        self.layer = model.get_submodule(self.path)
+        self.modules = {within + name: part for name, part in self.layer.named_modules() if name}
         self.passed = {path: passed[path] for path in self.modules if path in passed}
         self.whole = passed.get(self.path)
         self.found, self.at = LayerSteps(), LayerPass(call, passed)
         matrices = [path for path, each in self.passed.items() if self._is_product(path, each)]
-        around = _attention_block(self.path, call.module)
+        inner = layer_path(call.module)
+        is_part = inner != path
+        self.around = f"{inner}." if is_part else _attention_block(path, call.module)
         # In BERT, ``attention.output.dense`` stands beside ``attention.self``.
-        self.of_attention = [path for path in matrices if path.startswith(around)]
-        self.of_feed_forward = [path for path in matrices if not path.startswith(around)]
+        self.of_attention = [path for path in matrices if path.startswith(self.around)]
+        self.of_feed_forward = [path for path in matrices if not path.startswith(self.around)]
         self.norms = [path for path in self.passed if _is_norm(self.modules[path])]
 
     def _add(self, name: str, numbers_of: NumbersOf, step: LayerStep | None, *reads: str) -> None:
@@ -434,13 +528,19 @@ class _Layer:
             self.at.tensors.clear()
             return
         self._project_heads(entered)
-        written = self._join_heads()
+        written = self._join_heads(entered)
         if written is None:
             self._end(None)
         elif self._is_whole(stream + self.at.tensors[written], result):
             self._end(ResidualAddition(), "residual", written)
         else:
             self._feed_forward(written, result)
+
+    @property
+    def is_known_to_its_end(self) -> bool:
+        """Whether what leaves it is known to follow from what enters."""
+        end = self.found.steps.get("result")
+        return end is not None and end.step is not None
 
     def take_over_as_normed(self) -> None:
         """Have what is read of the stream be of a stage that takes it over as it is."""
@@ -470,9 +570,7 @@ class _Layer:
         """
         unknown = self.found.steps.get("feed_forward")
         if step is None and unknown and unknown.step is None:
-            for name in ("feed_forward", "normed_feed_forward"):
-                for known in (self.found.steps, self.found.sources, self.at.tensors):
-                    known.pop(name, None)
+            self._forget("feed_forward", "normed_feed_forward")
         self._add("result", result_of(self.path), step, *reads)
 
     # ------------------------------------------------------------------ attention
@@ -497,11 +595,100 @@ class _Layer:
         parts = {"queries": call.queries, "keys": call.keys, "values": call.values}
         heads = call.weights.shape[1]
         sizes = [(part.shape[1], part.shape[3]) for part in parts.values() if part is not None]
+        self._keys_of_latent(entered)
         for role, (name, part) in enumerate(parts.items()):
             assert part is not None
+            if name in self.found.steps:
+                continue
             whole = part[0]  # head token d_head
             shared = tuple(at // (heads // len(whole)) for at in range(heads))
-            self._project(entered, name, whole, shared, role, sizes)
+            if self._project(entered, name, whole, shared, role, sizes):
+                continue
+            if name != "queries" or not self._queries_of_latent(entered, whole, shared, sizes):
+                self._add(name, met(name, shared), None)
+
+    def _latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
+        """Yield shorter vectors that the stream is projected to, made of one size.
+
+        Each by the paths of its matrix, of which it may be the first columns, and of its norm.
+        """
+        for path, each in self._linear(of_attention=True):
+            numbers = vectors(each.result)
+            if numbers is None or not _is_same(vectors(each.given), self.at.tensors[entered]):
+                continue
+            for norm in self.norms:
+                given, normed = (
+                    vectors(part) for part in (self.passed[norm].given, self.passed[norm].result)
+                )
+                if given is None or normed is None or given.shape[-1] > numbers.shape[-1]:
+                    continue
+                if _is_same(given, numbers[:, : given.shape[-1]]):
+                    step = self._norm_step(norm, given, normed)
+                    if step:
+                        yield path, norm, step, normed
+
+    def _add_latent(self, name: str, path: str, norm: str, step: NormLayer, entered: str) -> str:
+        size = self.at.vectors(norm, is_input=True).shape[-1]
+        self._add(name, columns_of(path, 0, size), self._linear_step(path), entered)
+        self._add(f"normed_{name}", result_of(norm), step, name)
+        return f"normed_{name}"
+
+    def _queries_of_latent(
+        self, entered: str, whole: Tensor, shared: tuple[int, ...], sizes: list[tuple[int, int]]
+    ) -> bool:
+        """Find queries that are made of a shorter vector of each token."""
+        for path, norm, step, _ in self._latents(entered):
+            read = self._add_latent("latent_queries", path, norm, step, entered)
+            if self._project(read, "queries", whole, shared, 0, sizes):
+                return True
+            self._forget("latent_queries", read)
+        return False
+
+    def _keys_of_latent(self, entered: str) -> None:
+        """Find keys and values that are made of one shorter vector of each token.
+
+        Some columns of the keys, those that are turned by place, are the same in all heads.
+        """
+        keys, values = self.call.keys, self.call.values
+        assert keys is not None
+        assert values is not None
+        heads, _, size = keys.shape[1:]
+        for path, norm, step, normed in self._latents(entered):
+            for to, each in self._linear(of_attention=True):
+                numbers = vectors(each.result)
+                if numbers is None or not _is_same(vectors(each.given), normed):
+                    continue
+                wide, left = divmod(numbers.shape[-1], heads)
+                own = wide - values.shape[-1]
+                if left or values.shape[1] != heads or not 0 < own < size:
+                    continue
+                first = tuple(range(0, heads * wide, wide))
+                after = tuple(at + own for at in first)
+                if not torch.equal(heads_of(to, after, values.shape[-1])(self.at), values[0]):
+                    continue
+                start = normed.shape[-1]
+                made = latent_keys(to, first, own, path, start, size - own)
+                rotary = self._rotary(made(self.at), keys[0])
+                if rotary is None:
+                    continue
+                read = self._add_latent("latent_keys", path, norm, step, entered)
+                others = columns_of(path, start, size - own)
+                self._add("shared_keys", others, self._linear_step(path, (start,)), entered)
+                linear = self._linear_step(to, first)
+                projected = LatentKeys(
+                    linear.modules, linear.has_bias, linear.is_transposed, first, own_columns=own
+                )
+                self._add("projected_keys", made, projected, read, "shared_keys")
+                every = tuple(range(heads))
+                self._add("keys", met("keys", every), rotary, "projected_keys")
+                self._add("values", met("values", every), self._linear_step(to, after), read)
+                return
+
+    def _forget(self, *names: str) -> None:
+        """Take stages back that lead nowhere."""
+        for name in names:
+            for known in (self.found.steps, self.found.sources, self.at.tensors):
+                known.pop(name, None)
 
     def _project(
         self,
@@ -511,7 +698,7 @@ class _Layer:
         shared: tuple[int, ...],
         role: int,
         sizes: list[tuple[int, int]],
-    ) -> None:
+    ) -> bool:
         """Find the matrix that makes queries, keys or values, and what comes after it."""
         source = self.at.tensors[entered]
         for path, each in self._linear(of_attention=True):
@@ -526,10 +713,10 @@ class _Layer:
                 factor = _factor(made, whole)
                 if factor is not None:
                     self._add(name, met(name, shared), replace(step, factor=factor), entered)
-                    return
+                    return True
                 if name != "values" and self._turn(name, made, whole, shared, step, entered):
-                    return
-        self._add(name, met(name, shared), None)
+                    return True
+        return False
 
     def _turn(
         self,
@@ -603,76 +790,158 @@ class _Layer:
             return None
         columns = each.rotation[0].shape[-1]
         given, wanted = before[:, -1].double(), after[:, -1].double()  # head d_head
+        size = given.shape[-1]
         kinds = product((columns // 2, columns), (False, True), (1, 2), (False, True))
         for pairs, is_interleaved, stride, is_backward in kinds:
-            if not 0 < 2 * pairs <= given.shape[-1] or pairs * stride > columns:
+            if not 0 < 2 * pairs <= size or pairs * stride > columns:
                 continue
             step = RotaryPosition(ANGLES, pairs, is_interleaved, stride, is_backward)
             cosines, sines = (part[-1].double() for part in _angles(each, step))
-            turned = _turned(given, cosines, sines, is_interleaved=is_interleaved)
-            if _is_close(turned, wanted):
-                return step
+            starts = dict.fromkeys((0, size - 2 * pairs))
+            for start, is_regrouped in product(starts, (False, True)[: 1 + is_interleaved]):
+                found = replace(step, start=start, is_regrouped=is_regrouped)
+                if _is_close(_turned(given, cosines, sines, found), wanted):
+                    return found
         return None
 
-    def _join_heads(self) -> str | None:
+    def _join_heads(self, entered: str) -> str | None:
         """Find the matrix that mixes the heads, and a norm after it; return the last stage."""
         context = self.call.context
         assert context is not None
         joined = joined_heads(self.at)
         for path, each in self._linear(of_attention=True):
-            if not _is_same(vectors(each.given), joined):
+            given = vectors(each.given)
+            if given is None or given.shape != joined.shape or vectors(each.result) is None:
                 continue
-            numbers = vectors(each.result)
-            if numbers is None:
+            is_plain = _is_same(given, joined)
+            if not is_plain and not self._gate(entered, given, joined):
                 continue
-            queries, values = self.call.queries, self.call.values
-            assert queries is not None
-            assert values is not None
-            if values.shape[-1] == queries.shape[-1]:
-                self._add("concat", joined_heads, JoinedHeads(frozenset()), CONTEXT)
-                self._add("output", result_of(path), self._linear_step(path), "concat")
-            else:
-                self._add("output", result_of(path), None)
+            numbers_of = given_to(path)
+            is_whole = is_plain and not self._beside_sinks()
+            read = CONTEXT if is_whole else "gated_context"
+            self._add("concat", numbers_of, JoinedHeads(frozenset()), read)
+            self._add("output", result_of(path), self._linear_step(path), "concat")
             return "output"
         return None
+
+    def _beside_sinks(self) -> bool:
+        """Find whether sinks have taken their share of the context vectors, after the softmax."""
+        context, sinks = self.call.context, self.call.arguments.get("s_aux")
+        assert context is not None
+        if not isinstance(sinks, torch.Tensor) or sinks.numel() != context.shape[2]:
+            return False
+        pairs = zip(context_beside_sinks(self.at), own_context(self.at), strict=True)
+        handed_on = context[0].transpose(0, 1)  # head token d_value
+        # Of a head that is edited, neither is what it hands on.
+        are_left = [
+            _is_close(left, wanted) and not _is_close(left, own)
+            for (left, own), wanted in zip(pairs, handed_on, strict=True)
+        ]
+        if any(are_left):
+            self._add("gated_context", context_beside_sinks, LateSink(KEPT), CONTEXT)
+        return any(are_left)
+
+    def _gate(self, entered: str, given: Tensor, joined: Tensor) -> bool:
+        """Find the gate whose sigmoid lets context vectors through: a matrix, or columns of one."""
+        assert self.call.context is not None
+        source, (_, _, heads, width) = self.at.tensors[entered], self.call.context.shape
+        for path, each in self._linear(of_attention=True):
+            numbers = vectors(each.result)
+            if numbers is None or not _is_same(vectors(each.given), source):
+                continue
+            kinds = {heads * width: (width, 0), 2 * heads * width: (2 * width, width)}
+            if numbers.shape[-1] not in kinds:
+                continue
+            apart, start = kinds[numbers.shape[-1]]
+            first = tuple(start + apart * head for head in range(heads))
+            gates = heads_of(path, first, width)(self.at)  # head token d_head
+            if _is_close(gates.transpose(0, 1).flatten(1).sigmoid() * joined, given):
+                self._add(
+                    "context_gate",
+                    heads_of(path, first, width),
+                    self._linear_step(path, first),
+                    entered,
+                )
+                self._add(
+                    "gated_context",
+                    gated_context(path, first, width),
+                    HiddenActivation("sigmoid"),
+                    "context_gate",
+                    CONTEXT,
+                )
+                return True
+        return False
 
     # ------------------------------------------------------------------ after attention
 
     def _feed_forward(self, written: str, result: Tensor) -> None:
         """Follow the stream from what attention wrote to what leaves the layer."""
         found, stream = self.at.tensors, self.at.tensors["residual"]
-        written = self._normed_if_added(written, stream)
+        written = self._scaled_if_added(self._normed_if_added(written, stream), stream, result)
         attended = stream + found[written]
         if not self._is_met(attended, result):
             self._beside(written, result)
             return
         self._add("attended", sum_of("residual", written), ResidualAddition(), "residual", written)
-        read = base = "attended"
-        for name, each in self._norms(attended):
-            numbers = vectors(each.result)
-            step = None if numbers is None else self._norm_step(name, attended, numbers)
-            if numbers is not None and step:
-                self._add("normed_attended", result_of(name), step, "attended")
-                read = "normed_attended"
-                break
+        read = self._normed("attended", "normed_attended")
+        base, read = self._cross("attended", read)
         made = self._hidden(read)
         if made is None:
             self._end(None)
             return
         made = self._normed_if_last(made)
-        for base in dict.fromkeys(("attended", read)):
-            whole = found[base] + found[made]
+        made = self._scaled(made, found[base], [result], "scaled_feed_forward") or made
+        for before in dict.fromkeys((base, read)):
+            whole = found[before] + found[made]
             if torch.equal(whole, result):
-                self._end(ResidualAddition(), base, made)
+                self._end(ResidualAddition(), before, made)
                 return
             for name, each in self._norms(whole):
                 if _is_same(vectors(each.result), result):
                     step = self._norm_step(name, whole, result)
                     if step:
-                        self._add("added", sum_of(base, made), ResidualAddition(), base, made)
+                        parts = (before, made)
+                        self._add("added", sum_of(*parts), ResidualAddition(), *parts)
                         self._end(step, "added")
                         return
         self._end(None)
+
+    def _normed(self, name: str, normed: str) -> str:
+        """Follow a norm of a stream; return the last stage."""
+        stream = self.at.tensors[name]
+        for path, each in self._norms(stream):
+            numbers = vectors(each.result)
+            step = None if numbers is None else self._norm_step(path, stream, numbers)
+            if step:
+                self._add(normed, result_of(path), step, name)
+                return normed
+        return name
+
+    def _cross(self, base: str, read: str) -> tuple[str, str]:
+        """Follow attention to another text, a module of the same kind as that to the own one.
+
+        Returns
+        -------
+        tuple of str
+            The stream after it, and what is read of that; the given ones where there is none.
+        """
+        found, kind = self.at.tensors, type(self.modules[self.call.module])
+        others = [
+            path
+            for path, module in self.modules.items()
+            if type(module) is kind and path != self.call.module and path in self.passed
+        ]
+        for path in others:
+            numbers = vectors(self.passed[path].result)
+            if not _is_same(vectors(self.passed[path].given), found[read]) or numbers is None:
+                continue
+            for before in dict.fromkeys((base, read)):
+                if numbers.shape == found[before].shape and self._is_read(found[before] + numbers):
+                    self._add("cross_output", result_of(path), None)
+                    parts = (before, "cross_output")
+                    self._add("crossed", sum_of(*parts), ResidualAddition(), *parts)
+                    return "crossed", self._normed("crossed", "normed_crossed")
+        return base, read
 
     def _beside(self, written: str, result: Tensor) -> None:
         """Follow a feed-forward beside the attention: both read the stream that enters."""
@@ -696,6 +965,55 @@ class _Layer:
                     self._end(ResidualAddition(), *names)
                     return
         self._end(None)
+
+    def _scaled_if_added(self, written: str, stream: Tensor, result: Tensor) -> str:
+        """Follow a factor of what attention wrote, if the stream takes the product."""
+        if self._is_met(stream + self.at.tensors[written], result):
+            return written
+        given = [vectors(each.given) for each in self.passed.values()]
+        return self._scaled(written, stream, given, "scaled_output") or written
+
+    def _scaled(
+        self, name: str, stream: Tensor, sums: Sequence[Tensor | None], scaled: str
+    ) -> str | None:
+        """Find the factor that a part is multiplied by before it is added to the stream.
+
+        Parameters
+        ----------
+        sums : sequence of Tensor or None
+            What the stream may be then.
+        scaled : str
+            The name of the stage that is added.
+
+        Returns
+        -------
+        str or None
+            The same name; None where none of the sums is one with a factor.
+        """
+        numbers = self.at.tensors[name]
+        gains = [*self._column_factors(numbers.shape[-1])]
+        for whole in sums:
+            if whole is None or whole.shape != stream.shape or _is_same(whole, stream + numbers):
+                continue
+            for path, gain in gains:
+                if torch.equal(stream + numbers * gain, whole):
+                    self._add(scaled, product_of(name, gain), ScaledVector((path,)), name)
+                    self.found.weights[path] = gain
+                    return scaled
+            for factor in _likely_factors(numbers, whole - stream):
+                if torch.equal(stream + numbers * factor, whole):
+                    self._add(scaled, product_of(name, factor), ScaledVector(("",), factor), name)
+                    return scaled
+        return None
+
+    def _column_factors(self, columns: int) -> Iterator[tuple[str, Tensor]]:
+        """Yield the vectors of the layer that are no part of a norm or of a matrix."""
+        for name, part in self.layer.named_parameters():
+            path = f"{self.path}.{name}"
+            owner = self.modules.get(path.rpartition(".")[0])
+            is_part = owner is not None and (_is_norm(owner) or _is_matrix(owner))
+            if part.shape == (columns,) and not is_part:
+                yield path, part.detach()
 
     def _is_met(self, stream: Tensor, result: Tensor) -> bool:
         """Whether a stream is read by a module of the layer, or leaves it."""
@@ -732,6 +1050,8 @@ class _Layer:
 
     def _hidden(self, read: str) -> str | None:
         """Find the matrices of the feed-forward and what is between them."""
+        if self._experts(read):
+            return "feed_forward"
         source = self.at.tensors[read]
         first = [
             (path, numbers)
@@ -759,15 +1079,53 @@ class _Layer:
             return "feed_forward"
         return self._unknown_feed_forward(read)
 
+    def _experts(self, read: str) -> bool:
+        """Find experts that a stream is routed to, and what is added to their results."""
+        source = self.at.tensors[read]
+        for path, each in self.passed.items():
+            if each.routing is None or not _is_same(vectors(each.given), source):
+                continue
+            block = path.rpartition(".")[0]
+            whole = self.passed.get(block)
+            numbers = None if whole is None else vectors(whole.result)
+            if numbers is None:
+                continue
+            experts = RoutedExperts(path, self.modules[path])
+            if not experts.are_a_mixture(self.passed):
+                continue
+            for one in (experts, *self._with_shared(experts, block, source)):
+                if one.are_whole(self.passed, numbers):
+                    step = ExpertMixture((path,), has_shared=bool(one.shared))
+                    self._add("feed_forward", result_of(block), step, read)
+                    self.found.experts[path] = one
+                    return True
+        return False
+
+    def _with_shared(
+        self, experts: RoutedExperts, block: str, source: Tensor
+    ) -> Iterator[RoutedExperts]:
+        """Yield experts with each module beside them whose result may be added, gated or not."""
+        beside = [
+            path
+            for path, each in self.passed.items()
+            if path.startswith(f"{block}.")
+            and path != experts.path
+            and _is_same(vectors(each.given), source)
+        ]
+        gates = [path for path in beside if self.passed[path].result.shape[-1] == 1]
+        for path in beside:
+            if self.passed[path].result.shape[-1] == source.shape[-1]:
+                for gate in ("", *gates):
+                    yield replace(experts, shared=path, shared_gate=gate)
+
     def _unknown_feed_forward(self, read: str) -> str | None:
         """Take what a part of the layer makes of a stream as it is, as of experts."""
-        around = _attention_block(self.path, self.call.module)
         for path, each in self.passed.items():
             numbers, is_whole = vectors(each.result), path.count(".") == self.path.count(".") + 1
             if (
                 is_whole
                 and numbers is not None
-                and not path.startswith(around.rstrip("."))
+                and not path.startswith(self.around.rstrip("."))
                 and path not in self.norms
                 and _is_same(vectors(each.given), self.at.tensors[read])
             ):
@@ -883,6 +1241,8 @@ def _attention_block(layer: str, module: str) -> str:
 def _first_columns(role: int, sizes: list[tuple[int, int]], width: int) -> Iterator[list[int]]:
     """Yield where the heads of queries, keys or values may begin in a matrix's results."""
     heads, size = sizes[role]
+    if width == 2 * heads * size:  # a gate of the same size stands beside each head
+        yield [2 * head * size for head in range(heads)]
     if width == heads * size:
         yield [head * size for head in range(heads)]
     elif width == sum(count * wide for count, wide in sizes):
@@ -918,12 +1278,13 @@ def _is_norm(module: nn.Module) -> bool:
     )
 
 
-def _turned(vectors: Tensor, cosines: Tensor, sines: Tensor, *, is_interleaved: bool) -> Tensor:
+def _turned(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPosition) -> Tensor:
     """Turn pairs of columns of vectors [head, d_head] by angles [pair]."""
-    pairs = len(cosines)
-    turned = vectors.clone()
-    columns = torch.arange(pairs)
-    first, second = (2 * columns, 2 * columns + 1) if is_interleaved else (columns, columns + pairs)
-    turned[:, first] = vectors[:, first] * cosines - vectors[:, second] * sines
-    turned[:, second] = vectors[:, second] * cosines + vectors[:, first] * sines
+    turned, columns = vectors.clone(), torch.arange(step.pairs)
+    apart, beside = (columns, columns + step.pairs), (2 * columns, 2 * columns + 1)
+    first, second = (step.start + each for each in (beside if step.is_interleaved else apart))
+    is_apart = step.is_regrouped or not step.is_interleaved
+    to_first, to_second = (step.start + each for each in (apart if is_apart else beside))
+    turned[:, to_first] = vectors[:, first] * cosines - vectors[:, second] * sines
+    turned[:, to_second] = vectors[:, second] * cosines + vectors[:, first] * sines
     return turned

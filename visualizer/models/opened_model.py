@@ -391,7 +391,8 @@ class OpenedModel:
         width = _positive(self._config("hidden_size")) or 1
         wide = _positive(self._config("intermediate_size")) or 4 * width
         layers = _positive(self._config("num_hidden_layers")) or 1
-        return 4 * layers * tokens * (12 * width + 3 * wide)
+        experts = _positive(self._config("num_experts_per_tok"))  # what each of a token makes
+        return 4 * layers * tokens * ((12 + experts) * width + 3 * wide)
 
     @property
     def why_no_next_token(self) -> str:
@@ -403,9 +404,7 @@ class OpenedModel:
     @property
     def are_heads_switchable(self) -> bool:
         """Whether the heads that were met can be switched off one by one."""
-        return bool(self._layers) and all(
-            each.is_editable for each in (self._layers or {}).values()
-        )
+        return bool(self._layers) and _are_editable(self._layers or {})
 
     def next_token_log_probabilities(
         self,
@@ -584,7 +583,9 @@ class OpenedModel:
         known = layers.get(layer)
         if known is None or not 0 <= head < known.heads:
             raise InputError("heads", f"There is no head {head} in a layer {layer}.")
-        if not known.is_editable:
+        # Where a stack has more layers than another, the number of its last ones would do, and
+        # nothing could be said of the model without the edit.
+        if not _are_editable(layers):
             sentence = f"Heads of {self.folder.name} cannot be switched off one by one."
             raise InputError("heads", sentence)
         return known.module
@@ -814,6 +815,10 @@ def _layers_of(calls: Sequence[AttentionCall]) -> dict[int, _LayerHeads]:
         )
         for layer, call in numbered
     }
+
+
+def _are_editable(layers: Mapping[int, _LayerHeads]) -> bool:
+    return all(each.is_editable for each in layers.values())
 
 
 def _positive(value: object) -> int:

@@ -34,6 +34,8 @@ _UNDERSTOOD = frozenset({
 })  # fmt: skip
 """Arguments that are read, are known to be in the mask already, or do not act."""
 MOST_NAMED = 20
+WHOLE_WITHIN = 1e-5
+"""How far the sum of a row may be from 1, of which no sink has taken a share."""
 _CROSS = ("cross", "EncDec", "encoder_attn")
 """What the paths of attention to another text's tokens have."""
 _IRRELEVANT = frozenset({
@@ -227,6 +229,12 @@ def _sinks(call: AttentionCall) -> Tensor | None:
     return None if sinks is None else sinks.detach().flatten()
 
 
+def _are_rows_whole(call: AttentionCall) -> bool:
+    """Whether the weights of each row sum to 1, so that no sink has a share of them."""
+    sums = call.weights.sum(-1)
+    return bool(((sums - 1).abs() <= WHOLE_WITHIN)[sums != 0].all())
+
+
 def run_of(
     group: LayerGroup,
     name: str,
@@ -279,6 +287,8 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
     if all(torch.equal(bias, biases[0]) for bias in biases[1:]):
         biases = biases[:1]  # as T5 makes it once for all layers
     sinks = [logits[None] for call in group.calls if (logits := _sinks(call)) is not None]
+    if all(_are_rows_whole(call) for call in group.calls):
+        sinks = []  # what they take is taken of the context vectors, after the softmax
     return CapturedVectors(
         queries.shape[-1],
         values.shape[-1],

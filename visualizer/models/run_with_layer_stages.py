@@ -13,6 +13,7 @@ from visualizer.attention.trace import Trace
 from visualizer.models.layer_step_recognition import (
     KnownLayers,
     ModelLayers,
+    OtherStepsError,
     known_layers,
     layers_of_text,
 )
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.models.attention_recorder import ContextEdit
     from visualizer.models.layer_recorder import ModulePass
     from visualizer.models.model_source import LayerAndHead
-    from visualizer.models.run_from_attention_calls import LayerRun
+    from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
 
 
 LayerPlaces = tuple[str, tuple[int, ...]]
@@ -55,15 +56,36 @@ def with_layers(
     key = (group.name, group.layers)
     with torch.inference_mode():
         known = memory.get(key)
-        if key not in memory:
+        layers = _of_text(known, group, passed, edits)
+        if key not in memory or (known is not None and layers is None):
             known = known_layers(model, group.calls, group.layers, passed)
-            # A single token is turned by no angle, and heads that are edited hand on others.
+            # A single token is turned by no angle, and heads that are edited hand on others; what
+            # holds for most texts stays, if this is another one.
             if found.run.trace.tokens > 1 and not edits:
-                memory[key] = known
-        if known is None:
-            return found
-        layers = layers_of_text(known, group.calls, group.layers, passed, edits)
+                memory.setdefault(key, known)
+            layers = _of_text(known, group, passed, edits)
+    if layers is None:
+        return found
     return replace(found, run=with_layer_stages(found.run, layers))
+
+
+def _of_text(
+    known: KnownLayers | None,
+    group: LayerGroup,
+    passed: Mapping[str, ModulePass],
+    edits: Mapping[LayerAndHead, ContextEdit],
+) -> ModelLayers | None:
+    """Return the stages for a text; None where the model did not compute them for it as known.
+
+    What was found out with one text need not hold for another: a module may be left out, or be
+    given numbers of other sizes.
+    """
+    if known is None:
+        return None
+    try:
+        return layers_of_text(known, group.calls, group.layers, passed, edits)
+    except OtherStepsError:
+        return None
 
 
 def with_layer_stages(run: Run, layers: ModelLayers) -> Run:

@@ -18,6 +18,7 @@ class HeadOrder(StrEnum):
     OWN = "own"
     SHARPEST = "sharpest"
     FARTHEST = "farthest"
+    VALUE_WEIGHTING = "value-weighting"
     ALIKE = "alike"
     CHANGED = "changed"
 
@@ -69,6 +70,12 @@ ORDERS: tuple[OrderRow, ...] = (
     OrderRow(HeadOrder.OWN, "Own token first", "own", reads="reads the query’s own token"),
     OrderRow(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
     OrderRow(HeadOrder.FARTHEST, "Farthest first", "distance"),
+    OrderRow(
+        HeadOrder.VALUE_WEIGHTING,
+        "Value-weighting first",
+        "value_weighting",
+        reads="weights differ from ‖w·v‖ as shares of a row",
+    ),
     OrderRow(HeadOrder.ALIKE, "Alike together"),
     OrderRow(HeadOrder.CHANGED, "Most changed first", CHANGE),
 )

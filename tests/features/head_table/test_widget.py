@@ -23,6 +23,7 @@ from visualizer.features.head_table.presenter import (
     HEADS,
     INDUCTION,
     NEAR_UNIFORM,
+    VALUE_WEIGHTING,
     HeadColumn,
     HeadRow,
     HeadTablePanel,
@@ -40,9 +41,9 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 LEFT = Qt.MouseButton.LeftButton
 Role = Qt.ItemDataRole
 SAID = ("Head 3 reads the first token most: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
-NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in range(9)))
+NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in HeadMeasures.__struct_fields__))
 
-COLUMNS = tuple(column for column in ALL if column not in (INDUCTION, DUPLICATE))
+COLUMNS = tuple(column for column in ALL if column not in (INDUCTION, DUPLICATE, VALUE_WEIGHTING))
 
 # A head a row; of the last one nothing is known.
 NUMBERS: tuple[tuple[float | None, ...], ...] = (

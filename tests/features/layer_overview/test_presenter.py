@@ -10,6 +10,7 @@ import pytest
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import AttentionSpec, Mask
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.features.layer_overview.presenter import (
     SIDE,
@@ -18,6 +19,7 @@ from visualizer.features.layer_overview.presenter import (
     overview_of,
     present_layers,
 )
+from visualizer.number_format import format_share
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.resolved_view import resolve
@@ -65,6 +67,22 @@ def test_every_order_has_every_head_once(order: HeadOrder) -> None:
         HeadOrder.FARTHEST: (0, 0),
     }  # fmt: skip
     assert panel.places[0] == first.get(order, panel.places[0])
+
+
+def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much() -> None:
+    document = Document(text="one two three")
+    run = run_of(document, None)
+    view = View(head_order=HeadOrder.VALUE_WEIGHTING)
+    panel = present_layers(resolve(document, view, run), None)
+    shares = run.trace.seen("weights", WeightTransform.TIMES_VALUE).read().astype(np.float64)
+    weights = run.trace.read("weights").astype(np.float64)  # head query key
+    shares /= shares.sum(-1, keepdims=True)
+    moved = (np.abs(shares - weights).sum(-1) / 2).mean(-1)
+    assert [head for _, head in panel.places] == np.argsort(-moved).tolist()
+    first = panel.describe(panel.places[0])
+    differ = f"weights differ from ‖w·v‖ as shares of a row: {format_share(moved.max())}, by chance"
+    assert differ in first
+    assert "‖w·v‖" not in present_layers(resolve(document, View(), run), None).describe((0, 0))
 
 
 def test_likeness_puts_alike_heads_beside_each_other() -> None:

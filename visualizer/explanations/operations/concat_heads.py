@@ -34,7 +34,8 @@ EDITS = {0.0: "is switched off", None: "is replaced in the model"}
 
 
 def _cell(facts: CellFacts) -> str:
-    head = facts.cell.place[-1] // facts.run.trace.spec.d_head + 1
+    read = facts.explanation.stage.reads[0]
+    head = facts.cell.place[-1] // facts.run.trace.tensor(read).shape[-1] + 1
     column, value = f"olumn {facts.column} of {facts.token('query')}", format_number(facts.value)
     if edit := _edit(facts.explanation.stage, facts.layer, head - 1):
         becomes = EDITS.get(edit.factor, f"is multiplied by {edit.factor}")
@@ -53,7 +54,7 @@ def _row(block: StepValues) -> str:
 
 
 def _stage(block: StepValues) -> str:
-    size = format_count(block.spec.width, "number")
+    size = format_count(len(block.row()), "number")
     if block.spec.heads == 1:
         return f"with one head, the context vectors go on as they are; {largest_number(block)}"
     heads = all_heads(block.spec)
@@ -77,8 +78,9 @@ def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
 
 def _terms(explained: ExplainedCell) -> TermList:
     query, column = explained.place
-    head, within = divmod(column, explained.spec.d_head)
-    read = explained.factor(explained.stage.reads[0], head, query, within)
+    name = explained.stage.reads[0]
+    head, within = divmod(column, explained.trace.tensor(name).shape[-1])
+    read = explained.factor(name, head, query, within)
     edit = _edit(explained.stage, explained.layer, head)
     if edit is None:
         return sum_of((read,))

@@ -62,7 +62,8 @@ def _stage(block: StepValues) -> str:
     return f"{made} gives a {KINDS[block.stage.name]}; {largest_number(block)}"
 
 
-def _terms(explained: ExplainedCell) -> TermList:
+def linear_terms(explained: ExplainedCell) -> TermList:
+    """Return the terms of a result of a matrix: those of a vector times a row of it."""
     step, (*_, token, _) = _step(explained.stage), explained.place
     result, module = _result(explained.stage, explained.place), step.modules[explained.layer]
     row = (None, result) if step.is_transposed else (result, None)
@@ -98,7 +99,7 @@ def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter
 
 LINEAR_LAYER = OperationExplainer(
     operation=Operation.LINEAR_LAYER,
-    terms=_terms,
+    terms=linear_terms,
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,

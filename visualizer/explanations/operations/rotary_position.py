@@ -29,11 +29,11 @@ def _step(stage: Stage) -> RotaryPosition:
 
 
 def _cell(facts: CellFacts) -> str:
-    partner = _step(facts.explanation.stage).partner(facts.cell.place[-1])
+    turned = _step(facts.explanation.stage).turned(facts.cell.place[-1])
     read, value = KINDS[facts.explanation.stage.reads[0]], format_number(facts.value)
-    if partner is None:
+    if turned is None:
         return f"{column_of(facts)} is that of the {read}: this column is not turned: {value}."
-    columns = f"columns {facts.column} and {partner[1] + 1} of the {read}"
+    columns = f"columns {turned[1] + 1} and {turned[2] + 1} of the {read}"
     place = facts.place["token"] + 1
     return (
         f"{column_of(facts)} is {columns}, turned as a pair by the angle of place {place}: {value}."
@@ -55,21 +55,20 @@ def _stage(block: StepValues) -> str:
 
 
 def _formula(facts: CellFacts) -> str:
-    partner = _step(facts.explanation.stage).partner(facts.cell.place[-1])
-    if partner is None:
+    turned = _step(facts.explanation.stage).turned(facts.cell.place[-1])
+    if turned is None:
         return "taken over"
-    sign = "+" if partner[2] > 0 else "−"
+    sign = "+" if turned[3] > 0 else "−"
     return f"number × cos angle {sign} other of the pair × sin angle"
 
 
 def _terms(explained: ExplainedCell) -> TermList:
     step, (*head, token, column) = _step(explained.stage), explained.place
     read = explained.stage.reads[0]
-    own = explained.factor(read, *head, token, column)
-    partner = step.partner(column)
-    if partner is None:
-        return sum_of((own,))
-    pair, other, sign = partner
+    found = step.turned(column)
+    if found is None:
+        return sum_of((explained.factor(read, *head, token, column),))
+    pair, own, other, sign = found
     at = (explained.layer, token, pair)
     turned: tuple[Factor, ...] = (
         explained.factor(read, *head, token, other),
@@ -77,7 +76,8 @@ def _terms(explained: ExplainedCell) -> TermList:
     )
     if sign < 0:
         turned = (*turned, constant(-1, "−1"))
-    return sum_of((own, explained.weight(f"{step.angles}.cos", *at)), turned)
+    first = explained.factor(read, *head, token, own)
+    return sum_of((first, explained.weight(f"{step.angles}.cos", *at)), turned)
 
 
 ROTARY_POSITION = OperationExplainer(

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.model_layer_steps import ExpertMixture
 from visualizer.attention.stages import Operation, axis_word
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.explanations.cell_facts import CellFacts
@@ -255,7 +256,9 @@ def _written(factor: Factor, at: int) -> str:
 
 
 def _named(facts: CellFacts, group: Group, at: int) -> str:
-    factor = group.factors[0]
+    step, factor = facts.explanation.stage.step, group.factors[0]
+    if isinstance(step, ExpertMixture):
+        return _expert(facts, step, group, at)
     if facts.explanation.rule is CombineRule.SHARE and factor.name in facts.run.trace.model_weights:
         return "sink"
     if facts.explanation.rule is CombineRule.SHARE or factor.name in {"weights", "dropped"}:
@@ -270,8 +273,17 @@ def _named(facts: CellFacts, group: Group, at: int) -> str:
         return "else"
     if factor.name in facts.run.trace.model_weights:  # a row of a table of the model
         return factor.name.split(".")[-2]
-    is_norm = facts.explanation.stage.step is not None  # of which the mean is subtracted
+    is_norm = step is not None  # of which the mean is subtracted
     return "mean" if is_norm and not factor.name else "position"
+
+
+def _expert(facts: CellFacts, step: ExpertMixture, group: Group, at: int) -> str:
+    """Name the expert that made a term, from 1; what all tokens share has no router weight."""
+    if len(group.factors) == 1:
+        return "shared"
+    token = facts.cell.place[-2]
+    numbers = facts.run.trace.read(f"{step.modules[facts.layer]}.numbers", (token, at))
+    return f"expert {int(numbers) + 1}"
 
 
 def _closing(explanation: Explanation) -> str:

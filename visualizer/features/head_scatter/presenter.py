@@ -48,6 +48,7 @@ MEASURES = (
     ScatterMeasure("largest", "Largest weight"),
     ScatterMeasure("entropy", "Entropy", "bits"),
     ScatterMeasure("distance", "Distance", "tokens"),
+    ScatterMeasure("value_weighting", "Changed by value-weighting"),
 )
 ANSWERED = (
     ScatterMeasure(ADDED, "Added to the logit"),

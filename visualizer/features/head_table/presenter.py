@@ -115,8 +115,19 @@ DISTANCE = HeadColumn(
     2,
     "distance",
 )
-COLUMNS = (PREVIOUS, INDUCTION, DUPLICATE, FIRST, OWN, LARGEST, ENTROPY, DISTANCE)
-"""All columns; those of induction and duplicates stand only where a token is repeated."""
+VALUE_WEIGHTING = HeadColumn(
+    "Value-weighted",
+    "%",
+    "How far weights move when each is times the length of its value, as shares of a row: half the "
+    "sum of the differences of a row. 0 where all values are equally long.",
+    1,
+    "value_weighting",
+)
+COLUMNS = (
+    PREVIOUS, INDUCTION, DUPLICATE, FIRST, OWN, LARGEST, ENTROPY, DISTANCE, VALUE_WEIGHTING,
+)  # fmt: skip
+"""All columns; those of induction and duplicates stand only where a token is repeated, that of
+value-weighting where there are values."""
 
 
 class HeadRow(Struct, frozen=True):
@@ -204,7 +215,7 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
     lead = _lead(run, measures.queries[leading], leading)
     alike = run.trace.measured_uniform("weights", leading, texts)
     uniform = {column: column.values(alike, ())[0] for column in COLUMNS}
-    for column in (INDUCTION, DUPLICATE):
+    for column in (INDUCTION, DUPLICATE, VALUE_WEIGHTING):
         if uniform[column] is None:
             del uniform[column]
     made_of = (lead, tuple(uniform.values()), leading)

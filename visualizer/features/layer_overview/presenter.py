@@ -31,6 +31,8 @@ PANE = "Layers"
 SIDE = 32
 """A small heatmap has at most so many cells a side, each the largest weight of a block."""
 MEASURES = tuple({*(row.measure for row in ORDERS if row.measure), "entropy"} - {CHANGE})
+PATTERNS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGHTING)
+"""Orders by what a head reads, of which one is named that stands out."""
 LIKENESS_SIDE = 8
 """Likeness is that of weights pooled to so many cells a side."""
 SCORES = "These are scores: the overview shows weights only."
@@ -108,7 +110,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         sorted_by = order_row(self.order)
         if sorted_by.measure and place in self.places:
             said[0] += f", place {self.places.index(place) + 1:,} of {len(self.places):,}"
-        rows = (sorted_by,) if sorted_by.reads else ORDERS
+        rows = (sorted_by,) if sorted_by.reads else PATTERNS
         clear = [
             (float(self.values[row.measure][place]), self.uniform[row.measure], row.reads)
             for row in rows

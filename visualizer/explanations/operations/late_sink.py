@@ -1,0 +1,65 @@
+"""Context vectors times what a head's sink leaves of them: a softmax with a sink, in two steps.
+
+Source: Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.model_layer_steps import LateSink
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_equation_writer import sum_equation
+from visualizer.explanations.cell_terms import TermList, sum_of
+from visualizer.explanations.operation_explainer import OperationExplainer
+from visualizer.explanations.operation_sentence_parts import KINDS, column_of, largest_number
+from visualizer.explanations.step_values_and_wording import vector
+from visualizer.number_format import format_number, format_share
+
+if TYPE_CHECKING:
+    from visualizer.attention.stages import Stage
+    from visualizer.explanations.cell_facts import CellFacts
+    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.step_values_and_wording import StepValues
+
+
+def _kept(stage: Stage) -> str:
+    assert isinstance(stage.step, LateSink)
+    return stage.step.kept
+
+
+def _cell(facts: CellFacts) -> str:
+    head, token, _ = facts.cell.place
+    name = _kept(facts.explanation.stage)
+    kept = format_share(float(facts.run.trace.read(name, (facts.layer, head, token))))
+    made = f"is that of the context vector times {kept}, what the head’s sink leaves of its row"
+    return f"{column_of(facts)} {made}: {format_number(facts.value)}."
+
+
+def _row(block: StepValues) -> str:
+    kept = block.run.trace.read(_kept(block.stage), (block.layer, block.head, block.at))
+    made = f"the sink leaves {format_share(float(kept))} of the {KINDS[block.reads]}"
+    return f"{made} of {block.query}: {vector(block.row())}"
+
+
+def _stage(block: StepValues) -> str:
+    made = f"each {KINDS[block.reads]} is multiplied by what the head’s sink leaves of its row"
+    return f"{made}; {largest_number(block)}"
+
+
+def _terms(explained: ExplainedCell) -> TermList:
+    head, token, column = explained.place
+    own = explained.factor(explained.stage.reads[0], head, token, column)
+    kept = explained.weight(_kept(explained.stage), explained.layer, head, token)
+    return sum_of((own, kept))
+
+
+LATE_SINK = OperationExplainer(
+    operation=Operation.LATE_SINK,
+    terms=_terms,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda _: "number × share that the sink leaves",
+    equation=sum_equation,
+)
