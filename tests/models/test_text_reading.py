@@ -195,7 +195,7 @@ def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
 ) -> None:
     """The number of the encoder's last layer names that layer alone."""
     folder = save_tiny_model(tmp_path / "bart", "bart", num_hidden_layers=3, encoder_layers=3)
-    source = open_source(folder, Device.CPU)
+    source, _model = open_source(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     assert run.reading
     assert not run.reading.are_heads_switchable

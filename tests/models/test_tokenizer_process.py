@@ -284,10 +284,10 @@ def test_in_the_window_the_last_tokenizer_is_forgotten(
 ) -> None:
     forgotten: list[bool] = []
     monkeypatch.setattr(tokenizer_process, "forget_closed", lambda: forgotten.append(True))
-    source = text_reading.open_source(bert_folder(tmp_path / "bert"), Device.CPU)
+    source, model = text_reading.open_source(bert_folder(tmp_path / "bert"), Device.CPU)
     text_reading.return_memory_of_closed_models()
     assert source.name == "bert"
     assert forgotten == []
-    text_reading.let_go_of_models()
+    del model
     text_reading.return_memory_of_closed_models()
     assert forgotten == [True]
