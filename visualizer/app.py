@@ -19,6 +19,7 @@ from visualizer.memory_allocator_settings import (
     ask_for_large_pages,
     return_freed_memory,
 )
+from visualizer.models.model_folder import CONFIG
 from visualizer.read_files_and_restore_runs import (
     ROOMY,
     open_as_document,
@@ -129,12 +130,35 @@ def open_or_export(options: argparse.Namespace) -> int:
     """
     from visualizer.cli.invalid_and_idle_options import complaint
 
-    saved = open_file(options)
+    is_left_to_window = _is_model(options.file) and not (options.export or options.weights)
+    saved = _beside_model(options) if is_left_to_window else open_file(options)
     wrong = complaint(options, saved.document)
     if wrong:
         say(wrong)
         return 2
     return export_only(options, saved) if options.export else show(saved, options.file)
+
+
+def _is_model(path: Path | None) -> bool:
+    """Whether a path is the folder of a model."""
+    return path is not None and (path / CONFIG).is_file()
+
+
+def _beside_model(options: argparse.Namespace) -> SavedDocument:
+    """Return the document that a model is to read, which the window opens and shows how far it is.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no model that can be opened.
+    """
+    from visualizer.cli.document_and_figure_settings_from_options import document_of
+    from visualizer.models.model_folder import read_model_folder
+    from visualizer.models.model_source import ModelSource
+
+    folder = read_model_folder(options.file, has_fingerprint=False)
+    source = ModelSource(str(options.file.absolute()), folder.name, folder.fingerprint)
+    return SavedDocument(document_of(options).set("model", source), ROOMY)
 
 
 OPENING = ("own_weights", "text", "layer")

@@ -85,7 +85,8 @@ def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str
     found = read_file(path, document)
     if isinstance(found, DocumentChange):
         view = ROOMY if found.stages is None else replace(ROOMY, stages=found.stages)
-        return SavedDocument(found.document, view), found.notice
+        saved = SavedDocument(found.document, view, opened_model=found.opened_model)
+        return saved, found.notice
     return found, found.notice
 
 
@@ -102,11 +103,11 @@ def _trained_example_as_model() -> SavedDocument:
     """Open the trained example as a model, with a head that its copying needs alone."""
     from visualizer.language.trained_example import CELL, FOLDER, NEEDED, TEXT
 
-    document = _model(FOLDER, Document(text=TEXT)).document
+    change = _model(FOLDER, Document(text=TEXT))
     layer, head = NEEDED
     pinned = Cell("weights", (head, *CELL))
     view = View(pinned=pinned, layer=layer, heads=frozenset({head}), stages=frozenset({"weights"}))
-    return SavedDocument(document, view)
+    return SavedDocument(change.document, view, opened_model=change.opened_model)
 
 
 def read_layer_of_trained_example() -> SavedDocument:
@@ -163,13 +164,13 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
 
 
 def _model(path: Path, document: Document) -> DocumentChange:
-    """Open a model to read the document's text, as long as it is the document's."""
+    """Open a model to read the document's text."""
     where = document.spec.device, document.spec.dtype
     try:
-        source, other_text = open_model_source(path, *where, document.text)
+        opened = open_model_source(path, *where, document.text)
     except InputError as refused:
         raise InputError("open", refused.sentence) from refused
-    return change_to_model(document, source, other_text)
+    return change_to_model(document, opened)
 
 
 def _tensors(path: Path, document: Document) -> DocumentChange:

@@ -13,6 +13,7 @@ from torch import nn
 import visualizer
 from tests.support.tiny_models import inputs_of, save_tiny_model, tiny_model
 from visualizer import InputError, Model, ModelAttention
+from visualizer.models import several_texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +50,24 @@ def refusal(given: Any, *more: Any, **named: Any) -> str:
     with pytest.raises(InputError) as caught:
         given(*more, **named)
     return caught.value.sentence
+
+
+def test_several_texts_are_read_as_each_alone(
+    model: Model, seen: ModelAttention, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["a dog ran", TEXT]
+    read = model.attend(texts)
+    assert [each.tokens for each in read] == [("<s>", *text.split()) for text in texts]
+    np.testing.assert_array_equal(read[1]["weights"], seen["weights"])
+    ids = model.opened.tokenizer(texts[0], return_tensors="pt")
+    with torch.no_grad():
+        weights = model.opened.model(**ids, output_attentions=True).attentions
+    np.testing.assert_allclose(read[0]["weights"], torch.cat(weights).numpy(), atol=1e-5)
+    assert refusal(model.attend, ["a", " "]).startswith("Text 2 of 2: There is nothing to read")
+    assert "read the pairs apart" in refusal(model.attend, ["a", "b"], "c")
+    assert "is empty" in refusal(model.attend, [])
+    monkeypatch.setattr(several_texts, "MOST_TEXTS", 1)
+    assert refusal(model.attend, texts) == "There are 2 texts, and at most 1 are read together."
 
 
 def test_a_model_says_what_it_is(model: Model, seen: ModelAttention) -> None:

@@ -268,7 +268,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "document with own numbers": (drop("own-2.attention"),),
     "document recorded": (drop("recorded-2.attention"),),
     "document of schema 1": (drop("plain-1.attention"),),
-    "document undone": ("Causal mask", "Undo"),
+    "document undone": ("Causal mask", "Undo: Mask"),
     # dialogs
     **{f"export {each.suffix[1:].upper()}": (
         "Export…", choose("Format", f"{each.suffix[1:].upper()}:")) for each in FORMATS},

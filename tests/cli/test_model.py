@@ -60,6 +60,21 @@ def test_without_a_file_the_table_of_heads_goes_to_standard_output(
         assert float(row["previous"]) == pytest.approx(other["previous"], rel=1e-5)
 
 
+def test_the_heads_of_several_texts_are_one_table(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "lines.txt").write_text("the cat\n\na dog ran to the log\r\n", encoding="utf-8")
+    written = tmp_path / "heads.csv"
+    given = ("--text", TEXT, "--texts", tmp_path / "lines.txt", "--heads", written)
+    assert model(capsys, folder, *given) == ("", "")
+    rows = table_of(written.read_text())
+    assert [*rows[0]][:3] == ["text", "layer", "head"]
+    assert [int(row.pop("text")) for row in rows] == [1] * 8 + [2] * 8 + [3] * 8
+    for number, text in enumerate((TEXT, "the cat", "a dog ran to the log")):
+        out, _ = model(capsys, folder, "--text", text)
+        assert rows[8 * number : 8 * number + 8] == table_of(out)
+
+
 def test_a_layer_is_written_as_numbers_and_as_a_picture(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -111,6 +126,15 @@ def test_a_part_is_chosen_where_there_are_several(
          "argument --export: - takes a format. Add --format, such as --format csv."),
         (("F", "--text", "a", "--export", "-", "--format", "csv", "--heads", "-"), 2,
          "argument --heads: standard output takes one file. Give - once."),
+        (("F", "--text", "a", "--text", "b", "--export", "x.png"), 2,
+         "argument --export: is for one text, and 2 are given."),
+        (("F", "--text", "a", "--text", "b", "--second", "c"), 2,
+         "argument --second: is for one text, and 2 are given."),
+        (("F", "--text", "a", "--text", "a " * 200), 2,
+         "argument --text: Text 2 of 2: The text has 201 tokens, and tiny reads 64. "
+         "Use less text."),
+        (("F", "--texts", "nowhere.txt"), 2,
+         "argument --texts: 'nowhere.txt' could not be read: No such file or directory"),
         (("F", "--text", "a", "--part", "z"), 2,
          "argument --part: There is no single part “z” among model.layers.*.self_attn."),
         (("F", "--text", "a " * 200), 2,

@@ -18,6 +18,7 @@ from visualizer.errors import InputError
 from visualizer.models.model_source import ImageFile
 from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.document import Document
+from visualizer.session.model_opening import OpenedSource
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ def test_of_undo_the_pixels_count() -> None:
 
 def test_another_vision_model_reads_the_same_image() -> None:
     other = replace(SOURCE, folder="/models/other", image=ImageFile())
-    assert change_to_model(SEEN, other, "").document.get("image") == IMAGE
+    assert change_to_model(SEEN, OpenedSource(other, "", None)).document.get("image") == IMAGE
     text_model = replace(other, image=None)
-    assert change_to_model(SEEN, text_model, "").document.get("image") is None
+    assert change_to_model(SEEN, OpenedSource(text_model, "", None)).document.get("image") is None
 
 
 def test_a_text_is_not_opened_for_a_vision_model(tmp_path: Path) -> None:

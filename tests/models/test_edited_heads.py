@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.models.model_source import ModelSource
+    from visualizer.models.opened_model import OpenedModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT, OTHER = "the cat sat on the mat the cat", "a dog ran to a log the dog"
@@ -53,8 +54,13 @@ def model(folder: Path) -> Model:
 
 
 @pytest.fixture(scope="module")
-def source(folder: Path) -> ModelSource:
-    return open_source(folder, Device.CPU)
+def opened(folder: Path) -> tuple[ModelSource, OpenedModel]:
+    return open_source(folder, Device.CPU)  # the model, too, so that it stays open
+
+
+@pytest.fixture(scope="module")
+def source(opened: tuple[ModelSource, OpenedModel]) -> ModelSource:
+    return opened[0]
 
 
 def run_plain(
@@ -212,7 +218,7 @@ WITH_OTHER_STEPS = {"gemma2": "capped", "gpt_oss": ""}
 @pytest.mark.parametrize("kind", [*WITH_OTHER_STEPS])
 def test_edges_are_cut_beside_masks_by_layer_caps_and_sinks(tmp_path: Path, kind: str) -> None:
     folder = save_tiny_model(tmp_path / kind, kind)
-    source = open_source(folder, Device.CPU)
+    source, _model = open_source(folder, Device.CPU)
     plain = read_text(source, TEXT, Device.CPU).trace
     run = read_text(replace(source, cuts=cuts_of(CUTS)), TEXT, Device.CPU)
     trace = run.trace
@@ -368,7 +374,8 @@ def test_edges_beyond_the_text_are_left(source: ModelSource) -> None:
 
 def test_an_encoder_that_has_no_mask_is_cut(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "bert", "bert")
-    source, plain = open_source(folder, Device.CPU), visualizer.open_model(folder).opened
+    source, _model = open_source(folder, Device.CPU)
+    plain = visualizer.open_model(folder).opened
     run = read_text(replace(source, cuts=(CutEdges(0, 1, ((2, 5), (3, 0))),)), TEXT, Device.CPU)
     mask = torch.zeros(4, TOKENS, TOKENS)
     mask[1, 2, 5] = mask[1, 3, 0] = torch.finfo(torch.float32).min
@@ -393,7 +400,8 @@ def test_an_encoder_that_has_no_mask_is_cut(tmp_path: Path) -> None:
 
 def test_heads_of_a_pair_of_texts_are_edited(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "bert", "bert")
-    source = replace(open_source(folder, Device.CPU), second="a dog ran")
+    source, _model = open_source(folder, Device.CPU)
+    source = replace(source, second="a dog ran")
     plain = read_text(source, TEXT, Device.CPU).trace
     edits = (HeadEdit(0, 1, HeadEditKind.MEAN), HeadEdit(0, 2, HeadEditKind.PATCHED, text=OTHER))
     found = read_text(replace(source, edits=edits), TEXT, Device.CPU).trace

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -317,6 +319,43 @@ def test_a_full_disk_is_said(
 
     monkeypatch.setattr(hub_download, "_link", full)
     assert "The disk is full" in refusal(download, offer, no_progress, environment)
+
+
+def test_a_disk_that_cannot_be_asked_is_said(
+    cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(shutil, "disk_usage", broken)
+    said = refusal(look_up, NAME, cache, environment)
+    assert said == f"The folder {cache} cannot be read: Input/output error."
+
+
+def test_a_silent_hub_is_left_at_once(
+    server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_download, "TIMEOUT_S", 60.0)
+    offer = look_up(NAME, cache, environment)
+
+    def stop_once_asked(done: int, of: int) -> None:
+        if len(server.asked) == asked:
+            raise CancelledError
+
+    began = time.monotonic()
+    server.answers.clear()
+    asked = len(server.asked) + 1
+    with pytest.raises(CancelledError):
+        look_up(NAME, cache, environment, stop_once_asked)
+    asked += 1
+    with pytest.raises(CancelledError):
+        download(offer, stop_once_asked, environment)
+    server.answers.set()
+    server.went_on.clear()  # and in the middle of a file
+    asked = len(server.asked) + len(offer.files)
+    with pytest.raises(CancelledError):
+        download(offer, stop_once_asked, environment)
+    assert time.monotonic() - began < 10
 
 
 def test_one_download_of_a_repository_at_a_time(cache: Path, environment: dict[str, str]) -> None:

@@ -250,7 +250,7 @@ def test_what_is_beyond_the_last_whole_patch_is_not_in_the_picture(tmp_path: Pat
 
 
 def test_a_document_asks_for_an_image(folder: Path, image: Path) -> None:
-    source = open_source(folder, Device.CPU)
+    source, _model = open_source(folder, Device.CPU)
     assert source.image == ImageFile()
     said = "tiny_vit reads images. Choose one, or drop its file on the window."
     assert refusal(read_text, source, "", Device.CPU) == ("image", said)
@@ -267,7 +267,8 @@ def test_another_image_in_the_place_of_the_chosen_one_is_refused(
 ) -> None:
     path = tmp_path / "cat.png"
     picture(path)
-    source = replace(open_source(folder, Device.CPU), image=image_file_at(path))
+    source, _model = open_source(folder, Device.CPU)
+    source = replace(source, image=image_file_at(path))
     Image.new("RGB", (32, 32)).save(path)
     said = "“cat.png” is no longer the image that was chosen. Choose it again to read it as it is"
     assert refusal(read_text, source, "", Device.CPU) == ("image", f"{said} now.")
@@ -277,7 +278,8 @@ def test_another_image_in_the_place_of_the_chosen_one_is_refused(
 
 
 def test_heads_that_read_an_image_are_edited(folder: Path, image: Path) -> None:
-    source = replace(open_source(folder, Device.CPU), image=image_file_at(image))
+    source, _model = open_source(folder, Device.CPU)
+    source = replace(source, image=image_file_at(image))
     plain = read_text(source, "", Device.CPU)
     off = read_text(replace(source, edits=heads_off([(0, 1)])), "", Device.CPU)
     weights, now = (run.trace.read("weights") for run in (plain, off))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -15,10 +15,12 @@ from msgspec.structs import replace
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.errors import InputError
+from visualizer.language.trained_example import FOLDER
+from visualizer.language.trained_example import TEXT as LAB_TEXT
 from visualizer.models import text_reading
 from visualizer.models.model_source import heads_off
 from visualizer.models.opened_model import OpenedModel, open_model
-from visualizer.models.text_reading import let_go_of_models, open_source, read_text
+from visualizer.models.text_reading import open_source, read_text
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
 from visualizer.session.worker_jobs import release_pooled_buffers, run_of
@@ -34,7 +36,7 @@ TEXT = "the cat sat on the mat the cat"
 
 @pytest.fixture
 def source(tiny_model_folder: Path) -> ModelSource:
-    return open_source(tiny_model_folder, Device.CPU)
+    return open_source(tiny_model_folder, Device.CPU)[0]
 
 
 def test_the_run_is_that_of_the_model(source: ModelSource) -> None:
@@ -102,22 +104,34 @@ def test_a_model_is_open_as_long_as_a_run_of_it_is_there(source: ModelSource) ->
     assert there() is None
 
 
-def test_a_model_that_no_run_asks_for_is_closed(tiny_model_folder: Path) -> None:
-    def alive() -> int:
-        gc.collect()
-        return sum(type(each) is OpenedModel for each in gc.get_objects())
+def test_a_model_is_open_as_long_as_it_is_held(
+    tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
 
-    before = alive()
-    open_source(tiny_model_folder, Device.CPU)
-    assert alive() == before + 1
-    let_go_of_models()
-    assert alive() == before
+    def count(path: Path, *more: Any) -> OpenedModel:
+        opened.append(path)
+        return open_model(path, *more)
+
+    monkeypatch.setattr(text_reading, "open_model", count)
+    source, model = open_source(tiny_model_folder, Device.CPU)
+    other, _other_model = open_source(FOLDER, Device.CPU)  # in another window
+    read_text(other, LAB_TEXT, Device.CPU)
+    run_of(Document(text="a b"), None)
+    run = read_text(source, TEXT, Device.CPU)
+    assert run.reading
+    assert run.reading.model is model
+    assert opened == [tiny_model_folder, FOLDER]
+    there = weakref.ref(model)
+    del model, run
+    gc.collect()
+    assert there() is None
 
 
 def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> None:
     settings = {"num_hidden_layers": 3, "scale_attn_by_inverse_layer_idx": True}
     mixed = save_tiny_model(tmp_path / "mixed", "gpt2", **settings)
-    run = read_text(open_source(mixed, Device.CPU), TEXT, Device.CPU)
+    run = read_text(open_source(mixed, Device.CPU)[0], TEXT, Device.CPU)
     assert run.reading
     assert run.reading.layers == (0,)
     (said,) = run.notices[:1]
@@ -129,7 +143,7 @@ def test_layers_that_differ_are_left_out_and_that_is_said(tmp_path: Path) -> Non
 
 def test_layers_with_different_masks_are_one_run(tmp_path: Path) -> None:
     mixed = save_tiny_model(tmp_path / "mixed", "gemma2", num_hidden_layers=3, sliding_window=2)
-    run = read_text(open_source(mixed, Device.CPU), TEXT, Device.CPU)
+    run = read_text(open_source(mixed, Device.CPU)[0], TEXT, Device.CPU)
     assert run.reading
     assert run.reading.layers == (0, 1, 2)
     weights = run.trace.read("weights")  # layer head query key
@@ -159,7 +173,7 @@ def test_what_cannot_be_read_is_said(source: ModelSource, tmp_path: Path) -> Non
 
 def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "encoder", "bert")
-    run = read_text(open_source(folder, Device.CPU), TEXT, Device.CPU)
+    run = read_text(open_source(folder, Device.CPU)[0], TEXT, Device.CPU)
     assert run.reading
     assert run.reading.next_tokens == ()
     assert "does not continue a text" in run.reading.no_next_token
@@ -167,7 +181,7 @@ def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["bart", "t5"])
 def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) -> None:
-    source = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     assert run.reading
     assert not run.reading.are_heads_switchable
@@ -180,7 +194,7 @@ def test_no_head_of_a_stack_that_has_more_layers_than_the_other_is_switched(
 ) -> None:
     """The number of the encoder's last layer names that layer alone."""
     folder = save_tiny_model(tmp_path / "bart", "bart", num_hidden_layers=3, encoder_layers=3)
-    source = open_source(folder, Device.CPU)
+    source, _model = open_source(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     assert run.reading
     assert not run.reading.are_heads_switchable
@@ -199,23 +213,16 @@ def test_only_the_numbers_of_its_own_text_go_into_a_document(source: ModelSource
     assert later.with_numbers_of(run) == later
 
 
-def test_a_document_without_a_model_closes_what_was_opened(tiny_model_folder: Path) -> None:
-    open_source(tiny_model_folder, Device.CPU)
-    run_of(Document(text="a b"), None)
-    gc.collect()
-    assert not any(type(each) is OpenedModel for each in gc.get_objects())
-
-
 def test_the_memory_of_closed_models_is_returned_once(
     tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trims: list[int] = []
     monkeypatch.setattr(text_reading, "trim_freed_memory", lambda: trims.append(1))
     monkeypatch.setattr(text_reading, "_opened", WeakValueDictionary())
-    open_source(tiny_model_folder, Device.CPU)
+    _source, model = open_source(tiny_model_folder, Device.CPU)
     release_pooled_buffers()
     assert trims == []
-    let_go_of_models()
+    del model
     gc.collect()
     for _ in range(2):
         release_pooled_buffers()
@@ -224,7 +231,7 @@ def test_the_memory_of_closed_models_is_returned_once(
 
 @pytest.mark.parametrize(("kind", "part"), [("bert", ""), ("t5", "decoder"), ("bart", "decoder")])
 def test_a_second_text_is_read_with_the_first(tmp_path: Path, kind: str, part: str) -> None:
-    source = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     run = read_text(replace(source, second="a dog ran"), TEXT, Device.CPU)
     runs = open_model(source.path, Device.CPU).attend(TEXT, "a dog ran")
     expected = next(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -137,6 +138,26 @@ def test_a_refusal_that_is_no_longer_meant_is_not_said(
     gate.open()
     hand.settle()
     assert hand.text_problem == ""
+
+
+def test_an_opened_model_is_held_until_it_has_read_the_text(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    class Model: ...
+
+    hand, model = Hand(qtbot, gated), Model()
+    there = weakref.ref(model)
+    hand.sentence.selectAll()
+    hand.compose("first")
+    qtbot.waitUntil(lambda: len(gate.asked) == 2)
+    gated.workspace.show_document(Document(text="second"), gated.workspace.wanted, model)
+    del model
+    gate.let_through()
+    hand.until(lambda: hand.chips == ("first",))
+    assert there()
+    gate.let_through()
+    hand.settle()
+    hand.until(lambda: there() is None)
 
 
 def test_wrong_settings_ask_for_nothing(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:

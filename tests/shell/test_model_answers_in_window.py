@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,34 +11,24 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 import visualizer
+from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from visualizer.features.head_scatter.presenter import SCATTER
 from visualizer.features.logit_lens.presenter import LENS
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.session import worker_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.window_input import Hand
+    from visualizer.attention.model_answers import ModelAnswer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
-TEXT = "the cat sat on the mat"
 
 
 @pytest.fixture
 def folder(tiny_model_folder: Path) -> Path:
     return tiny_model_folder
-
-
-@pytest.fixture
-def model_window(hand: Hand, folder: Path) -> Hand:
-    """A window in which a model reads a text."""
-    hand.type_sentence(TEXT)
-    hand.settle()
-    hand.window.document_controller.open(folder)
-    hand.until(lambda: hand.window.workspace.document.model is not None)
-    hand.settle()
-    hand.until(lambda: hand.window.panes["Next token"].isVisible())
-    return hand
 
 
 def open_pane(hand: Hand, id_: str) -> None:
@@ -74,6 +65,34 @@ def test_the_lens_is_read_while_its_pane_is_open_and_follows_the_text(
     shown = hand.window.panes["Lens"].table.cells
     np.testing.assert_allclose(shown.values, lens_of(folder, "the dog sat"), atol=1e-6)
     assert shown.columns == ("<s>", "the", "dog", "sat")
+
+
+def test_what_fails_of_an_earlier_text_is_not_said_of_the_next(
+    model_window: Hand, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand, answer = model_window, worker_jobs.answer_question
+    has_begun, goes_on = threading.Event(), threading.Event()
+
+    def fail_at_first(*given: Any) -> ModelAnswer:
+        if not has_begun.is_set():
+            has_begun.set()
+            goes_on.wait()
+            raise ZeroDivisionError("of all things")
+        return answer(*given)
+
+    monkeypatch.setattr(worker_jobs, "answer_question", fail_at_first)
+    hand.window.docks.actions["Lens"].trigger()
+    hand.until(has_begun.is_set)
+    hand.type_sentence("the dog sat")
+    hand.settle()
+    goes_on.set()
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert "ZeroDivisionError: of all things" in box.detailedText()
+    box.close()
+    answered(hand)
+    shown = hand.window.panes["Lens"].table.cells
+    np.testing.assert_allclose(shown.values, lens_of(folder, "the dog sat"), atol=1e-6)
 
 
 def test_the_last_row_is_what_the_next_token_pane_says_with_heads_off(model_window: Hand) -> None:

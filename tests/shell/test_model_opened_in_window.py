@@ -12,8 +12,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QLabel, QPushButton
 
 import visualizer
+from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from tests.support.window_input import link_in
 from visualizer.features.layer_overview.presenter import LAYERS
+from visualizer.features.mask_editor import controller
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.models.model_source import CutEdges, HeadEditKind, heads_off
@@ -28,24 +30,11 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
-TEXT = "the cat sat on the mat"
 
 
 @pytest.fixture
 def folder(tiny_model_folder: Path) -> Path:
     return tiny_model_folder
-
-
-@pytest.fixture
-def model_window(hand: Hand, folder: Path) -> Hand:
-    """A window in which a model reads a text."""
-    hand.type_sentence(TEXT)
-    hand.settle()
-    hand.window.document_controller.open(folder)
-    hand.until(lambda: hand.window.workspace.document.model is not None)
-    hand.settle()
-    hand.until(lambda: hand.window.panes["Next token"].isVisible())
-    return hand
 
 
 def pick(box: QComboBox, value: str) -> None:
@@ -427,6 +416,47 @@ def test_a_query_that_would_read_nothing_is_refused(model_window: Hand) -> None:
     assert panel
     assert panel.notes == (said,)
     assert hand.window.workspace.run is before
+
+
+def test_there_are_no_masks_for_a_model_whose_text_is_refused(model_window: Hand) -> None:
+    hand = model_window
+    workspace, bar = hand.window.workspace, hand.window.mask_edit_bar
+    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.settle()
+    hand.type_sentence(" ")
+    hand.until(lambda: "There is nothing to read yet" in hand.window.setup_pane.problem.text())
+    before = workspace.document
+    assert bar.isVisible()
+    assert bar.caption.text() == "Cut edges"
+    assert not any(button.isVisible() for button in bar.buttons.values())
+    for brush in MaskBrush:
+        bar.brushChosen.emit(brush)
+    for brush in bar.boxes:
+        bar.numberChosen.emit(brush, 3)
+    assert workspace.document == before
+
+
+def test_more_cut_edges_than_are_kept_are_refused_at_the_place(
+    model_window: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = model_window
+    monkeypatch.setattr(controller, "MOST_CUT", 1)
+    workspace = hand.window.workspace
+    hand.window.view_controller.show_head_of_layer(1, 0)
+    hand.settle()
+    hand.window.actions_.by_id["painter.toggle"].trigger()
+    hand.settle()
+    hand.click_cell(Cell("weights", (0, 5, 3)))
+    hand.settle()
+    source = workspace.document.model
+    said = "No more than 1 edge can be cut. Join some before you cut others."
+    hand.click_cell(Cell("weights", (0, 5, 2)))
+    hand.until(lambda: said in hand.window.mask_edit_bar.notes.toolTip())
+    assert hand.window.panes["Next token"].problem.text() == said
+    assert workspace.document.model == source
+    hand.click_cell(Cell("weights", (0, 5, 3)))  # which joins
+    hand.settle()
+    assert hand.window.panes["Next token"].problem.text() == ""
 
 
 def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) -> None:

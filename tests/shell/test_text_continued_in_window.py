@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from PySide6.QtTest import QTest
 
 import visualizer
 from tests.support.tiny_models import save_tiny_model
+from visualizer.features.model_generation.continued_text import ContinuedText
 from visualizer.features.model_generation.controller import OF_THE_TEXT
 from visualizer.features.model_generation.presenter import NO_MODEL, OTHER_SPLIT
 from visualizer.generation.generation_tree import ROOT
@@ -292,6 +294,38 @@ def test_too_long_a_text_is_refused_in_a_sentence(continuing: Continuing) -> Non
     assert continuing.problem == "The text has 65 tokens, and tiny reads 64. Use less text."
     assert continuing.pane.problem.isVisible()
     assert len(continuing.controller.tree.tokens) == 64
+    before = controller.panel.bars.bars
+    controller.choose(Sampling(1.75))  # the bars up to here follow
+    continuing.rest()
+    assert controller.panel.bars.bars != before
+
+
+def test_what_fails_of_an_earlier_text_is_not_said_of_the_next(
+    continuing: Continuing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand, controller = continuing.hand, continuing.controller
+    has_begun, goes_on = threading.Event(), threading.Event()
+
+    def fail(*_: object) -> None:
+        has_begun.set()
+        goes_on.wait()
+        raise ZeroDivisionError("of all things")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ContinuedText, "draw", fail)
+        controller.sample()
+        hand.until(has_begun.is_set)
+        hand.type_sentence("a dog ran")
+        hand.settle()
+        goes_on.set()
+        hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert "ZeroDivisionError: of all things" in box.detailedText()
+    box.close()
+    hand.until(lambda: controller.tree.tokens == ("<s>", "a", "dog", "ran"))
+    continuing.rest()
+    assert continuing.problem == ""
+    assert controller.panel.bars.bars
 
 
 def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:

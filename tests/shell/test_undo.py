@@ -10,6 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QSlider, QSpinBox, QToolButton
 
 from tests.support.window_input import CONTROL, SHIFT, Hand
+from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.session.document import Document
 
@@ -27,6 +28,25 @@ BOOK = "Your journey starts with one step"
 def can(hand: Hand) -> tuple[bool, bool]:
     by_id = hand.window.actions_.by_id
     return by_id["workspace.undo"].isEnabled(), by_id["workspace.redo"].isEnabled()
+
+
+def test_the_menu_names_what_is_undone(hand: Hand) -> None:
+    by_id = hand.window.actions_.by_id
+    undo, redo = (by_id[f"workspace.{name}"] for name in ("undo", "redo"))
+    before = undo.toolTip(), undo.iconText()
+    hand.type_sentence("one & two")
+    hand.settle()
+    assert (undo.text(), redo.text()) == ("&Undo: text", "&Redo")
+    hand.window.workspace.set("d_in", 6)
+    hand.settle()
+    assert undo.text() == "&Undo: Embedding size"
+    undo.trigger()
+    hand.settle()
+    assert (undo.text(), redo.text()) == ("&Undo: text", "&Redo: Embedding size")
+    hand.window.workspace.set("mechanism", Mechanism.SIMPLIFIED)
+    hand.settle()
+    assert (undo.text(), redo.text()) == ("&Undo", "&Redo")
+    assert (undo.toolTip(), undo.iconText()) == before
 
 
 def test_typing_is_undone_word_by_word(hand: Hand) -> None:

@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QImage
 
+from visualizer import app
+from visualizer.cli.options import parser
 from visualizer.session.document import Document
 from visualizer.widgets.theme import DARK, LIGHT, Scheme
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
     from pytestqt.qtbot import QtBot
 
+    from visualizer.documents.document_file import SavedDocument
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
     from visualizer.widgets.theme import Theme
@@ -32,6 +38,36 @@ def are_alike(windows: list[MainWindow], theme: Theme) -> bool:
         window.updatesEnabled() and window.theme is theme and paper(window) == theme.paper
         for window in windows
     )
+
+
+def test_a_model_of_the_command_line_is_opened_in_the_window(
+    windows: WindowManager, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    def show(saved: SavedDocument, path: Path) -> int:
+        windows.begin(saved, path)
+        return 0
+
+    monkeypatch.setattr(app, "show", show)
+    assert app.open_or_export(parser().parse_args([str(tiny_model_folder), "--text", "a cat"])) == 0
+    (window,) = windows.all
+    assert window.model_chooser_controller.is_working
+    dialog = window.model_chooser_controller.dialog
+    assert dialog is not None
+    assert dialog.isVisible()
+    assert window.workspace.document.model is None
+    qtbot.waitUntil(lambda: window.workspace.document.model is not None)
+    qtbot.waitUntil(lambda: not window.workspace.is_working)
+    run = window.workspace.run
+    assert run
+    assert run.texts == (("<s>", "a", "cat"),)
+
+
+def test_a_folder_that_holds_no_model_is_refused_before_a_window_opens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text("{", encoding="utf-8")
+    assert app.open_or_export_each(parser().parse_args([str(tmp_path)])) == 2
+    assert capsys.readouterr().err.endswith("FILE: “config.json” is damaged: it is not JSON.\n")
 
 
 def test_a_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) -> None:

@@ -53,6 +53,9 @@ class HubServer:
         self.went_on = threading.Event()
         self.went_on.set()
         """While it is cleared, files of weights stop after their first bytes."""
+        self.answers = threading.Event()
+        self.answers.set()
+        """While it is cleared, no request is answered."""
 
     @property
     def downloads(self) -> list[str]:
@@ -93,6 +96,7 @@ def serving(server: HubServer) -> Iterator[str]:
             server.asked.append((self.path, self.headers.get("Range", "")))
             if token := self.headers.get("Authorization"):
                 server.tokens.append(token)
+            server.answers.wait()
             with suppress(ConnectionError):
                 _answer(self, server)
 
@@ -107,6 +111,7 @@ def serving(server: HubServer) -> Iterator[str]:
             yield f"http://127.0.0.1:{listening.server_address[1]}"
         finally:
             server.went_on.set()
+            server.answers.set()
             listening.shutdown()
             thread.join()
 

@@ -17,6 +17,7 @@ from visualizer.shell.window_manager import WindowManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
 
     Open = Callable[..., MainWindow]
+
+TEXT_OF_MODEL = "the cat sat on the mat"
 
 
 @pytest.fixture(scope="session")
@@ -124,6 +127,18 @@ def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
 def hand(window: MainWindow, qtbot: QtBot) -> Hand:
     """The input driver of the window."""
     return Hand(qtbot, window)
+
+
+@pytest.fixture
+def model_window(hand: Hand, tiny_model_folder: Path) -> Hand:
+    """A window in which a model reads `TEXT_OF_MODEL`."""
+    hand.type_sentence(TEXT_OF_MODEL)
+    hand.settle()
+    hand.window.document_controller.open(tiny_model_folder)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    hand.until(lambda: hand.window.panes["Next token"].isVisible())
+    return hand
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from visualizer.api.argument_validation import (
     choice,
@@ -88,6 +88,7 @@ class Model:
         folder = self.opened.folder
         return f"<Model: {folder.name} · {folder.kind} · {folder.numbers:,} numbers>"
 
+    @overload
     def attend(
         self,
         text: str | None = None,
@@ -95,11 +96,32 @@ class Model:
         *,
         chat: bool = False,
         image: str | Path | None = None,
-    ) -> ModelAttention:
+    ) -> ModelAttention: ...
+
+    @overload
+    def attend(
+        self,
+        text: list[str] | tuple[str, ...],
+        second: None = None,
+        *,
+        chat: bool = False,
+        image: None = None,
+    ) -> tuple[ModelAttention, ...]: ...
+
+    def attend(
+        self,
+        text: str | list[str] | tuple[str, ...] | None = None,
+        second: str | None = None,
+        *,
+        chat: bool = False,
+        image: str | Path | None = None,
+    ) -> ModelAttention | tuple[ModelAttention, ...]:
         """Run the model on a text, or on an image, and return the attention of all its layers.
 
         Parameters
         ----------
+        text : str or list of str, optional
+            Several texts are read one by one, without padding, and give the attention of each.
         second : str, optional
             The second text of a pair; of a model with an encoder and a decoder, what the decoder
             reads after its first token.
@@ -122,9 +144,21 @@ class Model:
             return ModelAttention(self.opened.attend_image(file_path("image", image)))
         if text is None:
             raise InputError("text", "There is nothing to read: give a text or an image.")
+        if not isinstance(text, str):
+            return self._attend_each(text, second, is_chat=switch("chat", chat))
         given = None if second is None else string("second", second)
         runs = self.opened.attend(string("text", text), given, is_chat=switch("chat", chat))
         return ModelAttention(runs)
+
+    def _attend_each(
+        self, given: object, second: object, *, is_chat: bool
+    ) -> tuple[ModelAttention, ...]:
+        from visualizer.models.several_texts import attend_each
+
+        texts = [string("text", text) for text in several("text", "a text or a list", given)]
+        if second is not None:
+            raise InputError("second", "A second text belongs to one text: read the pairs apart.")
+        return tuple(map(ModelAttention, attend_each(self.opened, texts, is_chat=is_chat)))
 
     def next_tokens(self, text: str, most: int = 10) -> list[tuple[str, float]]:
         """Return the likeliest tokens that follow a text, each with its probability.

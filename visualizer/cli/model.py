@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from visualizer.models.opened_model import OpenedModel
     from visualizer.models.run_from_attention_calls import LayerRun
 
 MODEL = "model"
@@ -49,6 +50,7 @@ EXAMPLES = """examples:
   attention-visualizer model models/SmolLM2-135M --text "one two one two" --heads heads.csv
   attention-visualizer model models/SmolLM2-135M --text "one two one two" --overview heads.png
   attention-visualizer model models/SmolLM2-135M --text "a b a b" --layer 18 --export layer.pdf
+  attention-visualizer model models/SmolLM2-135M --texts lines.txt --heads heads.csv
   attention-visualizer model runs/poems --text "The night"
   attention-visualizer model MiniLM --text "a cat" --second "a dog" --layer all --export m.png
   attention-visualizer model dinov2-small --image cat.jpg --overview heads.png
@@ -68,7 +70,7 @@ def model_parser() -> option_types.OptionParser:
     """Make the parser of the arguments after ``model``."""
     made = option_types.OptionParser(
         prog=f"attention-visualizer {MODEL}",
-        usage="%(prog)s FOLDER (--text TEXT | --image FILE) [options]",
+        usage="%(prog)s FOLDER (--text TEXT | --texts FILE | --image FILE) [options]",
         description="Read the attention of every layer and head of a real model.",
         epilog=EXAMPLES,
     )
@@ -81,8 +83,13 @@ def model_parser() -> option_types.OptionParser:
         help="a model's folder, or a run of the lab",
     )
     opened.add_argument(
-        "--text", type=option_types.as_argument_error(text_of), help="the text that it reads"
-    )
+        "--text", type=option_types.as_argument_error(text_of), action="append",
+        help="the text that it reads; of several, one by one, the heads are in one table",
+    )  # fmt: skip
+    opened.add_argument(
+        "--texts", type=option_types.texts_in_file, metavar="FILE",
+        help="read the texts of a UTF-8 file, one a line; - is standard input",
+    )  # fmt: skip
     opened.add_argument(
         "--image", type=Path, metavar="FILE",
         help="the image that a vision model reads, instead of a text; its tokens are patches",
@@ -155,15 +162,23 @@ def model(arguments: Sequence[str]) -> int:
         return stopped.status
 
 
+def _texts(options: argparse.Namespace) -> list[str]:
+    return [*(options.text or ()), *(options.texts or ())]
+
+
 def _complaint(options: argparse.Namespace) -> str:
     if options.folder is None:
         return "argument FOLDER: is missing. Name the folder of a model."
-    if options.image and (options.text is not None or options.second is not None):
+    texts = _texts(options)
+    if options.image and (texts or options.second is not None):
         return "argument --image: a model reads an image or a text. Give one of them."
     if options.image and options.chat:
         return "argument --chat: an image is no message. Give a text with it."
-    if options.text is None and options.image is None:
+    if not (texts or options.image):
         return "argument --text: is missing. Give a text to read, or an --image."
+    for name in ("second", "export", "overview"):
+        if len(texts) > 1 and getattr(options, name):
+            return f"argument --{name}: is for one text, and {len(texts):,} are given."
     if options.heads == STANDARD_OUTPUT and STANDARD_OUTPUT in (options.export or ()):
         return "argument --heads: standard output takes one file. Give - once."
     if options.overview and options.overview.suffix.lower() != ".png":
@@ -172,25 +187,25 @@ def _complaint(options: argparse.Namespace) -> str:
 
 
 def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
-    from visualizer.models.layer_selection_and_head_measures import (
-        layer_numbers,
-        runs_of_only_part,
-        runs_of_part,
-    )
+    from visualizer.models.layer_selection_and_head_measures import layer_numbers
     from visualizer.models.opened_model import open_model
 
+    texts = _texts(options)
     opened = open_model(options.folder, Device(options.device or Device.AUTO))
+    if len(texts) > 1:
+        _read_each(options, opened, texts, progress)
+        return 0
     if options.image:
         runs = opened.attend_image(options.image)
     else:
-        runs = opened.attend(options.text, options.second, is_chat=options.chat)
-    runs = runs_of_part(runs, options.part) if options.part else runs_of_only_part(runs)
-    for notice in dict.fromkeys(notice for each in runs for notice in each.notices):
+        runs = opened.attend(texts[0], options.second, is_chat=options.chat)
+    runs = _of_part(runs, options.part)
+    for notice in _notices(runs):
         say(notice)
     if options.overview:
         _write_overview(runs, options.overview)
     if options.heads or not (options.export or options.overview):
-        _write_heads(runs, options.heads or STANDARD_OUTPUT)
+        _write_table(("layer", "head"), _head_rows(runs), options.heads or STANDARD_OUTPUT)
     if not options.export:
         return 0
     figure_settings = figure_settings_of(options)
@@ -202,6 +217,40 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
         for job in _jobs(options, runs, number, f"-layer{number + 1}" * (options.layer == ALL))
     ]
     return write_all(jobs, figure_settings, progress, options)
+
+
+def _read_each(
+    options: argparse.Namespace,
+    opened: OpenedModel,
+    texts: Sequence[str],
+    progress: ConsoleProgress,
+) -> None:
+    """Read several texts, and write one table of all heads, with the number of each text."""
+    from visualizer.models.several_texts import attend_each
+
+    rows: list[tuple[int | str, ...]] = []
+    notices: dict[str, None] = {}
+    tell = progress.progress("Texts")
+    for number, runs in enumerate(attend_each(opened, texts, is_chat=options.chat), 1):
+        tell(number, len(texts))
+        found = _of_part(runs, options.part)
+        rows += [(number, *row) for row in _head_rows(found)]
+        notices |= _notices(found)
+    progress.clear()
+    for notice in notices:
+        say(notice)
+    _write_table(("text", "layer", "head"), rows, options.heads or STANDARD_OUTPUT)
+
+
+def _of_part(runs: tuple[LayerRun, ...], name: str | None) -> tuple[LayerRun, ...]:
+    from visualizer.models.layer_selection_and_head_measures import runs_of_only_part, runs_of_part
+
+    return runs_of_part(runs, name) if name else runs_of_only_part(runs)
+
+
+def _notices(runs: Sequence[LayerRun]) -> dict[str, None]:
+    """Return what is to be said of runs, each sentence once and in order."""
+    return dict.fromkeys(notice for each in runs for notice in each.notices)
 
 
 def _jobs(
@@ -237,16 +286,24 @@ def _write_overview(runs: Sequence[LayerRun], path: Path) -> None:
     atomic_file.write(path, lambda file: file.write(content))
 
 
-def _write_heads(runs: Sequence[LayerRun], path: Path) -> None:
-    """Write the table of all heads, counted from 1 as everywhere outside of Python."""
+def _head_rows(runs: Sequence[LayerRun]) -> list[tuple[int | str, ...]]:
+    """Return the table of all heads, counted from 1 as everywhere outside of Python."""
     from visualizer.models.layer_selection_and_head_measures import MEASURES, head_rows
+
+    return [
+        (int(row["layer"]) + 1, int(row["head"]) + 1, *(f"{row[name]:.6g}" for name in MEASURES))
+        for row in head_rows(runs)
+    ]
+
+
+def _write_table(names: Sequence[str], rows: Sequence[tuple[int | str, ...]], path: Path) -> None:
+    """Write a table of heads: what counts them, and their measures."""
+    from visualizer.models.layer_selection_and_head_measures import MEASURES
 
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(("layer", "head", *MEASURES))
-    for row in head_rows(runs):
-        measures = (f"{row[name]:.6g}" for name in MEASURES)
-        table.writerow((int(row["layer"]) + 1, int(row["head"]) + 1, *measures))
+    table.writerow((*names, *MEASURES))
+    table.writerows(rows)
     if path == STANDARD_OUTPUT:
         write_out(text.getvalue())
         return

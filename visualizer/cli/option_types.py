@@ -212,6 +212,11 @@ def text_in_file(name: str) -> str:
     return text_of(text)
 
 
+def texts_in_file(name: str) -> list[str]:
+    """Read the texts of a file or standard input, as `text_in_file`: one a line."""
+    return [line for line in text_in_file(name).split("\n") if line and not line.isspace()]
+
+
 def _begin_of(name: str) -> bytes:
     with open_regular_file(Path(name)) as file:
         return file.read(LONGEST_TEXT + 1)

@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from visualizer.models.model_source import ModelSource
     from visualizer.session.document import Document
+    from visualizer.session.model_opening import OpenedSource
 
 
 OTHER_TEXT = "{name} knows only what it has learned, so it reads the beginning of that."
@@ -24,27 +24,27 @@ class DocumentChange(Struct, frozen=True):
         What the user has to be told about the file; may be empty.
     stages : frozenset of str or None
         The stages to be shown; None leaves those that are.
+    opened_model : object
+        What keeps a model open that was opened to read the document; None of others.
     """
 
     document: Document
     notice: str = ""
     stages: frozenset[str] | None = None
+    opened_model: object = None
 
 
-def change_to_model(document: Document, source: ModelSource, other_text: str) -> DocumentChange:
+def change_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
     """Have a model read a document's text, or another one where it cannot read that.
 
     A vision model reads the image that the one before read.
-
-    Parameters
-    ----------
-    other_text : str
-        The other text; empty where the model can read the document's.
     """
+    source = opened.source
     before = document.model.image if document.model else None
     if source.image is not None and before is not None:
         source = replace(source, image=before)
     changed, notice = document.set("model", source), ""
-    if other_text:
-        changed, notice = changed.set("text", other_text), OTHER_TEXT.format(name=source.name)
-    return DocumentChange(changed, notice, stages=frozenset({"weights"}))
+    if opened.other_text:
+        changed = changed.set("text", opened.other_text)
+        notice = OTHER_TEXT.format(name=source.name)
+    return DocumentChange(changed, notice, frozenset({"weights"}), opened.model)

@@ -71,6 +71,8 @@ class SavedDocument(Struct, frozen=True, eq=False):
         Version of the file that was read; None where it is unknown.
     exported : ExportedNumbers or None
         The numbers of a data export, with which those computed are compared.
+    opened_model : object
+        What keeps a model open that was opened to read the document; None of others.
     """
 
     document: Document
@@ -80,6 +82,7 @@ class SavedDocument(Struct, frozen=True, eq=False):
     title: str = ""
     version: FileVersion | None = None
     exported: ExportedNumbers | None = None
+    opened_model: object = None
 
     @property
     def notice(self) -> str:

@@ -16,7 +16,8 @@ import re
 import shutil
 import stat
 from contextlib import contextmanager, suppress
-from http.client import HTTPException, HTTPResponse
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
@@ -24,6 +25,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from visualizer.errors import InputError, reason_of
+from visualizer.models.hub_answer import CHUNK, HubAnswer
 from visualizer.models.local_models import COMMIT
 from visualizer.models.model_folder import (
     CONFIG,
@@ -37,11 +39,12 @@ from visualizer.models.model_folder import (
 )
 from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
 from visualizer.number_format import format_size
+from visualizer.progress_callback import no_progress
 from visualizer.storage import atomic_file
 from visualizer.storage.file_lock import FileLock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from visualizer.progress_callback import Progress
 
@@ -61,17 +64,24 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.A
 LARGEST_LIST = 16 * 2**20
 """Bytes of the largest list of files that is read."""
 LARGEST_WEIGHTS = 2**42
-CHUNK = 2**18
 TIMEOUT_S = 10.0
-"""How long a silent server is waited for, and so at most a cancelled download goes on."""
+"""How long a silent server is waited for."""
 ROOM_LEFT = 2**28
 """Bytes of the disk that a download leaves free."""
 
 
 def look_up(
-    repository: str, cache: Path, environment: Mapping[str, str] = os.environ
+    repository: str,
+    cache: Path,
+    environment: Mapping[str, str] = os.environ,
+    progress: Progress = no_progress,
 ) -> RepositoryOffer:
     """Ask the hub what a repository holds, and compare with what is there and what fits.
+
+    Parameters
+    ----------
+    progress : Progress
+        Called with zeros while the hub is silent; what it raises ends the wait at once.
 
     Raises
     ------
@@ -84,9 +94,8 @@ def look_up(
         raise _refused("Type the name of a repository as organisation/name.")
     with _explained(name, endpoint):
         url = f"{endpoint}/api/models/{name}/revision/main?blobs=true"
-        with _opened(url, environment) as response:
-            text = response.read(LARGEST_LIST + 1)
-        said = json.loads(text) if len(text) <= LARGEST_LIST else None
+        with _opened(url, environment, partial(progress, 0, 0)) as answer:
+            said = _list_in(answer)
     commit, files = _files(name, said)
     folder = cache / f"models--{name.replace('/', '--')}"
     try:
@@ -167,6 +176,16 @@ def _files(name: str, said: Any) -> tuple[str, tuple[RepositoryFile, ...]]:
     return commit, tuple(file for file in files if file)
 
 
+def _list_in(answer: HubAnswer) -> Any:
+    """Return the list that the hub has sent; None if it is too long."""
+    text = bytearray()
+    for chunk in answer.chunks():
+        text += chunk
+        if len(text) > LARGEST_LIST:
+            return None
+    return json.loads(text)
+
+
 def _file(said: Mapping[str, Any]) -> RepositoryFile | None:
     """Return a file as the hub describes it; None if it cannot be as described."""
     name, large = said["rfilename"], said.get("lfs")
@@ -213,14 +232,19 @@ class _Redirects(HTTPRedirectHandler):
 
 
 @contextmanager
-def _opened(url: str, environment: Mapping[str, str], start: int = 0) -> Iterator[HTTPResponse]:
+def _opened(
+    url: str, environment: Mapping[str, str], go_on: Callable[[], object], start: int = 0
+) -> Iterator[HubAnswer]:
     request = Request(url, headers={"User-Agent": "attention-visualizer"})
     if token := environment.get("HF_TOKEN", "").strip():
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     if start:
         request.add_header("Range", f"bytes={start}-")
-    with build_opener(_Redirects).open(request, timeout=TIMEOUT_S) as response:
-        yield response
+    answer = HubAnswer(partial(build_opener(_Redirects).open, request, timeout=TIMEOUT_S), go_on)
+    try:
+        yield answer
+    finally:
+        answer.leave()
 
 
 def _endpoint(environment: Mapping[str, str]) -> str:
@@ -277,15 +301,15 @@ def _receive(
     tell: _Counted,
     environment: Mapping[str, str],
 ) -> tuple[Any, int]:
-    with _opened(url, environment, done) as response:
-        goes_on = response.status == 206 and (
-            response.headers.get("Content-Range", "").startswith(f"bytes {done}-")
+    with _opened(url, environment, partial(tell, done), done) as answer:
+        goes_on = answer.status == 206 and (
+            answer.headers.get("Content-Range", "").startswith(f"bytes {done}-")
         )
         if not goes_on:  # the server sends all of it
             digest, done = _new_digest(file), 0
             out.seek(0)
             out.truncate(0)
-        while chunk := response.read1(CHUNK):
+        for chunk in answer.chunks():
             done += len(chunk)
             if done > file.size:
                 out.truncate(0)

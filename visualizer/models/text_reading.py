@@ -56,8 +56,6 @@ OTHER_FILES = "The files of {name} are others than when the document was saved."
 _opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
 _since_returned: set[str] = set()
 """The folders of models whose memory has not been returned to the system yet."""
-_handed_over: list[OpenedModel] = []
-"""The model that was opened last, until a run of it is computed, which keeps it then."""
 
 
 def open_source(
@@ -65,8 +63,10 @@ def open_source(
     device: Device,
     dtype: Dtype = Dtype.FLOAT32,
     progress: Progress = no_progress,
-) -> ModelSource:
-    """Open a model, which stays open until `read_text` is called, and return it as a source.
+) -> tuple[ModelSource, OpenedModel]:
+    """Open a model, and return it with the source that `read_text` finds it by.
+
+    It is open as long as it is held: by whoever opened it, and then by a run that was read.
 
     Parameters
     ----------
@@ -78,23 +78,20 @@ def open_source(
     InputError
         Of ``model``, when it cannot be opened.
     """
-    let_go_of_models()
     model = open_model(path, device, dtype, progress)
     image = ImageFile() if model.reads_images else None
     folder = model.folder
     source = ModelSource(str(path.absolute()), folder.name, folder.fingerprint, image=image)
     _keep(source, device, dtype, model)
-    _handed_over[:] = [model]
-    return source
+    return source, model
 
 
-def other_text_of(source: ModelSource, text: str, device: Device, dtype: Dtype) -> str:
+def other_text_of(model: OpenedModel, text: str) -> str:
     """Return what an open model can read in place of a text; empty where it can read that.
 
     A model of the lab knows only the tokens of its run, and the beginning of what it has learned is
     returned. Other models read any text.
     """
-    model = _opened[source.folder, device, dtype]
     other = model.folder.text_to_begin_with
     if other:
         try:
@@ -114,11 +111,6 @@ def return_memory_of_closed_models() -> None:
     if _since_returned and not _opened:
         _since_returned.clear()
         trim_freed_memory()
-
-
-def let_go_of_models() -> None:
-    """Close the model that was opened, unless a run of it is there."""
-    _handed_over.clear()
 
 
 def read_text(
@@ -160,7 +152,6 @@ def read_text(
         image = _image(model, source.image)
         edits = image_context_edits(model, image, source.edits)
         seen = model.read_image(image, edits, source.cut_cells)
-    let_go_of_models()
     part = _part(source, seen.runs)
     runs = runs_of_part(seen.runs, part)
     shown = max(runs, key=lambda each: len(each.group.layers))

@@ -46,10 +46,26 @@ class ModelPlace(Struct, frozen=True):
     room: int
 
 
+class OpenedSource(Struct, frozen=True, eq=False):
+    """A model that was opened to read a text.
+
+    Parameters
+    ----------
+    other_text : str
+        What it can read in place of the text; empty where it can read that.
+    model : object
+        What keeps it open until a run of it is there, which keeps it then.
+    """
+
+    source: ModelSource
+    other_text: str
+    model: object
+
+
 def open_model_source(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress = no_progress
-) -> tuple[ModelSource, str]:
-    """Open a model, which stays open until a text is read.
+) -> OpenedSource:
+    """Open a model to read a text.
 
     Parameters
     ----------
@@ -57,12 +73,6 @@ def open_model_source(
         What it is to read.
     progress : Progress
         Called with the bytes of weights read and their total.
-
-    Returns
-    -------
-    source : ModelSource
-    other_text : str
-        What it can read in place of the text; empty where it can read that.
 
     Raises
     ------
@@ -72,12 +82,6 @@ def open_model_source(
         As `progress` raises it; nothing of the model is kept.
     """
     return on_python_thread(partial(_open, path, device, dtype, text, progress))
-
-
-def let_go_of_models() -> None:
-    """Close a model that was opened and then left before it had read anything."""
-    if reading := sys.modules.get("visualizer.models.text_reading"):
-        reading.let_go_of_models()
 
 
 def return_memory_of_closed_models() -> None:
@@ -110,9 +114,7 @@ def _places() -> dict[tuple[Device, Dtype], ModelPlace]:
     return places
 
 
-def _open(
-    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
-) -> tuple[ModelSource, str]:
+def _open(path: Path, device: Device, dtype: Dtype, text: str, progress: Progress) -> OpenedSource:
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import read_model_folder
 
@@ -123,8 +125,8 @@ def _open(
         _import_library(progress)
     from visualizer.models.text_reading import open_source, other_text_of
 
-    source = open_source(path, device, dtype, progress)
-    return source, other_text_of(source, text, device, dtype)
+    source, model = open_source(path, device, dtype, progress)
+    return OpenedSource(source, other_text_of(model, text), model)
 
 
 def _import_library(progress: Progress) -> None:

@@ -39,6 +39,13 @@ class _Asked(Struct, frozen=True, eq=False):
             raise CancelledError
 
 
+class _Failed(Struct, frozen=True, eq=False):
+    """The unexpected exception of a question."""
+
+    asked: _Asked
+    error: Exception
+
+
 class ModelQuestionController(QObject):
     """Asks one question at a time, of the reading that is shown; answers are kept with it.
 
@@ -61,7 +68,6 @@ class ModelQuestionController(QObject):
         self._asked: _Asked | None = None
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
-        self._worker.failed.connect(self._fail)
         self._reported.connect(self._keep)
         workspace.changed.connect(self.look)
 
@@ -112,7 +118,10 @@ class ModelQuestionController(QObject):
         for id_ in self._panels:
             yield from self._workspace.screen.panel(id_).questions
 
-    def _take(self, answer: tuple[_Asked, ModelAnswer | None]) -> None:
+    def _take(self, answer: tuple[_Asked, ModelAnswer | None] | _Failed) -> None:
+        if isinstance(answer, _Failed):
+            self._fail(answer)
+            return
         asked, known = answer
         if asked is self._asked:
             self._asked = None
@@ -125,16 +134,16 @@ class ModelQuestionController(QObject):
         if asked.reading is self._reading:
             self._workspace.show_again()
 
-    def _fail(self, error: Exception) -> None:
-        asked, self._asked = self._asked, None
-        if asked:  # it would fail again
-            self._keep((asked, InputError("model", FAILED)))
-        self._workspace.broke.emit("".join(traceback.format_exception(error)))
+    def _fail(self, failed: _Failed) -> None:
+        if failed.asked is self._asked:
+            self._asked = None
+        self._keep((failed.asked, InputError("model", FAILED)))  # it would fail again
+        self._workspace.broke.emit("".join(traceback.format_exception(failed.error)))
 
 
 def _answer(
     asked: _Asked, report: Callable[[tuple[_Asked, ModelAnswer]], object]
-) -> tuple[_Asked, ModelAnswer | None]:
+) -> tuple[_Asked, ModelAnswer | None] | _Failed:
     try:
         known = worker_jobs.answer_question(
             asked.reading, asked.question, asked.go_on, lambda part: report((asked, part))
@@ -143,4 +152,6 @@ def _answer(
         return asked, refused
     except CancelledError:
         return asked, None
+    except Exception as error:  # noqa: BLE001 - handed to the GUI thread
+        return _Failed(asked, error)
     return asked, known

@@ -19,7 +19,7 @@ from visualizer.errors import InputError
 from visualizer.numpy_import_on_first_use import import_numpy_now
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.model_opening import let_go_of_models, return_memory_of_closed_models
+from visualizer.session.model_opening import return_memory_of_closed_models
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View, ViewShownAtOnce
 
@@ -194,14 +194,12 @@ def run_of(
     from visualizer.session.typed_token_labels import typed_labels
 
     if document.captured:
-        let_go_of_models()
         return captured_run(document.captured, *typed_labels(document), previous)
     if document.model:
         from visualizer.models.text_reading import read_text
 
         spec = document.spec
         return read_text(document.model, document.text, spec.device, previous, spec.dtype)
-    let_go_of_models()
     texts = document.tokens()
     if prepare:
         prepare(texts, document.spec)

@@ -15,6 +15,7 @@ from visualizer.attention.spec import Mask
 from visualizer.errors import FIRST_CHARACTERS, InputError
 from visualizer.session import worker_jobs
 from visualizer.session.document import Document, typed_text
+from visualizer.session.document_change_in_words import NamedChange
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.history import History
 from visualizer.session.newest_request_worker import Worker
@@ -77,6 +78,9 @@ class Workspace(QObject):
         self._asked: Document | None = None
         self._wanted = self.view
         self._has_started = False
+        self._undone, self._redone = NamedChange(), NamedChange()
+        self._held: list[object] = []
+        """A model that was opened, until a run of it is there, which keeps it open then."""
         self._compute, self._presenter = compute, presenter
         self._late = QTimer(self, singleShot=True, interval=PATIENCE_MS)
         self._late.timeout.connect(self._show)
@@ -155,13 +159,20 @@ class Workspace(QObject):
                 self._show()
             self.set("own_mask", own)
 
-    def show_document(self, document: Document, view: View) -> None:
-        """Switch to another document and view, as one undoable change."""
+    def show_document(self, document: Document, view: View, opened_model: object = None) -> None:
+        """Switch to another document and view, as one undoable change.
+
+        Parameters
+        ----------
+        opened_model : object
+            What keeps a model open that was opened to read the document; None of others.
+        """
         if document != self.document:
             self.seal()
             self._keep()
         self._wanted = view
         self.view = as_far_as_read(view, self.view)
+        self._hold(opened_model)
         self._change_to(document)
 
     def open(self, document: Document, view: View, restore: Callable[[], tuple[Run, View]]) -> None:
@@ -179,6 +190,12 @@ class Workspace(QObject):
             partial(worker_jobs.open_and_compute, restore, self._presenter, self._now())
         )
         self._show()
+
+    def _hold(self, *models: object) -> None:
+        """Hold a model that was opened, in place of the one before it."""
+        before, self._held = self._held, [*models]
+        if before:
+            self._worker.discard(before)
 
     def keep_weights(self) -> None:
         """Toggle between fixing the present weights for any module and drawing them anew."""
@@ -210,6 +227,18 @@ class Workspace(QObject):
     @property
     def can_redo(self) -> bool:
         return bool(self._history.future)
+
+    @property
+    def undone_change(self) -> str:
+        """What undo takes back, in words; empty where that has no short name."""
+        past = self._history.past
+        return self._undone.between(past[-1], self.document) if past else ""
+
+    @property
+    def redone_change(self) -> str:
+        """What redo brings back, in words; empty where that has no short name."""
+        future = self._history.future
+        return self._redone.between(self.document, future[-1]) if future else ""
 
     @property
     def can_keep_weights(self) -> bool:
@@ -324,7 +353,8 @@ class Workspace(QObject):
                 self._complaints.pop(name, None)
         if old.model != document.model:
             self._complaints.pop("image", None)
-        self._complaints.pop("own_weights", None)
+        for name in ("own_weights", "cuts"):
+            self._complaints.pop(name, None)
 
     def _read(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
@@ -351,6 +381,8 @@ class Workspace(QObject):
             self._asked = None
         if answer.run:
             self.run, self.computed = answer.run, answer.document
+            if self._asked is None:  # else a model may still be to be read
+                self._hold()
         if answer.document == self.document:
             self._refused = answer.refused
         if answer.opened and answer.document == self.document:  # else it has been changed since

@@ -123,6 +123,8 @@ class WindowState(Struct, frozen=True, eq=False):
     scheme: Scheme
     can_undo: bool
     can_redo: bool
+    undone_change: str
+    redone_change: str
     can_keep_weights: bool
     can_export: bool
     can_copy_script: bool
@@ -230,6 +232,11 @@ def _can_chat(now: WindowState) -> bool:
     return model is not None and (model.is_chat or has_template)
 
 
+def entry_of(name: str, change: str) -> str:
+    """Return the entry of a menu that undoes or redoes a change, which it names."""
+    return f"{name}: {change.replace('&', '&&')}" if change else name
+
+
 def _play_or_pause(now: WindowState) -> Face:
     name = "pause" if now.view.playhead.is_playing else "play"
     return Face(name, tip=name.capitalize())
@@ -305,9 +312,11 @@ COMMANDS: tuple[Row, ...] = (
     Row("close", FILE, "&Close the window", lambda c: c.window.close(), ("Ctrl+W",), divides=True),
     Row("filer.quit", FILE, "&Quit", lambda c: c.document_controller.quit(), ("Ctrl+Q",)),
     Row("workspace.undo", EDIT, "&Undo", lambda c: c.workspace.undo(), ("Ctrl+Z",), icon="undo",
-        is_enabled=lambda now: now.can_undo),
+        is_enabled=lambda now: now.can_undo,
+        face=lambda now: Face("undo", entry=entry_of("&Undo", now.undone_change))),
     Row("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z", "Ctrl+Y"),
-        icon="redo", is_enabled=lambda now: now.can_redo),
+        icon="redo", is_enabled=lambda now: now.can_redo,
+        face=lambda now: Face("redo", entry=entry_of("&Redo", now.redone_change))),
     Row("inspector.copy", EDIT, "&Copy cell", lambda c: c.cell_pane.copy(), ("Ctrl+Shift+C",),
         icon="copy", divides=True, is_enabled=lambda now: now.screen.panel(CELL) is not None),
     Row("publisher.copy_picture", EDIT, "Copy as p&icture",

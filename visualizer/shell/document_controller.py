@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import Device, Dtype
     from visualizer.documents.recovery_file import RecoveredDocument
     from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
-    from visualizer.models.model_source import ModelSource
     from visualizer.session.colour_options import ColourOptions
     from visualizer.session.document import Document
+    from visualizer.session.model_opening import OpenedSource
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
     from visualizer.shell.injected_services import Services
@@ -242,21 +242,19 @@ class DocumentController(QObject):
         self._workspace.open(saved.document, saved.view, partial(self._program.restore, saved))
         self.changed.emit()
 
-    def take_model(
-        self, source: ModelSource, device: Device, dtype: Dtype, other_text: str, read: str
-    ) -> None:
+    def take_model(self, opened: OpenedSource, device: Device, dtype: Dtype, read: str) -> None:
         """Have a model that is open read the document's text, as one undoable change.
 
         Parameters
         ----------
-        other_text : str
-            What it reads in place of a text that it cannot read; empty where it can.
         read : str
-            The text that this was found out of; another one that was typed since then stays.
+            The text that it was opened to read; another one that was typed since then stays.
         """
-        other_text = other_text if read == self._workspace.document.text else ""
+        source = opened.source
+        if read != self._workspace.document.text:
+            opened = replace(opened, other_text="")
         document = self._workspace.document.set("device", device).set("dtype", dtype)
-        change = change_to_model(document, source, other_text)
+        change = change_to_model(document, opened)
         self._take_change(change)
         self._say(change.notice or f"Opened {source.name}.")
         self.settled.emit(source.path)
@@ -419,7 +417,7 @@ class DocumentController(QObject):
         if change.stages is not None:
             view = replace(view, stages=change.stages)
         self.keeps_numbers = self.keeps_numbers or change.document.model is not None
-        self._workspace.show_document(change.document, view)
+        self._workspace.show_document(change.document, view, change.opened_model)
 
     def _take_reverted(self, what: SavedDocument | DocumentChange, path: Path) -> None:
         self._say("")
@@ -469,5 +467,6 @@ def _example_read(
     """Read an example, with the user's choice of device and colours."""
     example = read()
     document = example.document.set("device", device)
-    saved = SavedDocument(document, replace(example.view, colouring=colouring))
+    view = replace(example.view, colouring=colouring)
+    saved = SavedDocument(document, view, opened_model=example.opened_model)
     return ReadResult(saved, None, is_reverting=False)

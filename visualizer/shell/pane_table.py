@@ -179,7 +179,7 @@ PANES: tuple[Pane, ...] = (
          _shapes, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
     Pane("Heads", "Heads", "Measures of every head, to compare and to sort",
          _heads, connect_heads, "F8", RIGHT, 280, beside="Code"),
-    Pane("Next token", "Next token", "Which token the model expects next, and heads switched off",
+    Pane("Next token", "Next token", "Which token the model expects next, and edited heads",
          _next_token, connect_next_token, "Shift+F9", RIGHT, 280, beside="Code"),
     Pane("Continue", "Continue", "The model continues the text, token by token",
          _continue, connect_continue, "Shift+F6", RIGHT, 280, beside="Layers"),

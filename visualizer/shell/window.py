@@ -397,6 +397,8 @@ class MainWindow(QMainWindow):
             self.scheme,
             can_undo=self.workspace.can_undo,
             can_redo=self.workspace.can_redo,
+            undone_change=self.workspace.undone_change,
+            redone_change=self.workspace.redone_change,
             can_keep_weights=self.workspace.can_keep_weights,
             can_export=can_export,
             can_copy_script=can_export and not screen.panel(SETUP).captured,

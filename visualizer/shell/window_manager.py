@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 from shiboken6 import isValid
 
 from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
+from visualizer.models.model_folder import CONFIG
 from visualizer.session.document import Document, starting_document
 from visualizer.session.view import View
 from visualizer.session.workspace import Workspace
@@ -101,11 +102,18 @@ class WindowManager(QObject):
         return window
 
     def begin(self, saved: SavedDocument, path: Path | None) -> None:
-        """Open the first window: on a file, on the document asked for, or on the last one open."""
+        """Open the first window: on a file, on the document asked for, or on the last one open.
+
+        The model of a folder is opened in the window, which shows how far that is.
+        """
         is_given = path is not None or saved.document != Document()
-        window = self.open(saved.document if is_given else new_document())
+        is_model = path is not None and (path / CONFIG).is_file()
+        document = saved.document.set("model", None) if is_model else saved.document
+        window = self.open(document if is_given else new_document())
         window.painted.connect(window.document_controller.autosave_controller.look_back, _ONCE)
-        if path:
+        if path and is_model:
+            window.document_controller.open(path)
+        elif path:
             window.document_controller.take_in(saved, path)
         elif not is_given and (last := app_settings.load_last()):
             window.document_controller.open(last)

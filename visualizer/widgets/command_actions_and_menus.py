@@ -35,11 +35,14 @@ class Face(Struct, frozen=True):
         Beside the icon; the command's own if empty.
     tip : str
         The command's own if empty.
+    entry : str
+        In its menu; the command's own if empty.
     """
 
     icon: str
     text: str = ""
     tip: str = ""
+    entry: str = ""
 
 
 class Command(Struct, Generic[ControllersT, StateT], frozen=True):
@@ -201,6 +204,8 @@ class CommandMenus(Generic[ControllersT, StateT]):
         action.setIcon(icon(face.icon, theme.ink))
         if face.text:
             action.setIconText(face.text)
+        if face.entry:
+            action.setText(face.entry)
         if face.tip:
             action.setToolTip(plain_tooltip(tip_with_keys(face.tip, action)))
 

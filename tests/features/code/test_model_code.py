@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of s
 @pytest.mark.parametrize("kind", ["llama", "bert"])
 def test_the_code_gives_the_weights(tmp_path: Path, kind: str) -> None:
     folder = save_tiny_model(tmp_path / "it's a “model”", kind)
-    source = open_source(folder, Device.CPU)
+    source, _model = open_source(folder, Device.CPU)
     document = replace(Document(text='the "cat" sat\non a mat'), model=source)
     run = run_of(document, None)
     view = View(layer=1, heads=frozenset({2}))
@@ -58,7 +58,8 @@ def made_by(document: Document, run: Run, view: View) -> np.ndarray:
 def test_the_code_gives_the_weights_of_each_part_with_a_second_text(
     tmp_path: Path, kind: str, second: str
 ) -> None:
-    source = replace(open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU), second=second)
+    source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    source = replace(source, second=second)
     first = run_of(replace(Document(text="the cat sat"), model=source), None)
     assert first.reading
     for name, _ in first.reading.parts:
@@ -72,7 +73,7 @@ def test_the_code_gives_the_weights_of_each_part_with_a_second_text(
 def test_the_code_gives_the_weights_of_an_image(tmp_path: Path, kind: str) -> None:
     picture(tmp_path / "it's “noise”.png")
     image = image_file_at(tmp_path / "it's “noise”.png")
-    source = open_source(save_vision_model(tmp_path / kind, kind), Device.CPU)
+    source, _model = open_source(save_vision_model(tmp_path / kind, kind), Device.CPU)
     document = Document(model=replace(source, image=image))
     run = run_of(document, None)
     weights = made_by(document, run, View(layer=1, heads=frozenset({2})))
@@ -80,7 +81,7 @@ def test_the_code_gives_the_weights_of_an_image(tmp_path: Path, kind: str) -> No
 
 
 def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:
-    source = open_source(FOLDER, Device.CPU)
+    source, _model = open_source(FOLDER, Device.CPU)
     document = replace(Document(text=TEXT), model=source)
     run = run_of(document, None)
     view = View(layer=1, heads=frozenset({0}))
@@ -91,7 +92,7 @@ def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:
 
 
 def test_heads_that_are_off_are_named(tmp_path: Path) -> None:
-    source = open_source(save_tiny_model(tmp_path / "m", "llama"), Device.CPU)
+    source, _model = open_source(save_tiny_model(tmp_path / "m", "llama"), Device.CPU)
     document = replace(Document(text="the cat"), model=replace(source, edits=heads_off([(0, 1)])))
     run = run_of(document, None)
     code = [line.text for line in present_code(resolve(document, View(), run)).lines]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -17,6 +18,7 @@ from tests.support.hub_server import HubServer, files_of, serving
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.features.model_chooser.presenter import DOWNLOADED, NO_MODELS
+from visualizer.models import hub_download
 from visualizer.models.model_folder import MISSING
 from visualizer.session import model_opening
 
@@ -219,6 +221,25 @@ def test_a_folder_that_is_dropped_is_opened_in_the_dialog(
     dialog.close()
 
 
+def test_of_folders_that_are_dropped_the_last_is_opened(
+    hand: Hand, cache: Path, tmp_path: Path, held: HeldOpening
+) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        hand.window.drop_handler.fileDropped.emit(tmp_path / name)
+        hand.until(lambda: bool(held.asked))
+    hand.until(lambda: len(held.asked) == 2)
+    assert [path.name for path, *_ in held.asked] == ["one", "three"]
+    dialog = chooser(hand).dialog
+    assert dialog is not None
+    assert dialog.words.text().startswith("Opening three")
+    hand.window.drop_handler.fileDropped.emit(tmp_path / "two")
+    press(dialog, Qt.Key.Key_Escape)  # all of it
+    idle(hand)
+    assert len(held.asked) == 2
+    dialog.close()
+
+
 def test_without_models_or_the_library_it_is_said_what_to_do(
     hand: Hand, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +295,31 @@ def test_a_model_is_downloaded_and_opened(
     QTest.mouseClick(dialog.open_button, Qt.MouseButton.LeftButton)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
+
+
+def test_a_hub_that_does_not_answer_is_left_at_once(
+    fresh_window: object, hand: Hand, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_download, "TIMEOUT_S", 60.0)
+    server = HubServer("org/tiny", {})
+    server.answers.clear()
+    with serving(server) as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        dialog = opened(hand)
+        dialog.repository.setFocus()
+        QTest.keyClicks(dialog.repository, "org/tiny")
+        press(dialog, Qt.Key.Key_Return)
+        hand.until(lambda: len(server.asked) == 1)
+        press(dialog, Qt.Key.Key_Escape)
+        idle(hand)
+        assert dialog.problem.text() == ""
+        press(dialog, Qt.Key.Key_Return)
+        hand.until(lambda: len(server.asked) == 2)
+        began = time.monotonic()
+        hand.window.document_controller.give_up()
+        hand.window.close()
+        assert time.monotonic() - began < 10
+        assert not chooser(hand)._worker.isRunning()
 
 
 def test_nothing_is_asked_of_a_network_before_download_is_pressed(

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
 from visualizer.attention.spec import BooleanMatrix
+from visualizer.errors import InputError
 from visualizer.features.mask_editor.brush_masks import between, is_open, mask_of_brush, with_stroke
 from visualizer.features.mask_editor.edge_cuts import open_cells, with_open_cells
 from visualizer.features.mask_editor.presenter import MASK_EDIT, longest, mask_of
@@ -16,6 +17,7 @@ from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
 from visualizer.heatmap.panel_and_board_types import target_of
 from visualizer.heatmap.panel_cell_lookup import panel_of
 from visualizer.models.model_source import MOST_CUT
+from visualizer.number_format import format_count
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.session.mask_editing_mode_and_brushes import MaskEditState
     from visualizer.session.workspace import Workspace
+
+TOO_MANY = "No more than {most} can be cut. Join some before you cut others."
 
 
 class MaskEditController(QObject):
@@ -141,7 +145,10 @@ class MaskEditController(QObject):
             cells = open_cells(panel.allowed, model.cut_cells.get(place, ()))
             painted = with_stroke(BooleanMatrix.of(cells), places, allow, blocks)
             changed = with_open_cells(changed, place, panel.allowed, painted.array())
-        if changed != model and sum(len(cut.cells) for cut in changed.cuts) <= MOST_CUT:
+        if sum(len(cut.cells) for cut in changed.cuts) > MOST_CUT:
+            most = format_count(MOST_CUT, "edge")
+            self._workspace.refuse(InputError("cuts", TOO_MANY.format(most=most)))
+        elif changed != model:
             self._workspace.set("model", changed, going_on=True)
 
     def set_all_heads(self, is_of_all: bool) -> None:
@@ -161,7 +168,8 @@ class MaskEditController(QObject):
         """Replace the mask by a brush's."""
         self.end()
         brush, document = MaskBrush(name), self._workspace.document
-        if tokens := longest(document):
+        tokens = longest(document)
+        if tokens and document.has_module:
             mask = mask_of_brush(brush, tokens, self._state.number(brush))
             if mask != mask_of(document, tokens):
                 self._workspace.set("painted", mask)
@@ -174,7 +182,7 @@ class MaskEditController(QObject):
             document, tokens
         )
         self._change(**{brush.value: number})
-        if tokens and is_its:
+        if tokens and is_its and document.has_module:
             self._workspace.set("painted", mask_of_brush(brush, tokens, number), going_on=True)
 
     def _change(self, **changes: Any) -> None:

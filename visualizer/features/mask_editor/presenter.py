@@ -144,9 +144,9 @@ def _present_cuts(
     if reading is None or not reading.are_heads_switchable or not run.has_same_keys:
         return None
     tokens = trace.tokens
-    if not is_of_text(resolved.document, resolved.computed):
-        return MaskEditPanel(state, tokens, None, (), frozenset(), {})
     layer = reading.layers[trace.at("layer", resolved.leading)]
+    if not is_of_text(resolved.document, resolved.computed):
+        return MaskEditPanel(state, tokens, None, (), frozenset(), {}, layer)
     allowed = trace.allowed("weights", resolved.leading)
     targets, fresh = {}, {}
     for panel in board.heatmaps:

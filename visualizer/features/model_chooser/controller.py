@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import Device, Dtype
     from visualizer.features.model_chooser.dialog import ModelChooserDialog
-    from visualizer.models.model_source import ModelSource
     from visualizer.progress_callback import Progress
-    from visualizer.session.model_opening import ModelPlace
+    from visualizer.session.model_opening import ModelPlace, OpenedSource
     from visualizer.session.workspace import Workspace
 
 SHOWN_S = 0.05
@@ -52,10 +51,9 @@ class _Listing(Struct, frozen=True):
 
 
 class _Opened(Struct, frozen=True):
-    source: ModelSource
+    opened: OpenedSource
     device: Device
     dtype: Dtype
-    other_text: str
     text: str
 
 
@@ -73,9 +71,9 @@ _Answer = _Listing | _Opened | _Downloaded | _Cancelled | RepositoryOffer
 class ModelChooserController(QObject):
     """Opens the dialog of models, and does what is chosen there; one thing at a time."""
 
-    opened = Signal(object, object, object, str, str)
-    """The `ModelSource` of a model that is open, the device and type chosen for it, what it
-    reads in place of a text that it cannot read, and that text."""
+    opened = Signal(object, object, object, str)
+    """The `OpenedSource` of a model, the device and type chosen for it, and the text that it was
+    opened to read."""
     broke = Signal(str)
     _progressed = Signal(int, int)
 
@@ -87,6 +85,8 @@ class ModelChooserController(QObject):
         self._offer: RepositoryOffer | None = None
         """What was asked of the hub, until another name is typed."""
         self._is_called_off = threading.Event()
+        self._next_folder: Path | None = None
+        """The folder to open as soon as what is being done has been cancelled."""
         self._due = 0.0
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
@@ -108,20 +108,29 @@ class ModelChooserController(QObject):
         self._raise()
 
     def open_folder(self, path: Path) -> None:
-        """Open the model of a folder, and show in the dialog how far that is."""
+        """Open the model of a folder, and show in the dialog how far that is.
+
+        It comes in place of what is being done.
+        """
         if self.dialog is None:
             self._make_dialog()
         self._raise()
-        self._open(path)
+        if self.is_working:
+            self.cancel()
+            self._next_folder = path
+        else:
+            self._open(path)
 
     def cancel(self) -> None:
         """Stop what is being done; nothing of it is kept but what was downloaded so far."""
+        self._next_folder = None
         if self.is_working:
             self._is_called_off.set()
             self._change(is_cancelling=True)
 
     def close(self) -> None:
         """Stop what is being done, and end the thread."""
+        self._next_folder = None
         self._is_called_off.set()
         self._worker.stop()
         if self.dialog:
@@ -198,7 +207,7 @@ class ModelChooserController(QObject):
         """Ask the hub for a repository, and at the second time download it."""
         name, offer = self._state.repository.strip(), self._offer
         if offer is None:
-            request = partial(_looked_up, name, self._state.cache)
+            request = partial(_looked_up, name, self._state.cache, self._tell)
             self._begin(ModelActivity.LOOKING_UP, name, request)
         else:
             self._begin(ModelActivity.DOWNLOADING, name, partial(_downloaded, offer, self._tell))
@@ -236,15 +245,9 @@ class ModelChooserController(QObject):
             return
         was_called_off = self._is_called_off.is_set()
         self._change(activity=ModelActivity.NONE, is_cancelling=False)
-        if isinstance(answer, _Opened) and was_called_off:  # just before it was open
-            model_opening.let_go_of_models()
-        elif isinstance(answer, _Opened):
-            if self.dialog:
-                self.dialog.accept()
-                self._window.activateWindow()  # not every platform does so itself
-            self.opened.emit(
-                answer.source, answer.device, answer.dtype, answer.other_text, answer.text
-            )
+        if isinstance(answer, _Opened):
+            if not was_called_off:  # just before it was open
+                self._hand_over(answer)
         elif isinstance(answer, _Downloaded):
             self._offer = None
             self._change(
@@ -253,7 +256,13 @@ class ModelChooserController(QObject):
         elif not isinstance(answer, _Cancelled) and not was_called_off:
             self._offer = answer
             self._change(offer=offer_in_words(answer), offered=answer.missing)
-        self._list_if_unknown()
+        self._go_on()
+
+    def _hand_over(self, answer: _Opened) -> None:
+        if self.dialog:
+            self.dialog.accept()
+            self._window.activateWindow()  # not every platform does so itself
+        self.opened.emit(answer.opened, answer.device, answer.dtype, answer.text)
 
     def _take_listing(self, found: _Listing) -> None:
         openable = [model.path for model in found.models if not model.why_not]
@@ -265,9 +274,12 @@ class ModelChooserController(QObject):
             selected=selected,
         )
 
-    def _list_if_unknown(self) -> None:
-        """List the models after the dialog was opened with one of them."""
-        if self.dialog and self.dialog.isVisible() and self._state.models is None:
+    def _go_on(self) -> None:
+        """Open the folder that waits, or list the models after the dialog was opened with one."""
+        if path := self._next_folder:
+            self._next_folder = None
+            self._open(path)
+        elif self.dialog and self.dialog.isVisible() and self._state.models is None:
             self._worker.ask(partial(_listing, self._state.cache))
 
     def _fail(self, error: Exception) -> None:
@@ -277,7 +289,7 @@ class ModelChooserController(QObject):
         if was_listing:
             self._change(models=())
         else:
-            self._list_if_unknown()
+            self._go_on()
         if not problem:
             self.broke.emit("".join(traceback.format_exception(error)))
 
@@ -294,16 +306,19 @@ def _opened(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
 ) -> _Opened | _Cancelled:
     try:
-        found, other = model_opening.open_model_source(path, device, dtype, text, progress)
-        return _Opened(found, device, dtype, other, text)
+        opened = model_opening.open_model_source(path, device, dtype, text, progress)
+        return _Opened(opened, device, dtype, text)
     except CancelledError:  # as a value: the error holds what was loaded
         return _Cancelled()
 
 
-def _looked_up(name: str, cache: Path) -> RepositoryOffer:
+def _looked_up(name: str, cache: Path, progress: Progress) -> RepositoryOffer | _Cancelled:
     from visualizer.models.hub_download import look_up
 
-    return look_up(name, cache)
+    try:
+        return look_up(name, cache, progress=progress)
+    except CancelledError:
+        return _Cancelled()
 
 
 def _downloaded(offer: RepositoryOffer, progress: Progress) -> _Downloaded | _Cancelled:

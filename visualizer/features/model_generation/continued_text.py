@@ -91,6 +91,13 @@ class RefusedStep(Struct, frozen=True, eq=False):
     sentence: str
 
 
+class FailedStep(Struct, frozen=True, eq=False):
+    """The unexpected exception of a step."""
+
+    of: ContinuedText
+    error: Exception
+
+
 class ContinuedText:
     """A text, its model, and the cache of what was read; its methods run on one thread at a time.
 
@@ -151,12 +158,14 @@ class ContinuedText:
         """Return the text up to the current node."""
         return TextOfBranch(self, *self._reader.continued_text(_numbers(tree)))
 
-    def attempt(self, step: Callable[[], Step]) -> Step | RefusedStep:
-        """Do one of the steps above; what is refused is a result of its own."""
+    def attempt(self, step: Callable[[], Step]) -> Step | RefusedStep | FailedStep:
+        """Do one of the steps above; what is refused, or fails, is a result of its own."""
         try:
             return step()
         except InputError as refused:
             return RefusedStep(self, refused.sentence)
+        except Exception as error:  # noqa: BLE001 - handed to the GUI thread
+            return FailedStep(self, error)
 
     def _reached(
         self, before: GenerationTree, tree: GenerationTree, sampling: Sampling

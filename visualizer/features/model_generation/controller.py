@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.features.model_generation.continued_text import (
     ContinuedText,
+    FailedStep,
     NodeReading,
     RefusedStep,
     TextOfBranch,
@@ -44,6 +45,7 @@ OF_THE_TEXT = (
     "Edges that are cut, and heads that are patched or set to their mean, are of the tokens of the "
     "text. Take them back to have the model go on."
 )
+FAILED = "The model could not go on here."
 MOST_ROW_BYTES = 2**29
 """The memory that the rows of all branches may take."""
 TOO_LARGE = (
@@ -81,7 +83,6 @@ class ModelGenerationController(QObject):
     def _worker(self) -> Worker:
         worker = Worker(self)
         worker.answered.connect(self._take)
-        worker.failed.connect(self._fail)
         return worker
 
     def close(self) -> None:
@@ -208,9 +209,13 @@ class ModelGenerationController(QObject):
     def _ask(self, text: ContinuedText, step: Callable[[], Continuation | TextOfBranch]) -> None:
         self._worker.ask(partial(text.attempt, step))
 
-    def _take(self, answer: Continuation | TextOfBranch | RefusedStep) -> None:
+    def _take(self, answer: Continuation | TextOfBranch | RefusedStep | FailedStep) -> None:
+        if isinstance(answer, FailedStep):
+            self.broke.emit("".join(traceback.format_exception(answer.error)))
         if answer.of is not self._text:
             pass  # of an earlier text
+        elif isinstance(answer, FailedStep):
+            self._stop(FAILED)
         elif isinstance(answer, RefusedStep):
             self._stop(answer.sentence)
         elif isinstance(answer, TextOfBranch):
@@ -237,10 +242,6 @@ class ModelGenerationController(QObject):
         if size > MOST_ROW_BYTES:
             self._left = 0
             self._problem = TOO_LARGE.format(size=format_size(size))
-
-    def _fail(self, error: Exception) -> None:
-        self._stop("The model could not go on here.")
-        self.broke.emit("".join(traceback.format_exception(error)))
 
     def _stop(self, problem: str) -> None:
         self._left, self._picked, self._is_text_wanted = 0, None, False
@@ -317,7 +318,7 @@ class ModelGenerationController(QObject):
 
     def choose(self, sampling: Sampling) -> None:
         """Change temperature, top-k or top-p."""
-        self.sampling = sampling
+        self.sampling, self._is_refused = sampling, False  # what was read so far is asked again
         self._tell()
         self._go_on()
 

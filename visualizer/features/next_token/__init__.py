@@ -1,1 +1,1 @@
-"""The pane that shows which token a model expects next, and switches heads off."""
+"""The pane that shows which token a model expects next, and edits its heads."""

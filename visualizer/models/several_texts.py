@@ -1,0 +1,39 @@
+"""Several texts that a model reads, one after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from visualizer.models.opened_model import OpenedModel
+    from visualizer.models.run_from_attention_calls import LayerRun
+
+MOST_TEXTS = 1000
+
+
+def attend_each(
+    model: OpenedModel, texts: Sequence[str], *, is_chat: bool = False
+) -> Iterator[tuple[LayerRun, ...]]:
+    """Run a model on each of several texts, as `OpenedModel.attend` on one.
+
+    One by one: no padding takes part, so that the numbers are those of each text alone, and no
+    more than one text's are in memory that are not kept.
+
+    Raises
+    ------
+    InputError
+        As `OpenedModel.attend`, with the number of the text; when they are too many.
+    """
+    if len(texts) > MOST_TEXTS:
+        sentence = f"There are {len(texts):,} texts, and at most {MOST_TEXTS:,} are read together."
+        raise InputError("text", sentence)
+    for number, text in enumerate(texts, 1):
+        try:
+            yield model.attend(text, is_chat=is_chat)
+        except InputError as refused:
+            sentence = f"Text {number:,} of {len(texts):,}: {refused.sentence}"
+            raise InputError(refused.field, sentence) from refused
