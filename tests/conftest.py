@@ -37,6 +37,7 @@ from PySide6.QtWidgets import QApplication
 from shiboken6 import Shiboken
 
 from tests.support.shared_window import SHARED
+from visualizer.models.tokenizer_process import LISTENER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -201,7 +202,8 @@ def _left_widgets(old: set[int]) -> list[str]:
 
 
 def _left_threads(old: set[threading.Thread]) -> list[str]:
-    new = [thread for thread in threading.enumerate() if thread not in old]
+    # The process that splits texts, and what listens to it, are the program's and no window's.
+    new = [each for each in threading.enumerate() if each not in old and each.name != LISTENER]
     for thread in new:
         thread.join(GRACE_S)
     return [f"thread {thread!r}" for thread in new if thread.is_alive()]

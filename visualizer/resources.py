@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -15,6 +16,11 @@ def resource(*parts: str) -> Path:
 def documentation(*parts: str) -> Path:
     """Return the path of a page of the documentation, such as ``documentation("window.md")``."""
     return _folder("docs").joinpath(*parts)
+
+
+def import_path_with_package(before: str) -> str:
+    """Return the value of PYTHONPATH by which a process imports this very package."""
+    return os.pathsep.join([str(PACKAGE.parent), *filter(None, before.split(os.pathsep))])
 
 
 def _folder(name: str) -> Path:

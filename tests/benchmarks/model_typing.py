@@ -49,7 +49,8 @@ def measure(repeats: int) -> int:
         middle("last key until all heads are painted", told["follows"], FOLLOWS_MS),
         _gap("while words are typed", told["typing"]),
         _gap("the same with the pointer over a heatmap", told["pointing"]),
-        Line("memory of the process", "  ".join(f"{size / 2**20:,.0f}" for size in told["memory"])),
+        _sizes("memory of the process", told["memory"]),
+        _sizes("memory of the process that splits texts", told["splitting"]),
     ]
     return show("Typing a sentence of 12 words while a model reads it", lines)
 
@@ -62,8 +63,17 @@ def _gap(words: str, told: dict[str, list[float]]) -> Line:
     return Line(words, figure, f"≤ {GAP_MS:g} ms", largest <= GAP_MS)
 
 
-def _memory() -> int:
-    return int(psutil.Process().memory_info().rss)
+def _sizes(words: str, sizes: list[int]) -> Line:
+    return Line(words, "  ".join(f"{size / 2**20:,.0f}" for size in sizes))
+
+
+def _memory(process: psutil.Process | None = None) -> int:
+    return int((process or psutil.Process()).memory_info().rss)
+
+
+def _splitting() -> int:
+    """Return the bytes of the process that splits texts; 0 where none runs."""
+    return sum(map(_memory, psutil.Process().children()))
 
 
 def _told(heart: Heart) -> dict[str, list[float]]:
@@ -114,6 +124,7 @@ def main(folder: str, repeats: int) -> None:
         stand.settle()
         told: dict[str, object] = {"opening": _told(heart)}
         memory.append(_memory())
+        splitting = [_splitting()]
         _typed(stand, WORDS[-1])
         heart.gaps_since()
         told["follows"] = [_typed(stand, WORDS[at % len(WORDS)]) for at in range(repeats)]
@@ -129,8 +140,9 @@ def main(folder: str, repeats: int) -> None:
         stand.window.setup_pane.captured.back.click()
         stand.settle()
         memory.append(_memory())
+        splitting.append(_splitting())
         stand.close()
-    children.hand_over({**told, "memory": memory})
+    children.hand_over({**told, "memory": memory, "splitting": splitting})
 
 
 if __name__ == "__main__":

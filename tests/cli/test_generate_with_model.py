@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import visualizer
+from tests.support.reference_tokenizer import tokenizer_of
 from visualizer.cli.generate import generate
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ def test_the_text_and_what_follows_go_to_standard_output(
     assert generate(greedy) == 0
     model = visualizer.open_model(tiny_model_folder)
     made = model.generate(TEXT, 6)
-    words = model.opened.tokenizer.decode(model.opened.tokenizer.encode(TEXT))
+    tokenizer = tokenizer_of(model.opened)
+    words = tokenizer.decode(tokenizer.encode(TEXT))
     written = capfd.readouterr().out
-    whole = model.opened.tokenizer.decode(
-        [*model.opened.tokenizer.encode(TEXT), *_numbers(model, made.tokens[made.start :])]
-    )
+    whole = tokenizer.decode([*tokenizer.encode(TEXT), *_numbers(model, made.tokens[made.start :])])
     assert written == TEXT + whole.removeprefix(words) + "\n"
 
 

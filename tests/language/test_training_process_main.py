@@ -15,8 +15,8 @@ import pytest
 
 from tests.support.small_trainings import quick, rows_of
 from visualizer.language.run_folder import RunFolder, plain_settings
-from visualizer.language.training_process_main import Inbox, _listen, _sender
-from visualizer.language.wire_format import Message, MessageUnpacker
+from visualizer.language.training_process_main import Inbox, _listen
+from visualizer.language.wire_format import Message, MessageUnpacker, message_sender
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -189,7 +189,7 @@ def test_a_window_that_has_gone_ends_nothing(
     with capfd.disabled():
         kept = os.dup(1)
         try:
-            send = _sender()
+            send = message_sender()
             with monkeypatch.context() as patched:
                 patched.setattr(os, "write", gone)
                 send(Message("progress"))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import visualizer
+from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
 
@@ -39,7 +40,7 @@ def run(model: Model, text: str, edit: Callable[[int, torch.Tensor], torch.Tenso
         return lambda _, given: (edit(layer, given[0].clone()), *given[1:])
 
     hooks = [each.register_forward_pre_hook(hooked(at)) for at, each in enumerate(outputs(model))]
-    ids = model.opened.tokenizer(text, return_tensors="pt")["input_ids"]
+    ids = tokenizer_of(model.opened)(text, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         shares: torch.Tensor = model.opened.model(ids).logits[0, -1].double().softmax(-1)
     for hook in hooks:

@@ -9,11 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 import visualizer
+from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError
-from visualizer.models import chat_template
+from visualizer.models import model_tokenizer
 from visualizer.models.activation_patching import context_edits
 from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.tokenizer_process import AnswerLimits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,15 +27,24 @@ TEMPLATE = (
 )
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny", sliding_window=None)
+
+
+def opened(saved: Path, template: str) -> visualizer.Model:
+    """Open the model with a template."""
+    (saved / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return visualizer.open_model(saved)
+
+
 @pytest.fixture
-def model(tmp_path: Path) -> visualizer.Model:
-    made = visualizer.open_model(save_tiny_model(tmp_path / "tiny", sliding_window=None))
-    made.opened.tokenizer.chat_template = TEMPLATE
-    return made
+def model(saved: Path) -> visualizer.Model:
+    return opened(saved, TEMPLATE)
 
 
 def test_a_message_is_what_transformers_makes_of_it(model: visualizer.Model) -> None:
-    tokenizer = model.opened.tokenizer
+    tokenizer = tokenizer_of(model.opened)
     message = [{"role": "user", "content": "cat sat"}]
     settings = {"add_generation_prompt": True, "return_dict": False}
     ids = tokenizer.apply_chat_template(message, **settings)
@@ -46,17 +57,6 @@ def test_a_message_is_what_transformers_makes_of_it(model: visualizer.Model) -> 
     assert sorted(special) == [0, 4]
     assert special[0].startswith("BOS")
     assert special[4].startswith("EOS")
-
-
-@pytest.mark.parametrize("made", ["9**9**9", "'a' * 10000000000", "messages | length * 2"])
-def test_a_template_that_multiplies_is_refused_before_it_is_compiled(
-    model: visualizer.Model, made: str
-) -> None:
-    model.opened.tokenizer.chat_template = "a * b {# 2 * 3 #}{{ '*' }}" + TEMPLATE  # in words only
-    assert model.opened.as_given("cat sat", is_chat=True).startswith("a * b *")
-    model.opened.tokenizer.chat_template = f"{{{{ {made} }}}}{TEMPLATE}"
-    with pytest.raises(InputError, match="it multiplies"):
-        model.attend("cat sat", chat=True)
 
 
 def test_an_answer_follows_the_message(model: visualizer.Model) -> None:
@@ -89,10 +89,9 @@ def test_heads_are_edited_as_the_message_is_given(model: visualizer.Model) -> No
     assert float((seen.next_token - seen.next_token_of_all_heads).abs().max()) > 1e-4
 
 
-def test_a_model_without_a_template_is_refused(model: visualizer.Model) -> None:
-    model.opened.tokenizer.chat_template = None
-    with pytest.raises(InputError, match="tiny has no chat template") as refused:
-        model.attend("cat", chat=True)
+def test_a_model_without_a_template_is_refused(tiny_model_folder: Path) -> None:
+    with pytest.raises(InputError, match="has no chat template") as refused:
+        visualizer.open_model(tiny_model_folder).attend("cat", chat=True)
     assert refused.value.field == "chat"
 
 
@@ -102,23 +101,58 @@ def test_a_model_without_a_template_is_refused(model: visualizer.Model) -> None:
         ("{{ raise_exception('Roles must alternate.') }}", "Roles must alternate"),
         ("{% for", "cannot be used"),
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
+        ("{{ range(10**12) | list }}", "Range too big"),
         ("{% for at in range(90000) %}aaaa{% endfor %}", "it adds more than 262,144 letters"),
         ("a" * (2**18 + 1), "it is longer than 262,144 letters"),
     ],
 )
-def test_a_template_that_fails_is_refused(
-    model: visualizer.Model, template: str, reason: str
-) -> None:
-    model.opened.tokenizer.chat_template = template
-    with pytest.raises(InputError, match=reason):
-        model.attend("cat", chat=True)
+def test_a_template_that_fails_is_refused(saved: Path, template: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason) as refused:
+        opened(saved, template).attend("cat", chat=True)
+    assert refused.value.field == "chat"
 
 
+LOOP = "{% for one in range(90000) %}"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ messages[0]['content'] | length + 3 ** (10 ** 9) }}",  # one operation, as compiled
+        pytest.param(f"{LOOP}{LOOP}{{% endfor %}}{{% endfor %}}", marks=pytest.mark.slow),
+        pytest.param(
+            "{% set many = 7 ** (messages | length * 10 ** 7) %}{{ many % 7 }}",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["constants", "loops", "power"],
+)
 def test_a_template_that_takes_long_is_stopped(
-    model: visualizer.Model, monkeypatch: pytest.MonkeyPatch
+    saved: Path, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_template, "MOST_SECONDS", 0.05)
-    loop = "{% for one in range(90000) %}"
-    model.opened.tokenizer.chat_template = f"{loop}{loop}{{% endfor %}}{{% endfor %}}"
-    with pytest.raises(InputError, match="takes longer than"):
+    monkeypatch.setattr(model_tokenizer, "MESSAGE", AnswerLimits(0.2, 2**30))
+    model = opened(saved, template)
+    with pytest.raises(InputError, match=r"it takes longer than 0\.2 seconds") as refused:
         model.attend("cat", chat=True)
+    assert refused.value.field == "chat"
+    assert model.attend("the cat").tokens == ("<s>", "the", "cat")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ 'a' * 10**9 }}",
+        "{{ ('%1000000000d' % 1) ~ '%1000000000d' % 1 }}",
+        "{{ 'a' | center(10**9) | upper | lower | upper }}",
+    ],
+    ids=["product", "format", "filters"],
+)
+def test_a_template_that_takes_much_memory_is_stopped(
+    saved: Path, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_tokenizer, "MESSAGE", AnswerLimits(20, 2**27))
+    model = opened(saved, template)
+    with pytest.raises(InputError, match="it takes more than 128 MiB of memory"):
+        model.attend("cat", chat=True)
+    assert model.attend("the cat").tokens == ("<s>", "the", "cat")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 import visualizer
 from tests.support.examples import others_slow
 from tests.support.explained_values import result_of
+from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
 from visualizer.api.attention_api import Attention
@@ -95,7 +96,7 @@ def run_plain(
                     with_kwargs=True,
                 )
                 hooks.callback(masked.remove)
-        ids = model.opened.tokenizer(text, return_tensors="pt")["input_ids"]
+        ids = tokenizer_of(model.opened)(text, return_tensors="pt")["input_ids"]
         with torch.no_grad():
             result = plain(ids, output_attentions=True)
     return result.logits[0, -1].double().softmax(-1), [each[0] for each in result.attentions]
@@ -387,7 +388,7 @@ def test_an_encoder_that_has_no_mask_is_cut(tmp_path: Path) -> None:
         ),
         with_kwargs=True,
     )
-    ids = plain.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    ids = tokenizer_of(plain)(TEXT, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         weights = plain.model(ids, output_attentions=True).attentions
     hook.remove()

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import visualizer
+from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
 from visualizer.language.sampling import Sampling
@@ -33,7 +34,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_the_text_is_that_of_greedy_sampling(model: Model) -> None:
-    given = model.opened.tokenizer(TEXT, return_tensors="pt")
+    given = tokenizer_of(model.opened)(TEXT, return_tensors="pt")
     settings: dict[str, Any] = {"max_new_tokens": 12, "do_sample": False}
     with torch.no_grad():
         wanted = model.opened.model.generate(**given, **settings)[0]
@@ -46,7 +47,7 @@ def test_the_text_is_that_of_greedy_sampling(model: Model) -> None:
 def test_the_rows_are_those_of_one_pass(model: Model) -> None:
     made = model.generate(TEXT, 12)
     opened = model.opened
-    given = opened.tokenizer(TEXT, return_tensors="pt")
+    given = tokenizer_of(opened)(TEXT, return_tensors="pt")
     with torch.no_grad():
         ids = opened.model.generate(**given, max_new_tokens=12, do_sample=False)[:, :-1]
     with visualizer.capture(opened.model) as seen, torch.no_grad():
@@ -89,8 +90,8 @@ def test_models_without_a_cache_that_can_be_read_are_refused(tmp_path: Path) -> 
 def test_what_is_told_is_the_text(model: Model) -> None:
     told: list[str] = []
     made = generate(model.opened, TEXT, 6, Sampling(0.0), told=told.append)
-    numbers = model.opened.tokenizer(TEXT)["input_ids"]
-    before = model.opened.tokenizer.decode(numbers, clean_up_tokenization_spaces=False)
+    numbers = tokenizer_of(model.opened)(TEXT)["input_ids"]
+    before = tokenizer_of(model.opened).decode(numbers, clean_up_tokenization_spaces=False)
     assert len(told) <= 6
     assert (before + "".join(told)).startswith(before)
     assert "".join(told).strip().startswith(made.text.strip().split(" ")[0])
@@ -103,7 +104,7 @@ def test_a_branch_is_read_as_if_there_were_no_other(model: Model) -> None:
     for count in range(len(first) + 1):
         reader.read(first[:count])
     steps = [reader.read(second[:count]) for count in (0, 1, 2, 3, 4)]  # back to the text, and on
-    given = opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    given = tokenizer_of(opened)(TEXT, return_tensors="pt")["input_ids"]
     ids = torch.cat([given, torch.tensor([second])], -1)
     with visualizer.capture(opened.model) as seen, torch.no_grad():
         logits = opened.model(ids).logits[0].double().numpy()

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.explained_values import result_of
 from tests.support.reference_llama import ReferenceLlama
+from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.model_layer_steps import EmbeddedTokens, ResidualStream
 from visualizer.attention.spec import Device, Dtype
@@ -89,7 +90,7 @@ class Walk:
 
 
 def walked(model: OpenedModel, text: str, layer: int, head: int, place: int) -> tuple[Walk, str]:
-    tokens = model.tokenizer(text)["input_ids"]
+    tokens = tokenizer_of(model)(text)["input_ids"]
     (found,) = model.attend(text)
     walk = Walk(found.run.trace, ReferenceLlama(model.folder.path), tokens)
     return walk, walk.back("weights", (layer, head, place, place))
@@ -113,7 +114,7 @@ def test_every_stage_of_every_layer_is_that_of_the_checkpoint(tmp_path: Path) ->
     save_tiny_model(tmp_path, "llama", num_hidden_layers=3)
     model = open_model(tmp_path, Device.CPU, Dtype.FLOAT64)
     (found,) = model.attend(TEXT)
-    layers = ReferenceLlama(tmp_path).layers(model.tokenizer(TEXT)["input_ids"])
+    layers = ReferenceLlama(tmp_path).layers(tokenizer_of(model)(TEXT)["input_ids"])
     assert {*found.run.trace.names} == {*layers[0]}
     for at, layer in enumerate(layers):
         for name, wanted in layer.items():
@@ -128,7 +129,7 @@ def test_the_first_layer_reads_the_rows_of_the_text_that_is_read_now(tmp_path: P
         step = found.run.trace.stage("residual").step
         assert isinstance(step, ResidualStream)
         assert isinstance(step.embedded, EmbeddedTokens)
-        assert step.embedded.tables[0][1] == tuple(model.tokenizer(text)["input_ids"])
+        assert step.embedded.tables[0][1] == tuple(tokenizer_of(model)(text)["input_ids"])
 
 
 @pytest.mark.slow

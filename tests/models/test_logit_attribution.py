@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import visualizer
+from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
 
@@ -29,7 +30,7 @@ def opened(folder: Path, kind: str) -> Model:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_parts_sum_to_the_logit(tmp_path: Path, kind: str) -> None:
     model = opened(tmp_path, kind)
-    ids = model.opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    ids = tokenizer_of(model.opened)(TEXT, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         logits = model.opened.model(ids).logits[0, -1]
     likeliest = model.logit_parts(TEXT)
@@ -46,7 +47,7 @@ def test_the_parts_sum_to_the_logit(tmp_path: Path, kind: str) -> None:
 def test_a_heads_part_is_what_its_output_gives_by_hand(tmp_path: Path) -> None:
     model = opened(tmp_path, "llama")
     plain = model.opened.model.double()
-    ids = model.opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    ids = tokenizer_of(model.opened)(TEXT, return_tensors="pt")["input_ids"]
     contexts: dict[int, torch.Tensor] = {}
     streams: list[torch.Tensor] = []
     hooks = [
@@ -88,7 +89,7 @@ def test_a_token_is_one_of_the_vocabulary(tmp_path: Path) -> None:
 def test_the_last_layer_says_what_the_model_says(tmp_path: Path, kind: str) -> None:
     model = opened(tmp_path, kind)
     lens = model.logit_lens(TEXT, most=3)
-    ids = model.opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    ids = tokenizer_of(model.opened)(TEXT, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         shares = model.opened.model(ids).logits[0].softmax(-1)
         assert len(lens) == 2

@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
@@ -83,7 +84,7 @@ def test_weights_are_those_of_the_model_run_plainly(model: OpenedModel, saved: P
     import transformers
 
     plain = transformers.AutoModelForCausalLM.from_pretrained(saved, attn_implementation="eager")
-    ids = plain.config.bos_token_id, *(model.tokenizer.convert_tokens_to_ids(TEXT.split()))
+    ids = plain.config.bos_token_id, *(tokenizer_of(model).convert_tokens_to_ids(TEXT.split()))
     with torch.no_grad():
         result = plain(torch.tensor([ids]), output_attentions=True)
     expected = torch.stack([layer[0] for layer in result.attentions]).numpy()

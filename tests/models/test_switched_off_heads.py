@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import visualizer
+from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
 
@@ -41,7 +42,7 @@ def by_hooks(model: Model, off: set[tuple[int, int]]) -> torch.Tensor:
         module.register_forward_pre_hook(_zeroing({head for at, head in off if at == layer}))
         for layer, module in enumerate(modules)
     ]
-    ids = model.opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    ids = tokenizer_of(model.opened)(TEXT, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         logits: torch.Tensor = plain(ids).logits[0, -1]
     for hook in hooks:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
+from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.errors import InputError
@@ -54,7 +55,7 @@ def test_next_tokens_are_those_of_the_plain_model(source: ModelSource) -> None:
     run = read_text(source, TEXT, Device.CPU)
     opened = open_model(source.path, Device.CPU)
     with torch.no_grad():
-        coded = opened.tokenizer(TEXT, return_tensors="pt")
+        coded = tokenizer_of(opened)(TEXT, return_tensors="pt")
         wanted = opened.model(**coded).logits[0, -1].double().softmax(-1)
     assert run.reading
     rows = run.reading.next_tokens

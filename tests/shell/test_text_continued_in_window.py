@@ -13,6 +13,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 import visualizer
+from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.features.model_generation.continued_text import ContinuedText
 from visualizer.features.model_generation.controller import OF_THE_TEXT
@@ -86,7 +87,7 @@ class Continuing:
     def expected(self, count: int, numbers: list[int] | None = None) -> list[int]:
         """What transformers itself writes after the text and some tokens."""
         opened = visualizer.open_model(self.folder).opened
-        ids = opened.tokenizer(TEXT, return_tensors="pt")["input_ids"]
+        ids = tokenizer_of(opened)(TEXT, return_tensors="pt")["input_ids"]
         ids = torch.cat([ids, torch.tensor([numbers or []], dtype=ids.dtype)], -1)
         with torch.no_grad():
             made = opened.model.generate(ids, max_new_tokens=count, do_sample=False)
@@ -172,7 +173,7 @@ def test_rows_and_the_text_that_is_used_are_those_of_one_pass(continuing: Contin
     assert rows.head == (1, 2)
     numbers = continuing.numbers
     opened = visualizer.open_model(continuing.folder).opened
-    ids = [*opened.tokenizer(TEXT)["input_ids"], *numbers]
+    ids = [*tokenizer_of(opened)(TEXT)["input_ids"], *numbers]
     with visualizer.capture(opened.model) as seen, torch.no_grad():
         opened.model(torch.tensor([ids]))
     allowed = np.tri(len(ids), dtype=bool)

@@ -309,8 +309,8 @@ class Model:
         read = logit_lens(self.opened, string("text", text), max(1, whole_number("most", most)))
         return [
             [
-                [(self.opened.token(one), share) for one, share in zip(*rank, strict=True)]
-                for rank in zip(numbers, shares, strict=True)
+                [*zip(self.opened.tokens(ranks), chances, strict=True)]
+                for ranks, chances in zip(numbers, shares, strict=True)
             ]
             for numbers, shares in zip(
                 read.numbers.tolist(), read.probabilities.tolist(), strict=True

@@ -14,17 +14,13 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from visualizer.language.training_server import TrainingServer
-from visualizer.language.wire_format import Message, MessageUnpacker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from visualizer.language.wire_format import Message, message_sender, received_messages
 
 NICE = 5
 """Niceness of the process, so that the window has priority."""
-PIECE = 1 << 16
 
 Inbox = queue.SimpleQueue[Message | None]
 """Queue of messages; None marks the end of input."""
@@ -33,7 +29,7 @@ Inbox = queue.SimpleQueue[Message | None]
 def main() -> int:
     """Serve until the server ends, and return the exit status."""
     inbox: Inbox = queue.SimpleQueue()
-    source, send = sys.stdin.buffer, _sender()
+    source, send = sys.stdin.buffer, message_sender()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # SIGHUP: the terminal is closed
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
@@ -71,27 +67,11 @@ def serve(server: TrainingServer, inbox: Inbox) -> None:
 
 
 def _listen(source: BinaryIO, inbox: Inbox) -> None:
-    unpacker = MessageUnpacker()
     try:
-        while piece := os.read(source.fileno(), PIECE):
-            for message in unpacker.feed(piece):
-                inbox.put(message)
+        for message in received_messages(source.fileno()):
+            inbox.put(message)
     finally:
         inbox.put(None)  # otherwise the process could not be ended
-
-
-def _sender() -> Callable[[Message], None]:
-    """Return a writer to standard output, and redirect other output to standard error."""
-    target = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-
-    def send(message: Message) -> None:
-        left = memoryview(message.pack())
-        with suppress(OSError):  # the window is closed; the error differs between systems
-            while left:
-                left = left[os.write(target, left) :]
-
-    return send
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Message format between a window and its training process; imports no torch.
+"""Message format between the program and its processes, and its pipes; imports no torch.
 
 A message is the header's length (four bytes, big-endian), the header in JSON, and the bytes of the
 arrays that it lists, in order.
@@ -7,16 +7,20 @@ arrays that it lists, in order.
 from __future__ import annotations
 
 import json
+import os
 import struct
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _LENGTH = struct.Struct(">I")
+PIECE = 1 << 16
 LONGEST = 2**28
 """Most bytes of a header; stray text output read as a length exceeds it."""
 
@@ -110,3 +114,24 @@ class MessageHeader(Struct, frozen=True):
 
 def _size(kind: np.dtype[Any], shape: tuple[int, ...]) -> int:
     return kind.itemsize * int(np.prod(shape, dtype=np.int64))
+
+
+def received_messages(descriptor: int) -> Iterator[Message]:
+    """Yield the messages that arrive at a pipe, until it ends."""
+    unpacker = MessageUnpacker()
+    while piece := os.read(descriptor, PIECE):
+        yield from unpacker.feed(piece)
+
+
+def message_sender() -> Callable[[Message], None]:
+    """Return a writer to standard output, and redirect other output to standard error."""
+    target = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+    def send(message: Message) -> None:
+        left = memoryview(message.pack())
+        with suppress(OSError):  # the window is closed; the error differs between systems
+            while left:
+                left = left[os.write(target, left) :]
+
+    return send

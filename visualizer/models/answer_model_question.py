@@ -79,7 +79,8 @@ def _lens(
 ) -> LensAnswer:
     read = logit_lens(model, text, MOST_RANKS, edits, cuts, progress)
     numbers = read.numbers.tolist()
-    names = {one: model.token(one) for layer in numbers for rank in layer for one in rank}
+    met = list({one for layer in numbers for rank in layer for one in rank})
+    names = dict(zip(met, model.tokens(met), strict=True))
     words = tuple(tuple(tuple(names[one] for one in rank) for rank in layer) for layer in numbers)
     return LensAnswer(read.layers, words, read.probabilities)
 

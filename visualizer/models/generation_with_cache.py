@@ -110,10 +110,10 @@ def generate(
     assert read
     found = sorted(rows[0])
     return GeneratedText(
-        (*reader.words, *map(model.token, numbers)),
+        (*reader.words, *model.tokens(numbers)),
         start,
         tuple(chances),
-        decoded(model, numbers),
+        model.decoded(numbers),
         tuple(
             matrix_of_rows([each[layer] for each in rows], start + len(numbers) - 1)
             for layer in found
@@ -233,9 +233,9 @@ class TokenReader:
     def text_of(self, numbers: Sequence[int]) -> str:
         """Return what tokens add to the text; part of a letter at the end is left out."""
         before = self._given["input_ids"][0].tolist()
-        start, whole = decoded(self._model, before), decoded(self._model, [*before, *numbers])
+        start, whole = map(self._model.decoded, (before, [*before, *numbers]))
         is_longer = whole.startswith(start)
-        return (whole[len(start) :] if is_longer else decoded(self._model, [*numbers])).rstrip("�")
+        return (whole[len(start) :] if is_longer else self._model.decoded(numbers)).rstrip("�")
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
         """Return the text with tokens after it, and whether it is split into these tokens again.
@@ -244,7 +244,7 @@ class TokenReader:
         """
         text = self._text + self.text_of(numbers)
         wanted = [*self._given["input_ids"][0].tolist(), *numbers]
-        first = getattr(self._model.tokenizer, "bos_token", None) or ""
+        first = self._model.tokenizer_for_text.bos_token
         bare = text.removeprefix(first)  # the tokenizer may put it there itself
         for each in (text, bare):
             if self._model.inputs(each)[0]["input_ids"][0].tolist() == wanted:
@@ -297,7 +297,7 @@ class TokensByNumber(Sequence[str]):
     def __getitem__(self, at: slice) -> Sequence[str]: ...
     def __getitem__(self, at: int | slice) -> str | Sequence[str]:
         if isinstance(at, slice):
-            return [self._model.token(each) for each in range(*at.indices(self._count))]
+            return self._model.tokens(range(*at.indices(self._count)))
         if not 0 <= at < self._count:
             raise IndexError(at)
         return self._model.token(at)
@@ -312,11 +312,6 @@ def _can_be_cut(cache: Any) -> bool:
 
 def _are_known(calls: Sequence[AttentionCall]) -> bool:
     return bool(calls) and all(call.method is RecordingMethod.INTERFACE for call in calls)
-
-
-def decoded(model: OpenedModel, numbers: list[int]) -> str:
-    """Return tokens as text."""
-    return str(model.tokenizer.decode(numbers, clean_up_tokenization_spaces=False))
 
 
 def _tell(told: Callable[[str], object], text: str, written: str) -> str:

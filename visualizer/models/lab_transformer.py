@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import (
@@ -16,14 +17,17 @@ from transformers import (
     GenerationMixin,
     PretrainedConfig,
     PreTrainedModel,
-    PreTrainedTokenizer,
 )
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from visualizer.language.language_models import FEED_FORWARD
 from visualizer.language.training_settings import ModelKind
+from visualizer.models.chat_template import without_template
+from visualizer.models.model_tokenizer import EncodedText
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.tokenizers import Vocabulary
 
@@ -193,35 +197,36 @@ def lab_transformer(model: LanguageModel) -> LabForCausalLM:
     return made
 
 
-class LabTokenizer(PreTrainedTokenizer):  # type: ignore[misc]
+class LabTokenizer:
     """Splits texts as the lab does, and knows the tokens of a run and no others."""
 
-    model_input_names = ("input_ids", "attention_mask")
+    has_chat_template = False
+    bos_token = ""
 
-    def __init__(self, vocabulary: Vocabulary, **settings: Any) -> None:
+    def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        self._numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
-        super().__init__(**settings)
+        self.special_names: Mapping[int, str] = {}
 
-    @property
-    def vocab_size(self) -> int:
-        """The number of its tokens."""
-        return len(self.vocabulary)
-
-    def get_vocab(self) -> dict[str, int]:
-        """Return the numbers of all tokens."""
-        return dict(self._numbers)
-
-    def _tokenize(self, text: str, **others: Any) -> list[str]:
+    def encode(
+        self, text: str, second: str | None = None, *, has_special: bool = True
+    ) -> EncodedText:
         """Split a text; `InputError`, of ``text``, names tokens that are not known."""
-        return list(self.vocabulary.read(text)[0])
+        words, numbers = self.vocabulary.read(text)
+        if second is not None:
+            more, others = self.vocabulary.read(second)
+            words, numbers = (*words, *more), np.concatenate([numbers, others])
+        count = len(words)
+        given = {"input_ids": numbers.tolist(), "attention_mask": [1] * count}
+        return EncodedText(count, given, words)
 
-    def _convert_token_to_id(self, token: str) -> int | None:
-        return self._numbers.get(token)
-
-    def _convert_id_to_token(self, index: int) -> str:
-        return self.vocabulary.tokens[index]
-
-    def convert_tokens_to_string(self, tokens: list[str]) -> str:
+    def decode(self, numbers: Sequence[int]) -> str:
         """Join tokens to a text: words with spaces between them, characters without."""
-        return self.vocabulary.write(tokens)
+        return self.vocabulary.write(self.words(numbers))
+
+    def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
+        """Return the tokens of numbers."""
+        return self.vocabulary.decode(numbers)
+
+    def as_users_message(self, text: str, name: str) -> str:
+        """Refuse a text: models of the lab are given texts as they are."""
+        raise without_template(name)

@@ -26,7 +26,6 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
-from visualizer.models.chat_template import as_users_message
 from visualizer.models.image_reading import image_tokens
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
@@ -39,6 +38,7 @@ from visualizer.models.model_folder import (
     read_model_folder,
 )
 from visualizer.models.model_source import heads_in_words
+from visualizer.models.model_tokenizer import MOST_TOKENS, TokenizerBeingRead
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
     LayerRun,
@@ -48,7 +48,7 @@ from visualizer.models.run_from_attention_calls import (
     run_of,
 )
 from visualizer.models.run_with_layer_stages import with_layers
-from visualizer.models.special_token_names import special_names
+from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
 from visualizer.progress_callback import CancelledError, no_progress
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     )
     from visualizer.models.layer_step_recognition import KnownLayers
     from visualizer.models.model_source import LayerAndHead
+    from visualizer.models.model_tokenizer import ModelTokenizer
     from visualizer.models.run_with_layer_stages import LayerPlaces
     from visualizer.progress_callback import Progress
 
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
 
 NOTHING = "There is nothing to read yet. Type a word or a sentence."
 OTHER_SIZES = "its weights have other sizes than its config says"
-MOST_TOKENS = 20_000
 MOST_LAYER_BYTES = 2**29
 MOST_PLAIN_BYTES = 2**28
 """Weights of the model without edits that take more than these bytes are not kept."""
@@ -168,14 +168,17 @@ class OpenedModel:
     ----------
     folder : ModelFolder
         Where it was opened from.
-    model, tokenizer
-        Of transformers; the model in evaluation mode, computing eager attention. The tokenizer is
+    model
+        Of transformers, in evaluation mode, computing eager attention.
+    tokenizer : ModelTokenizer or None
         None where the folder has none.
     device : Device
         Where it computes.
     """
 
-    def __init__(self, folder: ModelFolder, model: Any, tokenizer: Any, device: Device) -> None:
+    def __init__(
+        self, folder: ModelFolder, model: Any, tokenizer: ModelTokenizer | None, device: Device
+    ) -> None:
         self.folder, self.model, self.tokenizer = folder, model, tokenizer
         self.device = device
         self._image_processor: Any = None
@@ -616,15 +619,19 @@ class OpenedModel:
         if not 1 <= most <= len(logs):
             raise InputError("most", f"most is from 1 to {len(logs):,}, and not {most:,}.")
         values, numbers = logs.topk(most)
-        return [*zip(map(self.token, numbers.tolist()), values.exp().tolist(), strict=True)]
+        return [*zip(self.tokens(numbers.tolist()), values.exp().tolist(), strict=True)]
+
+    def tokens(self, numbers: Sequence[int]) -> tuple[str, ...]:
+        """Return tokens of the vocabulary as texts."""
+        return self.tokenizer_for_text.words(numbers)
 
     def token(self, number: int) -> str:
         """Return a token of the vocabulary as text."""
-        word = self.tokenizer.decode([number], clean_up_tokenization_spaces=False)
-        if not word or "�" in word:  # part of a letter
-            known = self.tokenizer.convert_ids_to_tokens(number)
-            return known if isinstance(known, str) else f"#{number}"
-        return str(word)
+        return self.tokens((number,))[0]
+
+    def decoded(self, numbers: Sequence[int]) -> str:
+        """Return tokens as one text."""
+        return self.tokenizer_for_text.decode(numbers)
 
     def number_of(self, token: str) -> int:
         """Return the number of a token of the vocabulary by its text.
@@ -634,13 +641,12 @@ class OpenedModel:
         InputError
             Of ``token``, when the text is not one token.
         """
-        found = self.tokenizer(token, add_special_tokens=False)["input_ids"]
-        if len(found) != 1:
-            sentence = (
-                f"“{token[:60]}” is {len(found):,} tokens of {self.folder.name}, and not one."
-            )
+        found = self.tokenizer_for_text.encode(token, has_special=False)
+        if found.count != 1:
+            are = f"{found.count:,} tokens of {self.folder.name}"
+            sentence = f"“{token[:60]}” is {are}, and not one."
             raise InputError("token", sentence)
-        return int(found[0])
+        return found.numbers["input_ids"][0]
 
     def run(self, given: Mapping[str, Any]) -> Any:
         """Run the model; what it cannot do with a text or an image is said of that."""
@@ -681,39 +687,43 @@ class OpenedModel:
         self, text: str, second: str | None = None, *, is_chat: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
         """Return what the model is given of a text, the tokens of its queries, and other keys'."""
-        if self.tokenizer is None:
-            sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
-            if self._part_for_images is not None:
-                sentence = f"{self.folder.name} reads images, and no texts: {OF_IMAGES}."
-            raise InputError("model", sentence)
+        tokenizer = self.tokenizer_for_text
         if not text.strip():
             raise InputError("text", NOTHING)
         is_pair = second is not None and not self.has_decoder
         given_text = self.as_given(text, is_chat=is_chat)
         # A template writes the special tokens itself.
-        settings = {"return_tensors": "pt", "add_special_tokens": not is_chat}
-        coded = self.tokenizer(given_text, *([second] if is_pair else []), **settings)
-        ids = coded["input_ids"]
-        count = ids.shape[-1]
-        if not count:
+        coded = tokenizer.encode(given_text, second if is_pair else None, has_special=not is_chat)
+        if not coded.count:
             raise InputError("text", NOTHING)
-        if is_pair and count > (alone := len(self.tokenizer(given_text)["input_ids"])):
+        if is_pair and coded.count > (alone := tokenizer.encode(given_text).count):
             self.check_length(alone)
-            self.check_length(count, "second")
-        self.check_length(count)
-        given = {name: tensor.to(self.model.device) for name, tensor in coded.items()}
-        words = tuple(map(self.token, ids[0].tolist()))
+            self.check_length(coded.count, "second")
+        self.check_length(coded.count)
+        device = self.model.device
+        given = {name: torch.tensor([each], device=device) for name, each in coded.numbers.items()}
+        words = tuple(coded.words)
         if not self.has_decoder:
             return given, words, ()
         start = self._decoder_ids(second)
-        given["decoder_input_ids"] = start.to(self.model.device)
-        return given, tuple(map(self.token, start[0].tolist())), words
+        given["decoder_input_ids"] = torch.tensor([start], device=device)
+        return given, self.tokens(start), words
+
+    @property
+    def tokenizer_for_text(self) -> ModelTokenizer:
+        """Its tokenizer; `InputError`, of ``model``, says that it has none."""
+        if self.tokenizer is None:
+            sentence = f"{self.folder.name} has no tokenizer, so that it cannot read a text."
+            if self._part_for_images is not None:
+                sentence = f"{self.folder.name} reads images, and no texts: {OF_IMAGES}."
+            raise InputError("model", sentence)
+        return self.tokenizer
 
     def as_given(self, text: str, *, is_chat: bool = False) -> str:
         """Return a text as it is given to the tokenizer: as it is, or as a user's message."""
         if not is_chat or not text.strip():
             return text
-        return as_users_message(self.tokenizer, text, self.folder.name)
+        return self.tokenizer_for_text.as_users_message(text, self.folder.name)
 
     def special_tokens(
         self, text: str, second: str = "", *, is_chat: bool = False, of_decoder: bool = False
@@ -727,7 +737,7 @@ class OpenedModel:
         """
         given, *_ = self.inputs(text, second or None, is_chat=is_chat)
         ids = given["decoder_input_ids" if of_decoder else "input_ids"]
-        names = special_names(self.tokenizer)
+        names = self.tokenizer_for_text.special_names
         numbers = enumerate(ids[0].tolist())
         return tuple((at, names[number]) for at, number in numbers if number in names)
 
@@ -740,17 +750,19 @@ class OpenedModel:
             return SecondText.DECODER
         return SecondText.NONE if self.model.can_generate() else SecondText.PAIR
 
-    def _decoder_ids(self, second: str | None) -> torch.Tensor:
+    def _decoder_ids(self, second: str | None) -> list[int]:
         config = self.model.config
         first = getattr(config, "decoder_start_token_id", None)
         first = getattr(config, "bos_token_id", None) if first is None else first
         ids = [] if first is None else [first]
         if second:
-            ids += self.tokenizer(second, add_special_tokens=False)["input_ids"]
+            coded = self.tokenizer_for_text.encode(second, has_special=False)
+            self.check_length(len(ids) + coded.count, "second")
+            ids += coded.numbers["input_ids"]
         if not ids:
             raise InputError("second", "The decoder needs a text to begin with.")
         self.check_length(len(ids), "second")
-        return torch.tensor([ids])
+        return ids
 
     def check_length(self, count: int, field: str = "text") -> None:
         """Refuse more tokens than the model reads, at the text or at the second one."""
@@ -868,16 +880,18 @@ def open_model(
         sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
         raise InputError("model", sentence)
     read = LoadedWeights(progress, folder.numbers, folder.bytes)
+    if folder.has_tokenizer:
+        tokenizer_process.start()  # its imports take as long as those here
     transformers = _transformers()
     if folder.kind not in transformers.CONFIG_MAPPING:
         named = folder.kind or "no architecture"
         sentence = f"The config.json names “{named[:60]}”, which this transformers does not know."
         raise InputError("model", sentence)
     read.check()
+    being_read = TokenizerBeingRead(folder) if folder.has_tokenizer else None
     with _quiet():
-        tokenizer = _tokenizer(transformers, folder)
-        read.check()
         model = _loaded(transformers, folder, getattr(torch, dtype), where, read).eval()
+    tokenizer = being_read.result(read.check) if being_read else None
     return OpenedModel(folder, model, tokenizer, where)
 
 
@@ -954,18 +968,6 @@ def _loaded(
         count = f"{len(missing):,} of its weights are missing"
         raise InputError("model", f"{folder.name}: {count}, such as {missing[0][:80]}.")
     return model
-
-
-def _tokenizer(transformers: Any, folder: ModelFolder) -> Any:
-    if not folder.has_tokenizer:
-        return None
-    try:
-        return transformers.AutoTokenizer.from_pretrained(
-            str(folder.path), local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:  # as above
-        sentence = f"The tokenizer of {folder.name} cannot be opened."
-        raise InputError("model", sentence) from error
 
 
 def _image_processor_of(folder: ModelFolder) -> Any:

@@ -16,7 +16,6 @@ from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
 from visualizer.memory_allocator_settings import trim_freed_memory
 from visualizer.models.activation_patching import context_edits, image_context_edits
-from visualizer.models.chat_template import has_chat_template
 from visualizer.models.layer_selection_and_head_measures import (
     is_of_decoder,
     part_names,
@@ -30,6 +29,7 @@ from visualizer.models.model_source import (
     edits_in_words,
 )
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
+from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.number_format import format_count
 from visualizer.progress_callback import no_progress
 from visualizer.python_thread_for_qt_thread import on_python_thread
@@ -110,6 +110,7 @@ def return_memory_of_closed_models() -> None:
     """Return to the system what models took that have been closed since this was called last."""
     if _since_returned and not _opened:
         _since_returned.clear()
+        tokenizer_process.forget_closed()
         trim_freed_memory()
 
 
@@ -193,7 +194,7 @@ def _facts_of_text(model: OpenedModel, source: ModelSource, text: str, part: str
     return {
         "text": text,
         "special": special,
-        "has_chat_template": has_chat_template(model.tokenizer),
+        "has_chat_template": model.tokenizer_for_text.has_chat_template,
         "second": model.second_text,
         "is_text_alone": not (source.is_chat or source.second),
     }
@@ -244,8 +245,8 @@ def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]
     count = min(MOST_NAMED, len(now))
     found = dict.fromkeys(chain(*(logs.topk(count).indices.tolist() for logs in (now, before))))
     return tuple(
-        NextToken(model.token(number), float(now[number].exp()), float(before[number].exp()))
-        for number in found
+        NextToken(word, float(now[number].exp()), float(before[number].exp()))
+        for number, word in zip(found, model.tokens(tuple(found)), strict=True)
     )
 
 
@@ -256,9 +257,9 @@ def _largest_changes(model: OpenedModel, seen: TextReading) -> tuple[NextToken, 
         return ()
     shares = now.exp(), before.exp()
     apart = (shares[0] - shares[1]).abs()
-    found = apart.topk(min(MOST_CHANGES, len(apart))).indices.tolist()
+    likeliest = apart.topk(min(MOST_CHANGES, len(apart))).indices.tolist()
+    found = [number for number in likeliest if apart[number] > 0]
     return tuple(
-        NextToken(model.token(number), *(float(each[number]) for each in shares))
-        for number in found
-        if apart[number] > 0
+        NextToken(word, *(float(each[number]) for each in shares))
+        for number, word in zip(found, model.tokens(found), strict=True)
     )

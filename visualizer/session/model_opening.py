@@ -95,6 +95,14 @@ def has_library() -> bool:
     return find_spec(LIBRARY) is not None
 
 
+def prepare_to_open() -> None:
+    """Start what opening any model would wait for: while one is chosen there is time for it."""
+    if has_library():
+        from visualizer.models.tokenizer_process import tokenizer_process
+
+        on_python_thread(tokenizer_process.start)
+
+
 def model_places() -> dict[tuple[Device, Dtype], ModelPlace]:
     """Return where a model would compute, for each device and type that can be asked for."""
     return on_python_thread(_places)
@@ -117,9 +125,11 @@ def _places() -> dict[tuple[Device, Dtype], ModelPlace]:
 def _open(path: Path, device: Device, dtype: Dtype, text: str, progress: Progress) -> OpenedSource:
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import read_model_folder
+    from visualizer.models.tokenizer_process import tokenizer_process
 
     if not is_lab_model(path):
         read_model_folder(path, has_fingerprint=False)  # what is wrong with it is said at once
+        tokenizer_process.start()  # its imports take as long as those here
     load_torch_library()
     if LIBRARY not in sys.modules:
         _import_library(progress)
@@ -136,9 +146,8 @@ def _import_library(progress: Progress) -> None:
             progress(0, 0)
             import_module(name)
         library = import_module(LIBRARY)
-        for name in ("AutoTokenizer", "PreTrainedModel"):
-            progress(0, 0)
-            getattr(library, name)
+        progress(0, 0)
+        library.PreTrainedModel  # noqa: B018 - imported by being asked for
 
 
 @contextmanager

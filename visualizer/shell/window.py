@@ -421,11 +421,10 @@ class MainWindow(QMainWindow):
         is_new = folder not in ("", self._model_folder)
         self._model_folder = folder
         if is_new:
-            with self.docks.changed_at_once():
-                self.docks.open("Layers")
-                self.docks.open("Next token")
-            # Qt brings a tab to the front only once it has been laid out.
-            QTimer.singleShot(0, self, partial(self.docks.open, "Next token"))
+            self.docks.open("Layers")
+            # Both at once would take long: input has its turn before the other one. And Qt brings a
+            # tab to the front only once those beside it have been laid out.
+            QTimer.singleShot(1, self, partial(self.docks.open, "Next token"))
 
     def show_name(self) -> None:
         """Show the document's name and whether it is saved."""

@@ -299,6 +299,8 @@ class ModelChooserController(QObject):
 
 def _listing(cache: Path) -> _Listing:
     models = list_models(cache)
+    if models:
+        model_opening.prepare_to_open()
     return _Listing(models, model_opening.model_places(), model_opening.has_library())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from PySide6.QtCore import (
 
 from visualizer.lab.training.run_state import Failure
 from visualizer.language.wire_format import Message, MessageUnpacker
-from visualizer.resources import PACKAGE
+from visualizer.resources import import_path_with_package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +163,5 @@ def _why(code: int, status: QProcess.ExitStatus) -> str:
 def environment() -> QProcessEnvironment:
     """Return the environment of a training, in which it imports this very package."""
     made = QProcessEnvironment.systemEnvironment()
-    home = str(PACKAGE.parent)
-    paths = [home, *filter(None, made.value("PYTHONPATH").split(os.pathsep))]
-    made.insert("PYTHONPATH", os.pathsep.join(paths))
+    made.insert("PYTHONPATH", import_path_with_package(made.value("PYTHONPATH")))
     return made

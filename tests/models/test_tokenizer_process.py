@@ -1,0 +1,293 @@
+"""Texts are split in a process of its own as in this one, which ends and starts as it has to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from tests.support.reference_tokenizer import tokenizer_of
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError
+from visualizer.models import model_tokenizer, text_reading
+from visualizer.models.opened_model import OpenedModel, open_model
+from visualizer.models.tokenizer_process import COMMAND, AnswerLimits, tokenizer_process
+from visualizer.progress_callback import CancelledError
+from visualizer.session import model_opening
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "The naïve fox, 日本語 and 🙂 e\u0301 <s>\n\tsat  on"
+WAIT_S = 30.0
+
+
+def processes() -> list[psutil.Process]:
+    """Return the processes that split texts for this one."""
+    found = psutil.Process().children()
+    return [each for each in found if COMMAND[-1] in each.cmdline()]
+
+
+def byte_level_folder(folder: Path) -> Path:
+    """Save a model whose tokens may be parts of letters."""
+    import tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    save_tiny_model(folder, sliding_window=None, vocab_size=400)
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    letters = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300, initial_alphabet=letters, special_tokens=["<s>"], show_progress=False
+    )
+    made.train_from_iterator(["the cat sat on the mat"] * 9, trainer)
+    PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>").save_pretrained(folder)
+    return folder
+
+
+def bert_folder(folder: Path) -> Path:
+    """Save a model of the kind of BERT, whose tokenizer is a list of pieces of words alone."""
+    save_tiny_model(folder, "bert", vocab_size=400)
+    for each in folder.glob("tokenizer*"):
+        each.unlink()
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "the",
+        "fox",
+        "na",
+        "##ive",
+        "s",
+        "##at",
+    ]
+    (folder / "vocab.txt").write_text("\n".join([*pieces, "日", "on"]), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> OpenedModel:
+    return open_model(byte_level_folder(tmp_path / "bytes"))
+
+
+@pytest.mark.parametrize("save", [byte_level_folder, bert_folder])
+def test_texts_are_split_as_transformers_does(tmp_path: Path, save: Callable[[Path], Path]) -> None:
+    model = open_model(save(tmp_path / "model"))
+    split, plain = model.tokenizer_for_text, tokenizer_of(model)
+    for texts in ((TEXT,), (TEXT, "the cat"), ("",)):
+        for has_special in (True, False):
+            found = split.encode(*texts, has_special=has_special)
+            wanted = plain(*texts, add_special_tokens=has_special)
+            assert found.numbers == dict(wanted)
+            assert found.count == len(found.words) == len(wanted["input_ids"])
+    numbers = plain(TEXT)["input_ids"]
+    assert split.decode(numbers) == plain.decode(numbers, clean_up_tokenization_spaces=False)
+    for number, word in zip(numbers, split.words(numbers), strict=True):
+        alone = plain.decode([number], clean_up_tokenization_spaces=False)
+        is_letter = alone and "�" not in alone
+        assert word == (alone if is_letter else plain.convert_ids_to_tokens(number))
+    assert {*split.special_names} == {*plain.all_special_ids}
+    assert split.bos_token == (plain.bos_token or "")
+
+
+def test_the_process_is_started_while_a_model_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer_process.end()
+    with monkeypatch.context() as without:
+        without.setattr(model_opening, "has_library", lambda: False)
+        model_opening.prepare_to_open()
+    assert processes() == []
+    model_opening.prepare_to_open()
+    (process,) = processes()
+    model_opening.prepare_to_open()
+    assert processes() == [process]
+
+
+def test_no_vocabulary_is_read_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    folder = bert_folder(tmp_path / "bert")
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", None)
+    assert open_model(folder).inputs("the fox")[1] == ("[CLS]", "the", "fox", "[SEP]")
+
+
+def test_parts_of_letters_are_named(opened: OpenedModel) -> None:
+    assert opened.inputs("é sat")[1] == (
+        "Ã",
+        "©",
+        " sat",
+    )  # its two bytes, as byte levels name them
+
+
+def test_a_number_outside_the_vocabulary_is_named_by_itself(opened: OpenedModel) -> None:
+    assert opened.tokens((5, 399, 5)) == (opened.token(5), "#399", opened.token(5))
+
+
+def test_of_a_text_that_is_much_too_long_only_the_length_is_told(opened: OpenedModel) -> None:
+    coded = opened.tokenizer_for_text.encode("!" * 30_001)
+    assert (coded.count, coded.numbers, coded.words) == (30_001, {}, [])
+    with pytest.raises(InputError, match="The text has 30,001 tokens, and bytes reads 64"):
+        opened.inputs("!" * 30_001)
+
+
+def test_a_process_that_has_ended_is_started_again(opened: OpenedModel) -> None:
+    before = opened.inputs(TEXT)[1]
+    (process,) = processes()
+    process.kill()
+    process.wait(WAIT_S)  # by then no entry of it is left
+    assert not psutil.pid_exists(process.pid)
+    assert opened.inputs(TEXT)[1] == before
+    assert [each.pid for each in processes()] != [process.pid]
+
+
+@pytest.mark.slow
+def test_an_end_within_a_question_is_said_and_the_next_one_answered(opened: OpenedModel) -> None:
+    (process,) = processes()
+    process.suspend()  # so that the question is not answered before the end
+    threading.Timer(0.05, process.kill).start()
+    with pytest.raises(InputError, match="ended before it answered; try again") as refused:
+        opened.inputs(TEXT)
+    assert refused.value.field == "text"
+    assert opened.inputs("the cat")[1]
+    assert len(processes()) == 1
+
+
+@pytest.mark.slow
+def test_a_text_that_takes_too_long_to_split_is_refused(
+    opened: OpenedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_tokenizer, "SPLITTING", AnswerLimits(0.05, 2**30))
+    with pytest.raises(InputError, match=r"it takes longer than 0\.05 seconds"):
+        opened.inputs("the cat " * 1_000_000)
+
+
+def test_what_the_library_cannot_split_is_said_of_the_text(opened: OpenedModel) -> None:
+    with pytest.raises(InputError, match="The tokenizer of bytes cannot read this: ") as refused:
+        opened.inputs("lone \ud800 surrogate")
+    assert refused.value.field == "text"
+    assert len(processes()) == 1
+
+
+def test_models_share_a_process_and_closed_ones_are_forgotten(
+    tmp_path: Path, opened: OpenedModel
+) -> None:
+    other = open_model(bert_folder(tmp_path / "bert"))
+    assert [model.inputs("the fox")[1][-1] for model in (opened, other)] == ["x", "[SEP]"]
+    (process,) = processes()
+    sent: list[Any] = []
+    started = tokenizer_process._started
+    assert started
+    ask = started.ask
+
+    def watch(says: str, values: Any, limits: AnswerLimits) -> Any:
+        sent.append((says, values))
+        return ask(says, values, limits)
+
+    started.ask = watch  # type: ignore[method-assign]
+    assert isinstance(other.tokenizer, model_tokenizer.TokenizerOfFolder)
+    number = other.tokenizer._folder.number
+    del other
+    tokenizer_process.forget_closed()
+    ((says, values),) = sent
+    assert says == "forget"
+    assert number in values["numbers"]
+    assert opened.inputs("the fox")[1][-1] == "x"
+    assert processes() == [process]
+
+
+def test_opening_can_be_cancelled_while_the_tokenizer_is_read(tmp_path: Path) -> None:
+    model_folder = byte_level_folder(tmp_path / "bytes")
+    open_model(model_folder)  # a process is there
+    (process,) = processes()
+    process.suspend()
+    start = monotonic()
+
+    def cancel(done: int, of: int) -> None:
+        if done == of and monotonic() - start > 0.2:
+            raise CancelledError
+
+    try:
+        with pytest.raises(CancelledError):
+            open_model(model_folder, progress=cancel)
+    finally:
+        process.resume()
+
+
+@pytest.mark.slow
+def test_a_large_vocabulary(tmp_path: Path) -> None:
+    import tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    folder = save_tiny_model(tmp_path / "large")
+    vocabulary = {f"word{number}": number for number in range(400_000)}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="word0"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=made).save_pretrained(folder)
+    model = open_model(folder)
+    found = model.tokenizer_for_text.encode("word399999 word7")
+    assert found.numbers["input_ids"] == [399_999, 7]
+    assert found.words == ["word399999", "word7"]
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from visualizer.models.model_folder import read_model_folder
+from visualizer.models.model_tokenizer import TokenizerOfFolder
+import psutil
+
+tokenizer = TokenizerOfFolder(read_model_folder(Path(sys.argv[1])))
+print(psutil.Process().children()[0].pid, flush=True)
+tokenizer.as_users_message("a", "model")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("template", ["{{ 3 ** (10 ** 9) }}", "a"], ids=["busy", "idle"])
+def test_the_process_ends_after_a_program_that_was_killed(tmp_path: Path, template: str) -> None:
+    folder = byte_level_folder(tmp_path / "bytes")
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    command = [sys.executable, "-c", PARENT, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        child = psutil.Process(int(parent.stdout.readline()))
+        os.kill(parent.pid, signal.SIGKILL)
+    child.wait(WAIT_S)
+
+
+@pytest.mark.slow
+def test_a_process_without_tokenizers_ends_after_a_time() -> None:
+    code = f"import {COMMAND[-1]} as main; main.IDLE_S = 0.1; main.main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.wait(WAIT_S) == 1
+
+
+def test_in_the_window_the_last_tokenizer_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten: list[bool] = []
+    monkeypatch.setattr(tokenizer_process, "forget_closed", lambda: forgotten.append(True))
+    source = text_reading.open_source(bert_folder(tmp_path / "bert"), Device.CPU)
+    text_reading.return_memory_of_closed_models()
+    assert source.name == "bert"
+    assert forgotten == []
+    text_reading.let_go_of_models()
+    text_reading.return_memory_of_closed_models()
+    assert forgotten == [True]

@@ -1,0 +1,182 @@
+"""The tokenizer of an opened model, which is read in the process of `TokenizerProcess`."""
+
+from __future__ import annotations
+
+from itertools import count
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import finalize
+
+from msgspec import Struct
+
+from visualizer.errors import InputError
+from visualizer.models.chat_template import refused_template, without_template
+from visualizer.models.tokenizer_process import (
+    AnswerError,
+    AnswerLimits,
+    ProcessEndedError,
+    TokenizerFolder,
+    tokenizer_process,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from visualizer.models.model_folder import ModelFolder
+
+MOST_TOKENS = 20_000
+SPLITTING = AnswerLimits(20, 2**30)
+MESSAGE = AnswerLimits(2, 2**28)
+LOOKED_EVERY_S = 0.05
+
+_numbers = count()
+
+
+class EncodedText(Struct, frozen=True):
+    """What a text was split into.
+
+    Parameters
+    ----------
+    count : int
+        The number of tokens.
+    numbers : mapping
+        What the model is given, by the argument's name: one number a token. Empty of more than
+        `MOST_TOKENS`.
+    words : sequence of str
+        The tokens as texts.
+    """
+
+    count: int
+    numbers: Mapping[str, Sequence[int]]
+    words: Sequence[str]
+
+
+class ModelTokenizer(Protocol):
+    """Splits texts into the tokens of a model."""
+
+    has_chat_template: bool
+    bos_token: str
+    """Empty where it has none."""
+    special_names: Mapping[int, str]
+    """What each special token is for, by its number."""
+
+    def encode(
+        self, text: str, second: str | None = None, *, has_special: bool = True
+    ) -> EncodedText:
+        """Split a text, or a pair of texts, with or without special tokens around them."""
+        ...
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        """Return tokens as one text."""
+        ...
+
+    def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
+        """Return tokens as texts, each by itself."""
+        ...
+
+    def as_users_message(self, text: str, name: str) -> str:
+        """Return a text as a user's message by the chat template of the model of this name."""
+        ...
+
+
+class TokenizerOfFolder:
+    """A tokenizer of transformers, whichever the folder of a model has.
+
+    Parameters
+    ----------
+    folder : ModelFolder
+        One that has a tokenizer.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when it cannot be read; later of ``text`` and ``chat`` what it cannot do.
+    """
+
+    def __init__(self, folder: ModelFolder) -> None:
+        self._folder = TokenizerFolder(next(_numbers), str(folder.path.absolute()), folder.name)
+        self._words: dict[int, str] = {}
+        """The texts of tokens that were asked for."""
+        finalize(self, tokenizer_process.close, self._folder.number)
+        sentence = f"The tokenizer of {folder.name} cannot be opened"
+        try:
+            found = tokenizer_process.load(self._folder)
+        except AnswerError as error:
+            raise InputError("model", f"{sentence}.") from error
+        except ProcessEndedError as ended:
+            raise InputError("model", f"{sentence}: {ended}.") from ended
+        self.has_chat_template: bool = found["has_chat_template"]
+        self.bos_token: str = found["bos_token"]
+        self.special_names: Mapping[int, str] = dict(found["special_names"])
+
+    def encode(
+        self, text: str, second: str | None = None, *, has_special: bool = True
+    ) -> EncodedText:
+        """See `ModelTokenizer`."""
+        found = self._ask(
+            "encode", text=text, second=second, has_special=has_special, most=MOST_TOKENS
+        )
+        return EncodedText(found["count"], found["numbers"], found["words"])
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        """See `ModelTokenizer`."""
+        return str(self._ask("decode", numbers=[*numbers])["text"])
+
+    def words(self, numbers: Sequence[int]) -> tuple[str, ...]:
+        """See `ModelTokenizer`."""
+        if unknown := [*{*numbers} - self._words.keys()]:
+            found = self._ask("words", numbers=unknown)["words"]
+            self._words.update(zip(unknown, found, strict=True))
+        return tuple(self._words[number] for number in numbers)
+
+    def as_users_message(self, text: str, name: str) -> str:
+        """See `ModelTokenizer`."""
+        if not self.has_chat_template:
+            raise without_template(name)
+        try:
+            return str(
+                tokenizer_process.ask(self._folder, "message", {"text": text}, MESSAGE)["text"]
+            )
+        except (AnswerError, ProcessEndedError) as error:
+            raise refused_template(name, str(error)) from error
+
+    def _ask(self, says: str, **values: Any) -> Mapping[str, Any]:
+        try:
+            return tokenizer_process.ask(self._folder, says, values, SPLITTING)
+        except (AnswerError, ProcessEndedError) as error:
+            sentence = f"The tokenizer of {self._folder.name} cannot read this: {error}."
+            raise InputError("text", sentence) from error
+
+
+class TokenizerBeingRead:
+    """A tokenizer that is read meanwhile, on a thread that waits for its process."""
+
+    def __init__(self, folder: ModelFolder) -> None:
+        self._results: SimpleQueue[TokenizerOfFolder | Exception] = SimpleQueue()
+        Thread(target=_read, args=(folder, self._results), daemon=True).start()
+
+    def result(self, check: Callable[[], object]) -> TokenizerOfFolder:
+        """Wait until it is read, and return it or raise its error.
+
+        Parameters
+        ----------
+        check : callable
+            Called now and then; what it raises ends the waiting.
+        """
+        while True:
+            try:
+                found = self._results.get(timeout=LOOKED_EVERY_S)
+            except Empty:
+                check()
+                continue
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+
+def _read(folder: ModelFolder, results: SimpleQueue[TokenizerOfFolder | Exception]) -> None:
+    try:
+        results.put(TokenizerOfFolder(folder))
+    except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+        results.put(error)

@@ -1,0 +1,120 @@
+"""Answers messages about tokenizers of transformers, in the process of `TokenizerProcess`."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from visualizer.errors import InputError
+from visualizer.language.wire_format import Message
+from visualizer.memory_allocator_settings import trim_freed_memory
+from visualizer.models.chat_template import as_users_message, has_chat_template
+from visualizer.models.special_token_names import special_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+LIBRARY = "transformers"
+
+
+class LoadedTokenizer(Struct, frozen=True):
+    """A tokenizer, and what the model is called that it belongs to."""
+
+    name: str
+    tokenizer: Any
+
+
+class TokenizerServer:
+    """Keeps tokenizers by a number that the other side gives them, and answers about them."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, LoadedTokenizer] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it keeps no tokenizer."""
+        return not self._known
+
+    def answer(self, message: Message) -> Message:
+        """Return the answer to a message: ``answered``, ``refused``, or ``failed`` by a fault."""
+        try:
+            return Message("answered", _ANSWERS[message.says](self, message.values))
+        except InputError as refused:
+            return Message("refused", {"field": refused.field, "sentence": refused.sentence})
+        except Exception as error:  # noqa: BLE001 - tokenizers of strangers fail in their own ways
+            lines = str(error).strip().splitlines()
+            reason = lines[0][:200] if lines else type(error).__name__
+            return Message("failed", {"reason": reason})
+
+    def _load(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        library: Any = importlib.import_module(LIBRARY)
+        tokenizer = library.AutoTokenizer.from_pretrained(
+            values["folder"], local_files_only=True, trust_remote_code=False
+        )
+        self._known[values["number"]] = LoadedTokenizer(values["name"], tokenizer)
+        return {
+            "special_names": [*special_names(tokenizer).items()],
+            "has_chat_template": has_chat_template(tokenizer),
+            "bos_token": getattr(tokenizer, "bos_token", None) or "",
+        }
+
+    def _forget(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        for number in values["numbers"]:
+            self._known.pop(number, None)
+        gc.collect()
+        trim_freed_memory()
+        return {}
+
+    def _encode(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        tokenizer = self._of(values).tokenizer
+        texts = [values["text"], *([] if values["second"] is None else [values["second"]])]
+        coded = tokenizer(*texts, add_special_tokens=values["has_special"])
+        count = len(coded["input_ids"])
+        if count > values["most"]:
+            return {"count": count, "numbers": {}, "words": []}
+        numbers = {name: [*map(int, each)] for name, each in coded.items()}
+        return {"count": count, "numbers": numbers, "words": _words(tokenizer, coded["input_ids"])}
+
+    def _decode(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"text": _decoded(self._of(values).tokenizer, values["numbers"])}
+
+    def _words(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"words": _words(self._of(values).tokenizer, values["numbers"])}
+
+    def _message(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        known = self._of(values)
+        return {"text": as_users_message(known.tokenizer, values["text"], known.name)}
+
+    def _of(self, values: Mapping[str, Any]) -> LoadedTokenizer:
+        return self._known[values["number"]]
+
+
+_ANSWERS: dict[str, Callable[[TokenizerServer, Mapping[str, Any]], dict[str, Any]]] = {
+    "load": TokenizerServer._load,
+    "forget": TokenizerServer._forget,
+    "encode": TokenizerServer._encode,
+    "decode": TokenizerServer._decode,
+    "words": TokenizerServer._words,
+    "message": TokenizerServer._message,
+}
+
+
+def _decoded(tokenizer: Any, numbers: list[int]) -> str:
+    return str(tokenizer.decode(numbers, clean_up_tokenization_spaces=False))
+
+
+def _words(tokenizer: Any, numbers: Iterable[int]) -> list[str]:
+    """Return tokens as texts, each by itself."""
+    known = {number: _word(tokenizer, number) for number in {*numbers}}
+    return [known[number] for number in numbers]
+
+
+def _word(tokenizer: Any, number: int) -> str:
+    word = _decoded(tokenizer, [number])
+    if not word or "�" in word:  # part of a letter
+        known = tokenizer.convert_ids_to_tokens(number)
+        return known if isinstance(known, str) else f"#{number}"
+    return word
