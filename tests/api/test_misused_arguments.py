@@ -14,7 +14,7 @@ import torch
 from visualizer.api import attention_api
 from visualizer.api.arguments_without_effect import OWN
 from visualizer.api.keyword_argument_types import Look, Settings
-from visualizer.attention.model_layer_stages import ORDER
+from visualizer.attention.stages import TABLE
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ LONG = "head" * 100
 IT_HAS = (
     "It has input, queries, keys, values, scores, scaled, masked, weights, context, concat, output."
 )
-STAGES = f"There are {', '.join(ORDER)}."
+STAGES = f"There are {', '.join(dict.fromkeys(row.name for row in TABLE))}; models have more."
 NAMES = f"{', '.join(OWN)}."
 SETTINGS = f"There are {', '.join(Settings.__annotations__)}."
 

@@ -437,6 +437,7 @@ def test_the_examples_are_understood(
     for name in ("runs/repeat", "runs/poems"):
         begun(tmp_path / name).close()
     (tmp_path / "poem.txt").write_text("one two")
+    (tmp_path / "lines.txt").write_text("one two\nthree")
     (tmp_path / "models/SmolLM2-135M").mkdir(parents=True)
     (tmp_path / "models/SmolLM2-135M/config.json").write_text("{}")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Monday")))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from visualizer.attention.model_layer_stages import ORDER
+from visualizer.attention.stages import TABLE
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def named_stages(names: Collection[str]) -> frozenset[str]:
     """
     for name in names:
         if name not in ORDER:
-            sentence = f"There is no stage “{name}”. There are {', '.join(ORDER)}."
+            of_modules = ", ".join(dict.fromkeys(row.name for row in TABLE))
+            sentence = f"There is no stage “{name}”. There are {of_modules}; models have more."
             raise InputError("stages", sentence)
     return frozenset(names)
 
