@@ -44,12 +44,14 @@ def measure(repeats: int) -> int:
         made = Path(place) / "m"
         folder = named or str(save_tiny_model(made, "llama", **SIZES))
         told = children.run("model_typing", folder, str(max(3, repeats // 3)))
+        weights = sum(file.stat().st_size for file in Path(folder).glob("*.safetensors"))
     lines = [
         _gap("while the model is opened", told["opening"]),
         middle("last key until all heads are painted", told["follows"], FOLLOWS_MS),
         _gap("while words are typed", told["typing"]),
         _gap("the same with the pointer over a heatmap", told["pointing"]),
         _sizes("memory of the process", told["memory"]),
+        _returned("of these given back", told["memory"], weights),
         _sizes("memory of the process that splits texts", told["splitting"]),
     ]
     return show("Typing a sentence of 12 words while a model reads it", lines)
@@ -65,6 +67,13 @@ def _gap(words: str, told: dict[str, list[float]]) -> Line:
 
 def _sizes(words: str, sizes: list[int]) -> Line:
     return Line(words, "  ".join(f"{size / 2**20:,.0f}" for size in sizes))
+
+
+def _returned(words: str, sizes: list[int], weights: int) -> Line:
+    """What was given back with the model, which is not less than its weights."""
+    returned = sizes[-2] - sizes[-1]
+    figure = f"{returned / 2**20:9,.0f} MiB"
+    return Line(words, figure, f"≥ {weights / 2**20:,.0f} MiB", returned >= weights)
 
 
 def _memory(process: psutil.Process | None = None) -> int:

@@ -131,8 +131,8 @@ def _open(path: Path, device: Device, dtype: Dtype, text: str, progress: Progres
         read_model_folder(path, has_fingerprint=False)  # what is wrong with it is said at once
         tokenizer_process.start()  # its imports take as long as those here
     load_torch_library()
-    if LIBRARY not in sys.modules:
-        _import_library(progress)
+    if LIBRARY not in sys.modules:  # elsewhere: what imports leave behind would hold this frame
+        on_python_thread(partial(_import_library, progress))
     from visualizer.models.text_reading import open_source, other_text_of
 
     source, model = open_source(path, device, dtype, progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
@@ -421,10 +420,21 @@ class MainWindow(QMainWindow):
         is_new = folder not in ("", self._model_folder)
         self._model_folder = folder
         if is_new:
-            self.docks.open("Layers")
-            # Both at once would take long: input has its turn before the other one. And Qt brings a
-            # tab to the front only once those beside it have been laid out.
-            QTimer.singleShot(1, self, partial(self.docks.open, "Next token"))
+            self._open_in_turn(("Layers", "Next token"))
+
+    def _open_in_turn(self, panes: tuple[str, ...]) -> None:
+        """Open panes one after the other, each after what is shown and asked for meanwhile.
+
+        All at once would take long; and Qt brings a tab to the front only once those beside it
+        have been laid out.
+        """
+
+        def open_first() -> None:
+            self.docks.open(panes[0])
+            self._open_in_turn(panes[1:])
+
+        if panes:
+            QTimer.singleShot(1, self, open_first)
 
     def show_name(self) -> None:
         """Show the document's name and whether it is saved."""

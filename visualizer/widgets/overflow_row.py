@@ -117,9 +117,15 @@ class OverflowRow(QWidget):
 
     def set_wanted(self, widget: QWidget, is_wanted: bool) -> None:
         """Have a control in the row or its menu, or in neither."""
-        item = self._item(widget)
-        if item.is_wanted != is_wanted:
-            item.is_wanted, item.is_measured = is_wanted, False
+        self.set_all_wanted({widget: is_wanted})
+
+    def set_all_wanted(self, wanted: Mapping[QWidget, bool]) -> None:
+        """Have each of several controls in the row or its menu, or in neither."""
+        items = [item for item in self._row_items if item.widget in wanted]
+        changed = [item for item in items if item.is_wanted != wanted[item.widget]]
+        for item in changed:
+            item.is_wanted, item.is_measured = wanted[item.widget], False
+        if changed:
             self.fit()
             self.updateGeometry()
 
@@ -137,9 +143,6 @@ class OverflowRow(QWidget):
 
     def _overflowed(self) -> list[RowItem]:
         return [item for item in self._row_items if item.is_wanted and item.widget.isHidden()]
-
-    def _item(self, widget: QWidget) -> RowItem:
-        return next(item for item in self._row_items if item.widget is widget)
 
     # ------------------------------------------------------------------ the size
 

@@ -9,7 +9,7 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QImage, QPainter
 
-from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, LARGEST, image
+from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, LARGEST, image, indexed
 from visualizer.session.head_order import HeadOrder
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def overview_image(
     whole = np.full((rows * columns, high, side), FORBIDDEN, np.uint8)
     whole[: len(cells), :inner, :inner] = cells
     grid = whole.reshape(rows, columns, high, side).swapaxes(1, 2)
-    return image(grid.reshape(rows * high, columns * side), panel.map_name, theme)
+    return indexed(grid.reshape(rows * high, columns * side), panel.map_name, theme)
 
 
 def _colours(panel: LayerOverviewPanel) -> np.ndarray:

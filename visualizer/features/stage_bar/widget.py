@@ -68,10 +68,10 @@ class StageBar(OverflowRow):
         if missing := shown - self._row.keys():
             self._add(missing)
         first = items[0].stage if items else ""
-        for stage, place in self._places.items():
+        for stage in self._places:
             is_led_to = stage != first and BESIDE.get(stage) not in shown
             self._arrows[stage].setVisible(is_led_to)
-            self.set_wanted(place, stage in shown)
+        self.set_all_wanted({place: stage in shown for stage, place in self._places.items()})
         for item in items:
             self._show_item(self._buttons[item.stage], item)
         self.set_ranks({self._places[item.stage]: _rank(item) for item in items})

@@ -1,0 +1,46 @@
+"""A model is opened off the window's thread, and closed when nobody holds it any more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.architecture.project_graph import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIRST = """
+import gc
+import sys
+import weakref
+from pathlib import Path
+
+from visualizer.attention.spec import Device, Dtype
+from visualizer.session.model_opening import open_model_source
+
+assert "transformers" not in sys.modules
+opened = open_model_source(Path(sys.argv[1]), Device.CPU, Dtype.FLOAT32, "the cat")
+model = weakref.ref(opened.model)
+print(model() is None)
+del opened
+gc.collect()
+print(model() is None)
+"""
+
+
+@pytest.mark.slow
+def test_the_first_model_is_closed_with_what_held_it(tiny_model_folder: Path) -> None:
+    """The import of transformers leaves frames behind that are never collected."""
+    ended = subprocess.run(
+        [sys.executable, "-c", FIRST, str(tiny_model_folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert ended.stdout.split() == ["False", "True"]
