@@ -93,7 +93,8 @@ def test_every_pane_shows_the_layer_and_the_text(leading: tuple[int, int]) -> No
     count = len(TEXTS[text].split())
     entropies = -(weights * np.log2(np.where(weights, weights, 1))).sum(-1)[:, :count].mean(-1)
     titles = [column.title for column in heads.columns]
-    for row, entropy in zip(heads.rows, entropies, strict=False):
+    of_layer = [row for row in heads.rows if row.layer == layer]
+    for row, entropy in zip(of_layer, entropies, strict=True):
         assert row.values[titles.index("Entropy")] == pytest.approx(entropy, rel=1e-5)
 
 

@@ -84,6 +84,21 @@ def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:
     assert hand.window.workspace.document.text == TEXT
 
 
+def test_the_table_has_the_heads_of_all_layers_and_shows_one(model_window: Hand) -> None:
+    hand = model_window
+    hand.window.docks.open("Heads")
+    hand.settle()
+    view = hand.window.panes["Heads"].view
+    assert [row.name for row in view.rows[:5]] == ["1.1", "1.2", "1.3", "1.4", "2.1"]
+    assert len(view.rows) == 2 * 4 + 1
+    place = view.visualRect(view.model().index(6, 0)).center()
+    for heads in (frozenset({2}), None):
+        QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
+        hand.settle()
+        shown = hand.window.workspace.view
+        assert (shown.layer, shown.heads) == (1, heads)
+
+
 def test_what_is_wrong_with_a_model_is_said_and_the_picture_stays(
     hand: Hand, folder: Path, tmp_path: Path
 ) -> None:

@@ -191,6 +191,13 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
             yield None, by
 
     @cached_property
+    def layer_numbers(self) -> tuple[int, ...]:
+        """The number of each layer of the run, from 0: in its model, or else their order."""
+        count, model = self.run.trace.count("layer"), self.document.model
+        numbers = self.run.reading.layers if self.run.reading else (model.layers if model else ())
+        return numbers if len(numbers) == count else tuple(range(count))
+
+    @cached_property
     def shown_stages(self) -> tuple[Stage, ...]:
         """The stages with a panel, in order of computation."""
         return tuple(stage for stage in self.run.trace.stages if stage.name in self.stages)

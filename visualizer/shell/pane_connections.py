@@ -162,7 +162,7 @@ def connect_shapes(pane: ShapesPane, to: PaneControllers) -> None:
 
 def connect_heads(pane: HeadTablePane, to: PaneControllers) -> None:
     """Show a head alone."""
-    pane.headChosen.connect(to.view_controller.solo_head)
+    pane.headChosen.connect(to.view_controller.solo_head_of_layer)
 
 
 def connect_layers(pane: LayerOverviewPane, to: PaneControllers) -> None:

@@ -13,7 +13,11 @@ from msgspec.structs import replace
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run, elsewhere
 from visualizer.attention import trace
-from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.captured_attention import (
+    CapturedAttention,
+    CapturedVectors,
+    LayerMask,
+)
 from visualizer.attention.head_measures import measure
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import BooleanMatrix, Mask, Normalisation, Projection
@@ -206,6 +210,42 @@ def test_of_captured_attention_the_allowed_keys_are_those_that_are_read() -> Non
     lean = table(captured_run(elsewhere()))
     assert lean.uniform[0] is None
     assert lean.uniform[1] == pytest.approx(20)
+
+
+def test_the_heads_of_all_layers_are_in_one_table() -> None:
+    run = captured_run(elsewhere((2, 3, 5, 5)))
+    made = table(run, layer=1)
+    places = [(layer, head) for layer in range(2) for head in range(3)]
+    assert [row.place for row in made.rows] == [*places, None]
+    assert [row.name for row in made.rows] == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3", "Mean"]
+    at = made.columns.index(ENTROPY)
+    weights = run.trace.read("weights").astype(np.float64)
+    entropies = -(weights * np.log2(weights)).sum(-1).mean(-1)  # layer head
+    shown = [row.values[at] for row in made.rows[:-1]]
+    np.testing.assert_allclose(np.array(shown, float), entropies.ravel(), rtol=1e-5)
+    assert made.rows[-1].values[at] == pytest.approx(entropies.mean(), rel=1e-5)
+    assert as_tsv(made, made.rows).splitlines()[4].startswith("2.1\t")
+    assert present_heads(resolved(run, replace(OPEN, layer=0)), made) is made
+
+
+def test_where_layers_differ_in_uniform_attention_there_is_no_number_of_it() -> None:
+    """The second of three layers has another mask than the others."""
+    numbers = np.random.default_rng(0).normal(size=(3, 3, 2, 4, 2)).astype(np.float32)
+    causal = np.tril(np.ones((4, 4)))
+    weights = np.broadcast_to(causal / causal.sum(-1, keepdims=True), (3, 2, 4, 4))
+
+    def with_masks(*masks: Mask) -> HeadTablePanel:
+        queries, keys, values = (each.tobytes() for each in numbers)
+        layer_masks = tuple(LayerMask(mask, window=2) for mask in masks)
+        vectors = CapturedVectors(
+            *(2, 2, queries, keys, values, 1.0, Mask.NONE), layer_masks=layer_masks
+        )
+        captured = CapturedAttention.of("model", weights.astype(np.float32), tuple("abcd"))
+        return table(captured_run(replace(captured, vectors=vectors)))
+
+    made = with_masks(Mask.CAUSAL, Mask.WINDOW, Mask.CAUSAL)
+    assert made.uniform[made.columns.index(ENTROPY)] is None
+    assert with_masks(*[Mask.CAUSAL] * 3).uniform[made.columns.index(ENTROPY)]
 
 
 def test_one_head_is_compared_with_none() -> None:

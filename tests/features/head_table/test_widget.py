@@ -282,9 +282,26 @@ def test_a_click_on_a_row_opens_its_head(pane: HeadTablePane, qtbot: QtBot) -> N
     click_title(pane.view, 1)
     with qtbot.waitSignal(pane.headChosen) as chosen:
         click_row(pane.view, 2)
-    assert chosen.args == [2]
+    assert chosen.args == [None, 2]
     with qtbot.assertNotEmitted(pane.headChosen):
         click_row(pane.view, 4)  # the mean is no head
+
+
+def test_a_head_of_several_layers_is_opened_with_its_layer(
+    pane: HeadTablePane, qtbot: QtBot
+) -> None:
+    values = tuple(float(at) for at in range(len(COLUMNS)))
+    written = tuple(map(str, values))
+    places = [(layer, head) for layer in (0, 1) for head in (0, 1)]
+    rows = tuple(HeadRow(head, values, written, layer, 4 + layer) for layer, head in places)
+    pane.show_heads(a_table(rows=rows), LIGHT)
+    assert order(pane.view) == ["5.1", "5.2", "6.1", "6.2"]
+    click_title(pane.view, 0)
+    assert order(pane.view) == ["6.2", "6.1", "5.2", "5.1"]
+    assert rows[3].full_name == "Layer 6, head 2"
+    with qtbot.waitSignal(pane.headChosen) as chosen:
+        click_row(pane.view, 1)
+    assert chosen.args == [1, 0]
 
 
 @pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Enter])
@@ -295,7 +312,7 @@ def test_enter_opens_the_head_one_is_at(pane: HeadTablePane, qtbot: QtBot, key: 
     QTest.keyClick(pane.view, Qt.Key.Key_Down)
     with qtbot.waitSignal(pane.headChosen) as chosen:
         QTest.keyClick(pane.view, key)
-    assert chosen.args == [int(pane.view.currentIndex().siblingAtColumn(0).data()) - 1]
+    assert chosen.args == [None, int(pane.view.currentIndex().siblingAtColumn(0).data()) - 1]
     QTest.keyClick(pane.view, Qt.Key.Key_End, CONTROL)
     assert pane.view.currentIndex().row() == 4
     with qtbot.assertNotEmitted(pane.headChosen):

@@ -185,7 +185,7 @@ def present_scatter(
         _axis(resolved, by_name.get(name, usual), answers, count)
         for name, usual in zip((options.across, options.up), MEASURES[:2], strict=True)
     )
-    numbers = run.reading.layers if run.reading else tuple(range(count))
+    numbers = resolved.layer_numbers
     panel = HeadScatterPanel(choices, across, up, "", numbers, shown, map_name, made_of)
     return (
         panel

@@ -124,9 +124,9 @@ class HeadTableModel(QAbstractTableModel):
         """Sort the rows; selection and current cell follow their heads."""
         self.layoutAboutToBeChanged.emit()
         old = self.persistentIndexList()
-        heads = [self.rows[index.row()].head for index in old]
+        heads = [self.rows[index.row()].place for index in old]
         self.rows = self._sorted(rows)
-        places = {row.head: place for place, row in enumerate(self.rows)}
+        places = {row.place: at for at, row in enumerate(self.rows)}
         new = [
             self.index(places[head], index.column()) for head, index in zip(heads, old, strict=True)
         ]
@@ -138,10 +138,12 @@ class HeadTableModel(QAbstractTableModel):
         falls = self._order is Qt.SortOrder.DescendingOrder
         sign = -1 if falls else 1
 
-        def key(row: HeadRow) -> tuple[bool, bool, float, int]:
-            is_mean, head = row.head is None, row.head or 0
-            value = head if self._by <= 0 else row.values[self._by - 1]
-            return is_mean, value is None, sign * (value or 0), head
+        def key(row: HeadRow) -> tuple[bool, bool, float, int, int]:
+            layer, head = row.place or (0, 0)
+            if self._by <= 0:
+                return row.place is None, False, 0, sign * layer, sign * head
+            value = row.values[self._by - 1]
+            return row.place is None, value is None, sign * (value or 0), layer, head
 
         return tuple(sorted(rows, key=key))
 

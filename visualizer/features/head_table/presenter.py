@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,7 +61,7 @@ class HeadColumn(Struct, frozen=True):
     measure: str
 
     def values(self, measures: HeadMeasures, leading: LeadingIndex) -> tuple[float | None, ...]:
-        """The numbers of a layer and text, one per head; None in place of NaN."""
+        """Return the numbers of a layer and text, one per head; None in place of NaN."""
         numbers: np.ndarray = getattr(measures, self.measure)[leading]
         factor = 100 if self.unit == "%" else 1
         return tuple(factor * float(one) if math.isfinite(one) else None for one in numbers)
@@ -137,25 +138,41 @@ class HeadRow(Struct, frozen=True):
     ----------
     values, written : tuple
         One number per column, and its formatted text.
+    layer : int or None
+        The place of its layer in the run; None where there is a single one.
+    number : int
+        The layer's number in its model.
     """
 
     head: int | None
     values: tuple[float | None, ...]
     written: tuple[str, ...]
+    layer: int | None = None
+    number: int = 0
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Where its head stands among all; None for the means."""
+        return None if self.head is None else (self.layer or 0, self.head)
 
     @property
     def name(self) -> str:
         """The row's title within the table."""
-        return "Mean" if self.head is None else str(self.head + 1)
+        if self.head is None:
+            return "Mean"
+        return f"{self.head + 1}" if self.layer is None else f"{self.number + 1}.{self.head + 1}"
 
     @property
     def full_name(self) -> str:
         """The row's title outside the table."""
-        return "Mean of the heads" if self.head is None else f"Head {self.name}"
+        if self.head is None:
+            return "Mean of the heads"
+        layer = "" if self.layer is None else f"Layer {self.number + 1}, "
+        return f"{layer}{'head' if layer else 'Head'} {self.head + 1}"
 
 
 class HeadTablePanel(Struct, frozen=True, eq=False):
-    """The Heads pane, for one text.
+    """The Heads pane: the heads of all layers, for one text.
 
     Parameters
     ----------
@@ -164,8 +181,9 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     sentences : tuple of str
         Which heads lead in which measure.
     uniform : tuple
-        One number per column: that of uniform attention over the allowed keys.
-    measures, leading : HeadMeasures, tuple of int
+        One number per column: that of uniform attention over the allowed keys; None where layers
+        differ in it.
+    measures, leading, numbers : HeadMeasures, tuple of int
         The inputs, to recognise an unchanged panel.
     """
 
@@ -175,12 +193,13 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     rows: tuple[HeadRow, ...]
     uniform: tuple[float | None, ...]
     measures: HeadMeasures | None
-    leading: LeadingIndex
+    leading: tuple[LeadingIndex, ...]
+    numbers: tuple[int, ...] = ()
 
     @property
     def made_of(self) -> tuple[object, ...]:
         """What it was made of besides the measures."""
-        return self.lead, self.uniform, self.leading
+        return self.lead, self.uniform, self.leading, self.numbers
 
 
 HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
@@ -210,25 +229,56 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
         return None
     if "weights" not in run.trace:
         return HeadTablePanel("", (SCORES,), (), (), (), None, ())
-    texts = _texts(run)
+    texts, places = _texts(run), _of_all_layers(run, leading)
     measures = run.trace.measured("weights", texts)
-    lead = _lead(run, measures.queries[leading], leading)
-    alike = run.trace.measured_uniform("weights", leading, texts)
-    uniform = {column: column.values(alike, ())[0] for column in COLUMNS}
-    for column in (INDUCTION, DUPLICATE, VALUE_WEIGHTING):
-        if uniform[column] is None:
-            del uniform[column]
-    made_of = (lead, tuple(uniform.values()), leading)
+    queries = np.concatenate([measures.queries[place] for place in places])
+    lead = _lead(run, queries, leading)
+    uniform = _uniform(run, places, texts)
+    numbers = resolved.layer_numbers if len(places) > 1 else ()
+    made_of = (lead, tuple(uniform.values()), places, numbers)
     if previous and previous.measures is measures and previous.made_of == made_of:
         return previous
-    columns = {column: column.values(measures, leading) for column in uniform}
-    heads = list(zip(*columns.values(), strict=True))
-    rows = [_row(head, uniform, values) for head, values in enumerate(heads)]
+    columns: dict[HeadColumn, tuple[float | None, ...]] = {
+        column: tuple(chain.from_iterable(column.values(measures, place) for place in places))
+        for column in uniform
+    }
+    heads = len(queries) // len(places)
+    rows = [
+        _row(at % heads, uniform, values, at // heads if numbers else None, numbers)
+        for at, values in enumerate(zip(*columns.values(), strict=True))
+    ]
+    said = _sentences(columns, uniform, rows) if len(rows) > 1 else ()
     if len(rows) > 1:
         rows.append(_row(None, uniform, tuple(_mean(values) for values in columns.values())))
-    said = _sentences(columns, uniform) if len(heads) > 1 else ()
     values = tuple(uniform.values())
-    return HeadTablePanel(lead, said, tuple(columns), tuple(rows), values, measures, leading)
+    return HeadTablePanel(
+        lead, said, tuple(columns), tuple(rows), values, measures, places, numbers
+    )
+
+
+def _of_all_layers(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, ...]:
+    """Return the place of each layer, with the text that is shown."""
+    if "layer" not in run.trace.axes:
+        return (leading,)
+    text = run.trace.at("text", leading)
+    layers = range(run.trace.count("layer"))
+    return tuple(run.trace.leading_index(layer=layer, text=text) for layer in layers)
+
+
+def _uniform(
+    run: Run, places: tuple[LeadingIndex, ...], texts: Texts
+) -> dict[HeadColumn, float | None]:
+    """Return the columns that have numbers, with those of uniform attention."""
+    found: dict[HeadColumn, float | None] = {}
+    measured = [run.trace.measured_uniform("weights", place, texts) for place in places]
+    for column in COLUMNS:
+        values = [column.values(each, ())[0] for each in measured]
+        first = values[0]
+        if first is None and column in {INDUCTION, DUPLICATE, VALUE_WEIGHTING}:
+            continue
+        same = all(one == first or (one and first and _alike(one, first)) for one in values)
+        found[column] = first if same else None
+    return found
 
 
 def as_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
@@ -241,10 +291,15 @@ def as_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
 
 
 def _row(
-    head: int | None, columns: Iterable[HeadColumn], values: tuple[float | None, ...]
+    head: int | None,
+    columns: Iterable[HeadColumn],
+    values: tuple[float | None, ...],
+    layer: int | None = None,
+    numbers: tuple[int, ...] = (),
 ) -> HeadRow:
     pairs = zip(columns, values, strict=True)
-    return HeadRow(head, values, tuple(column.written(value) for column, value in pairs))
+    written = tuple(column.written(value) for column, value in pairs)
+    return HeadRow(head, values, written, layer, numbers[layer] if layer is not None else 0)
 
 
 def _mean(values: tuple[float | None, ...]) -> float | None:
@@ -325,7 +380,9 @@ _CLAIMS = (
 
 
 def _sentences(
-    columns: dict[HeadColumn, tuple[float | None, ...]], uniform: dict[HeadColumn, float | None]
+    columns: dict[HeadColumn, tuple[float | None, ...]],
+    uniform: dict[HeadColumn, float | None],
+    rows: list[HeadRow],
 ) -> tuple[str, ...]:
     """Name the heads that lead in each measure, then say in which none does.
 
@@ -353,7 +410,7 @@ def _sentences(
             least = min(value for head in heads if (value := values[head]) is not None)
             reach = claim.written(least)
             reach = reach if _alike(least, best) else f"at least {reach}"
-            said.append(f"{_who(heads)} {words}: {reach}, {beside}")
+            said.append(f"{_who([rows[at] for at in heads])} {words}: {reach}, {beside}")
     if not_outstanding and not is_any_outstanding:
         return (NEAR_UNIFORM,)
     return (*said, *not_outstanding) or ("All heads look at the same.",)
@@ -363,10 +420,10 @@ def _alike(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-6)
 
 
-def _who(heads: list[int]) -> str:
-    names = [str(head + 1) for head in heads]
-    if len(names) == 1:
-        return f"Head {names[0]}"
-    if len(names) > NAMED:
-        return f"{len(names)} heads"
-    return f"Heads {', '.join(names[:-1])} and {names[-1]}"
+def _who(rows: list[HeadRow]) -> str:
+    if len(rows) == 1:
+        return rows[0].full_name
+    if len(rows) > NAMED:
+        return f"{len(rows)} heads"
+    *first, last = [row.name for row in rows]
+    return f"Heads {', '.join(first)} and {last}"

@@ -44,10 +44,11 @@ WIDTH = 252
 
 
 class HeadTablePane(QWidget):
-    """Sentences over the table of heads; `headChosen` carries the head to show alone."""
+    """Sentences over the table of heads."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
-    headChosen = Signal(int)
+    headChosen = Signal(object, int)
+    """The layer of a head that is to be shown alone, None where there is one, and the head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +140,7 @@ class HeadDelegate(QStyledItemDelegate):
 class HeadTableView(QTableView):
     """The table view: a click on a title or Space sorts by a column, Enter opens a head."""
 
-    headOpened = Signal(int)
+    headOpened = Signal(object, int)
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,9 +193,9 @@ class HeadTableView(QTableView):
             super().keyPressEvent(event)
 
     def _open(self, index: QModelIndex) -> None:
-        head = row_of(index).head if index.isValid() else None
-        if head is not None:
-            self.headOpened.emit(head)
+        row = row_of(index) if index.isValid() else None
+        if row and row.head is not None:
+            self.headOpened.emit(row.layer, row.head)
 
     def _sort(self) -> None:
         """Sort by the current column; a second time in reverse."""

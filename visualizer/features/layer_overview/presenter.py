@@ -181,14 +181,11 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
 def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
     """Present the weights of the heads without their measures and order."""
     run, view, trace = resolved.run, resolved.view, resolved.run.trace
-    weights = _pooled(run, text)
-    layer_count, heads = weights.shape[:2]
-    model = resolved.document.model
-    numbers = run.reading.layers if run.reading else (model.layers if model else ())
-    numbers = numbers if len(numbers) == layer_count else tuple(range(layer_count))
+    weights, numbers = _pooled(run, text), resolved.layer_numbers
+    heads = weights.shape[1]
     edits = {
         (numbers.index(at), head): words
-        for (at, head), words in _edits(run, model).items()
+        for (at, head), words in _edits(run, resolved.document.model).items()
         if at in numbers
     }
     layer = trace.at("layer", resolved.leading)

@@ -215,6 +215,13 @@ class ViewController(QObject):
         else:
             self._show_alone(head)
 
+    def solo_head_of_layer(self, layer: int | None, head: int) -> None:
+        """Show one head of a layer alone; a second time, all of the layer."""
+        if layer is None or layer == self._wanted.layer:
+            self.solo_head(head)
+        else:
+            self.show_head_of_layer(layer, head)
+
     def solo_clicked_head(self, head: int) -> None:
         """Show one head alone on a double click, and revert the effect of its first click."""
         self._workspace.look(heads=self._before.heads, pinned=self._before.pinned)
