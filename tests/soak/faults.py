@@ -75,7 +75,7 @@ class Faults:
         """Make one fault, and say which."""
         self.mend()
         self._left = self._chance.randrange(5, 60)
-        makers = [self._read_only, self._damage, self._kill_training, self._lose_file]
+        makers = [self._read_only, self._damage, self._kill_children, self._lose_file]
         if sys.platform != "win32":
             makers.append(self._fill_disk)
         return self._chance.choice(makers)()
@@ -117,8 +117,8 @@ class Faults:
             self._chance.choice(files).unlink(missing_ok=True)
         return "a file is gone"
 
-    def _kill_training(self) -> str:
-        children = psutil.Process().children(recursive=True)
-        for child in children:
+    def _kill_children(self) -> str:
+        """Kill trainings, and the process that splits texts into tokens."""
+        for child in psutil.Process().children(recursive=True):
             child.kill()
-        return f"{len(children)} trainings are killed"
+        return "all other processes of the program are killed"
