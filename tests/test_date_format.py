@@ -52,6 +52,7 @@ def faults(source: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_other_module_writes_dates_or_local_numbers() -> None:
     found = {path.name: faults(path.read_text("utf-8")) for path in SOURCES}
     assert {name: lines for name, lines in found.items() if lines} == {}

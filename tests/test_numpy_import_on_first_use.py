@@ -60,6 +60,7 @@ def _ran(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", [NAMED, USED, BY_A_SUBMODULE + USED, MISSING + USED])
 def test_numpy_is_whole_from_its_first_use_on(use: str) -> None:
     run = _ran(BEGIN + use)

@@ -63,6 +63,7 @@ def assert_same(one: Attention, other: Attention) -> None:
         np.testing.assert_array_equal(array, other.parameters[name], strict=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_copy_has_the_same_numbers(attention: Attention, way: Callable[[Any], Any]) -> None:
     again = way(attention)

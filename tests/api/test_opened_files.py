@@ -160,6 +160,7 @@ def test_what_must_be_known_is_a_warning_where_it_was_loaded(tmp_path: Path) -> 
 # ------------------------------------------------------------------------------------ in a shell
 
 
+@pytest.mark.slow
 def test_every_format_that_there_is_can_be_written(
     rectangle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

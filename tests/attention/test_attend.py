@@ -237,6 +237,7 @@ def assert_reuses(before: Case, after: Case) -> None:
         torch.testing.assert_close(tensor, new.tensor(stage.name), rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", CHANGING)
 @given(data=st.data())
 @examples(0.3)
@@ -313,6 +314,7 @@ def assert_same_numbers(actual: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(cases(Batch.RAGGED, mode=Mode.EVAL, dtype=Dtype.FLOAT64))
 @examples(2)
 def test_a_padded_text_has_the_numbers_it_has_alone(case: Case) -> None:

@@ -235,6 +235,7 @@ def assert_gradients(module: AttentionModule) -> None:
     assert torch.autograd.gradcheck(call, (x, *values))
 
 
+@pytest.mark.slow
 def test_gradients_are_right(module: AttentionModule) -> None:
     assert_gradients(module)
 

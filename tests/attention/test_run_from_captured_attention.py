@@ -156,6 +156,7 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL])
 @pytest.mark.parametrize("steps", STEPS)
 def test_what_models_do_to_scores_are_stages(steps: str, mask: Mask) -> None:
@@ -345,6 +346,7 @@ def captured_of_other_keys(*, is_masked: bool) -> tuple[CapturedAttention, dict[
     return replace(made, vectors=vectors), expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_stages_of_other_keys_are_those_of_float64(is_masked: bool) -> None:
     attention, expected = captured_of_other_keys(is_masked=is_masked)

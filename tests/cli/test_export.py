@@ -385,6 +385,7 @@ def test_a_figure_is_as_it_was_asked_for(tmp_path: Path) -> None:
     assert QColor(image.pixel(2, 2)).lightnessF() < 0.3
 
 
+@pytest.mark.slow
 def test_heads_and_stages_that_are_chosen_are_in_the_figure(tmp_path: Path) -> None:
     widths, heights = [], []
     for options in ("", "--stages weights", "--heads-shown 1", "--heads-shown 1-2"):

@@ -95,6 +95,7 @@ def test_a_document_is_saved_as_it_was_shown() -> None:
 # --------------------------------------------------------------------------- colours and sizes
 
 
+@pytest.mark.slow
 def test_a_colour_map_colours_the_picture() -> None:
     exported("--stages weights --export usual.png")
     exported("--stages weights --colour-map viridis --export viridis.png")
@@ -175,6 +176,7 @@ def test_a_short_film_is_announced_without_making_frames_of_it(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "said", "pixels"),
     [
@@ -211,6 +213,7 @@ def test_the_time_of_a_film_is_estimated_from_some_frames(
 # ----------------------------------------------------------------------------- standard output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "png", "npz", "gif"])
 def test_standard_output_has_what_a_file_has(
     suffix: str, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path

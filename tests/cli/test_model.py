@@ -75,6 +75,7 @@ def test_the_heads_of_several_texts_are_one_table(
         assert rows[8 * number : 8 * number + 8] == table_of(out)
 
 
+@pytest.mark.slow
 def test_a_layer_is_written_as_numbers_and_as_a_picture(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def test_damaged_tensors_and_texts_are_refused_in_a_sentence_or_open() -> None:
     assert outcome.opened > 0
 
 
+@pytest.mark.slow
 def test_whatever_opens_can_be_looked_at() -> None:
     chance, run, looked = random.Random(3), run_of(PLAIN), 0
     content = document_bytes(PLAIN, OWN_VIEW)

@@ -6,6 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
@@ -37,6 +38,7 @@ def explanations(trace: Trace) -> Iterator[Explanation]:
             yield explain(trace, stage.name, cell)
 
 
+@pytest.mark.slow
 @given(cases(most_tokens=4))
 @examples(1.5)
 def test_the_terms_give_the_value(case: Case) -> None:

@@ -62,6 +62,7 @@ def reckoned(told: str) -> float:
     return float(eval(code, {"__builtins__": {}}, names))
 
 
+@pytest.mark.slow
 @examples(0.8)
 @given(cases(most_tokens=4))
 def test_every_line_adds_up(case: Case) -> None:

@@ -180,6 +180,7 @@ def test_an_unknown_format_is_said(
     assert left(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "suffix", [each.suffix for each in FORMATS if each.kind != FormatKind.FILM]
 )

@@ -178,6 +178,7 @@ def test_forbidden_cells_are_hatched_and_have_no_colour_of_the_scale(
         assert theme.hatch.lower() not in painted.inside(row, column)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 @pytest.mark.parametrize("cell", [TINY, LARGE])
 def test_what_one_side_forbids_is_hatched_over_its_colour(cell: int, theme: Theme) -> None:

@@ -42,6 +42,7 @@ def inks(painted: Painted, row: int, column: int) -> list[int]:
     return [line for line in lines if line]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 @pytest.mark.parametrize("ratio", [1.0, 2.0])
 @pytest.mark.parametrize("colour", [TYPED, SIGNED], ids=str)

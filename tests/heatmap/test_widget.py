@@ -289,6 +289,7 @@ def test_another_screen_has_pictures_of_its_own(
         assert slot.cell_width * 1.75 == pytest.approx(round(slot.cell_width * 1.75))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", others_slow([1.75, 1.0, 2.0]))
 def test_numbers_on_a_used_picture_are_as_on_a_new_one(
     hand: Hand, monkeypatch: pytest.MonkeyPatch, ratio: float

@@ -53,6 +53,7 @@ def read(student: Student, text: str) -> None:
     student.until(lambda: student.window.probe_controller.text == text)
 
 
+@pytest.mark.slow
 def test_a_first_time_nothing_is_offered(open_lab: Open) -> None:
     window = open_lab().window
     assert window.left.currentWidget() is window.settings_pane
@@ -112,6 +113,7 @@ def test_what_could_not_be_read_is_not_remembered(open_lab: Open) -> None:
     assert student.window.probe.text() == "hgf"
 
 
+@pytest.mark.slow
 def test_a_run_that_was_renamed_is_offered_by_its_name(open_lab: Open) -> None:
     student = open_lab()
     train(student)

@@ -115,6 +115,7 @@ def test_parts_are_as_large_after_any_number_of_starts(
     assert wanted == 5 * wanted[:1]
 
 
+@pytest.mark.slow
 def test_what_a_hand_makes_of_the_parts_is_kept(student: Student) -> None:
     across = student.window.across
     student.window.resize(1400, 800)

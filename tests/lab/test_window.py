@@ -50,6 +50,7 @@ def test_first_there_is_the_default_preset_with_its_text(student: Student) -> No
     assert window.lab.draft == TrainingSettings()
 
 
+@pytest.mark.slow
 def test_one_press_of_start_trains_it(student: Student) -> None:
     student.type("steps", "500")
     student.click("toggle")
@@ -63,6 +64,7 @@ def test_one_press_of_start_trains_it(student: Student) -> None:
     assert "training 0.273" in student.line
 
 
+@pytest.mark.slow
 def test_it_pauses_steps_goes_on_and_stops(student: Student) -> None:
     student.type("steps", "100000")
     student.click("toggle")
@@ -103,6 +105,7 @@ def test_more_steps_can_follow(student: Student) -> None:
     student.until_said("step 90 of 90")
 
 
+@pytest.mark.slow
 def test_no_more_steps_follow_than_a_run_may_have(student: Student) -> None:
     student.type("steps", "30")
     student.click("toggle")
@@ -182,6 +185,7 @@ def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
     assert not student.window.menus.by_id["pictures.turn_colours"].isChecked()
 
 
+@pytest.mark.slow
 def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None:
     student.choose("preset", "Small world: transformer")
     draft = student.window.lab.draft
@@ -219,6 +223,7 @@ def test_the_attention_to_the_probe_is_live(student: Student) -> None:
     assert board._board.heatmaps[0].rows.labels == tuple("abba")  # the last good picture stays
 
 
+@pytest.mark.slow
 def test_training_time_is_scrubbed(student: Student) -> None:
     student.type("steps", "100")
     student.click("toggle")
@@ -408,6 +413,7 @@ def test_it_is_stopped_as_soon_as_it_was_resumed(student: Student) -> None:
     student.until(lambda: student.button == "Pause")
 
 
+@pytest.mark.slow
 def test_a_new_run_is_stopped_as_soon_as_it_was_started(student: Student) -> None:
     student.press(Qt.Key.Key_Return)
     student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
@@ -486,6 +492,7 @@ def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
     student.until(lambda: "ended the training" in student.window.statusBar().currentMessage())
 
 
+@pytest.mark.slow
 def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     begin(student, "40")
     student.until_said("Done")
@@ -515,6 +522,7 @@ def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     assert student.window.run_controller.overlaid == {}
 
 
+@pytest.mark.slow
 def test_losses_that_are_laid_over_are_read_beside_the_window(
     student: Student, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,7 @@ def test_what_learns_without_stages_learns_the_same(model: ModelKind, rate: floa
         torch.testing.assert_close(found[1][name], expected, rtol=1e-9, atol=1e-12, msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("model", ModelKind)
 def test_gradients_agree_with_finite_differences(model: ModelKind, fused: bool) -> None:

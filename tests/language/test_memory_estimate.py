@@ -117,6 +117,7 @@ def test_what_is_measured_stays_below_the_estimate() -> None:
     assert measured < estimate < 4 * measured
 
 
+@pytest.mark.slow
 def test_nothing_is_begun_that_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

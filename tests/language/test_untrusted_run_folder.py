@@ -237,6 +237,7 @@ def test_what_is_planted_while_it_is_trained_leads_nowhere(
     assert (outside / "folder" / "00000003.safetensors").read_bytes() == b"precious"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_cut_off_is_removed_but_not_what_it_leads_to(
     folder: Path, outside: Path, client: Client, kind: str

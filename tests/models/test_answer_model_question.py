@@ -157,6 +157,7 @@ def test_what_is_no_token_is_refused(reading: ModelReading) -> None:
         answer(reading, ModelQuestion(QuestionKind.PARTS, "the cat"))
 
 
+@pytest.mark.slow
 def test_a_model_is_read_on_two_threads_without_mixing_what_is_kept(reading: ModelReading) -> None:
     model = reading.model
     assert isinstance(model, OpenedModel)

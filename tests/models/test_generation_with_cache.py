@@ -44,6 +44,7 @@ def test_the_text_is_that_of_greedy_sampling(model: Model) -> None:
     assert len(made.probabilities) == len(made.tokens) - made.start
 
 
+@pytest.mark.slow
 def test_the_rows_are_those_of_one_pass(model: Model) -> None:
     made = model.generate(TEXT, 12)
     opened = model.opened
@@ -63,6 +64,7 @@ def test_the_rows_are_those_of_one_pass(model: Model) -> None:
     assert made.cache_bytes > 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_draws_the_same(model: Model) -> None:
     made, again, other = (
         model.generate(TEXT, 8, temperature=1.5, top_k=20, top_p=0.9, seed=seed)

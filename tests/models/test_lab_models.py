@@ -73,6 +73,7 @@ def model_settings(draw: st.DrawFn) -> TrainingSettings:
     )
 
 
+@pytest.mark.slow
 @given(settings=model_settings(), data=st.data())
 def test_it_computes_what_the_lab_computes(
     settings: TrainingSettings, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

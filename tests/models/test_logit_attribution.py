@@ -108,6 +108,7 @@ def test_an_encoder_has_no_logits_of_a_next_token(tmp_path: Path) -> None:
             act(TEXT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "why"),
     [

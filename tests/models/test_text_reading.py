@@ -91,6 +91,7 @@ def test_the_same_reading_is_not_computed_again(source: ModelSource) -> None:
     assert read_text(source, TEXT + " sat", Device.CPU, run) is not run
 
 
+@pytest.mark.slow
 def test_a_model_is_open_as_long_as_a_run_of_it_is_there(source: ModelSource) -> None:
     run = read_text(source, TEXT, Device.CPU)
     assert run.reading
@@ -180,6 +181,7 @@ def test_a_model_that_continues_nothing_says_so(tmp_path: Path) -> None:
     assert "does not continue a text" in run.reading.no_next_token
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bart", "t5"])
 def test_heads_of_layers_that_attend_twice_stay_on(tmp_path: Path, kind: str) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
@@ -214,6 +216,7 @@ def test_only_the_numbers_of_its_own_text_go_into_a_document(source: ModelSource
     assert later.with_numbers_of(run) == later
 
 
+@pytest.mark.slow
 def test_the_memory_of_closed_models_is_returned_once(
     tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +233,7 @@ def test_the_memory_of_closed_models_is_returned_once(
         assert trims == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "part"), [("bert", ""), ("t5", "decoder"), ("bart", "decoder")])
 def test_a_second_text_is_read_with_the_first(tmp_path: Path, kind: str, part: str) -> None:
     source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)

@@ -46,6 +46,7 @@ def test_the_bytes_of_the_files_are_counted_as_they_are_read(
         assert torch.equal(opened.model.state_dict()[name], expected.float())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
 def test_cancelled_in_the_middle_nothing_is_kept(stored: torch.dtype, tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m")

@@ -94,6 +94,7 @@ CHANGING = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", CHANGING)
 @examples(0.4)
 @given(data=st.data())

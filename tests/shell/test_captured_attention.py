@@ -94,6 +94,7 @@ def test_the_keys_and_the_arrows_step_through_the_layers(opened: Opened) -> None
     np.testing.assert_array_equal(hand.panel("weights", 0).values, array[2, 0])
 
 
+@pytest.mark.slow
 def test_the_layers_stand_side_by_side(opened: Opened) -> None:
     array = weights(3, 2, 5, 5)
     hand = opened(array)
@@ -104,6 +105,7 @@ def test_the_layers_stand_side_by_side(opened: Opened) -> None:
         np.testing.assert_array_equal(panel.values, array[layer, 0])
 
 
+@pytest.mark.slow
 def test_typed_tokens_name_rows_and_columns(opened: Opened) -> None:
     hand = opened(weights(1, 1, 3, 3))
     assert hand.panel("weights").rows.labels == ("1", "2", "3")
@@ -121,6 +123,7 @@ def test_typed_tokens_name_rows_and_columns(opened: Opened) -> None:
     assert hand.panel("weights").rows.labels == ("1", "2", "3")
 
 
+@pytest.mark.slow
 def test_a_line_each_names_queries_and_keys_that_are_not_as_many(opened: Opened) -> None:
     hand = opened(weights(1, 1, 2, 3))
     hand.paste_sentence("Le chat\nThe cat sat")
@@ -132,6 +135,7 @@ def test_a_line_each_names_queries_and_keys_that_are_not_as_many(opened: Opened)
     assert "from sat (key 3). This weight was read from attn.npz." in hand.said
 
 
+@pytest.mark.slow
 def test_the_way_back_leads_to_the_module_and_the_text_there_was(opened: Opened) -> None:
     hand = opened(weights(1, 1, 3, 3))
     hand.type_sentence("a b c")
@@ -148,6 +152,7 @@ def test_the_way_back_leads_to_the_module_and_the_text_there_was(opened: Opened)
     assert hand.chips == ("a", "b", "c")
 
 
+@pytest.mark.slow
 def test_what_needs_a_module_cannot_be_asked_for(opened: Opened) -> None:
     hand = opened(weights(1, 1, 3, 3))
     of_modules = (
@@ -166,6 +171,7 @@ def test_what_needs_a_module_cannot_be_asked_for(opened: Opened) -> None:
     assert all(is_on(hand, key) for key in of_modules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 1, 5, 40), (1, 1, 40, 5), (1, 2, 1, 30), (2, 1, 30, 1)])
 def test_any_sides_are_walked_and_looked_at_closer(opened: Opened, shape: tuple[int, ...]) -> None:
     hand = opened(weights(*shape))
@@ -194,6 +200,7 @@ def test_any_sides_are_walked_and_looked_at_closer(opened: Opened, shape: tuple[
     assert (zoom.queries.stop, zoom.keys.stop) == shape[2:]
 
 
+@pytest.mark.slow
 def test_every_pane_shows_captured_attention_or_says_why_not(opened: Opened) -> None:
     hand = opened(weights(2, 2, 4, 6))
     for dock in hand.window.docks.by_id.values():

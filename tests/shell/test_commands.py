@@ -56,6 +56,7 @@ def _each_command() -> Iterator[ParameterSet]:
         known.add(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", list(_each_command()))
 def test_every_action_can_be_used(hand: Hand, key: str) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))

@@ -128,6 +128,7 @@ def test_what_is_saved_is_what_is_there(hand: Hand, tmp_path: Path) -> None:
     assert hand.window.windowTitle() == "mine[*] — Attention Visualizer"
 
 
+@pytest.mark.slow
 def test_what_was_saved_comes_back(
     hand: Hand, tmp_path: Path, open_window: Callable[[], MainWindow], qtbot: QtBot
 ) -> None:
@@ -394,6 +395,7 @@ def test_a_file_that_was_opened_and_then_changed_elsewhere_is_asked_about(
     assert path.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_file_that_is_gone_is_written_without_a_question(hand: Hand, tmp_path: Path) -> None:
     path = tmp_path / f"a{SUFFIX}"
     change_elsewhere(hand, path)
@@ -720,6 +722,7 @@ def test_a_file_that_is_not_there_does_not_come_back(stored: object) -> None:
 # --------------------------------------------------------------------------- several windows
 
 
+@pytest.mark.slow
 def test_a_new_window_is_one_of_its_own(windows: WindowManager, qtbot: QtBot) -> None:
     first = Hand(qtbot, windows.open(Document()))
     first.until(lambda: first.window.workspace.run is not None)
@@ -732,6 +735,7 @@ def test_a_new_window_is_one_of_its_own(windows: WindowManager, qtbot: QtBot) ->
     assert second.chips == ("of", "its", "own")
 
 
+@pytest.mark.slow
 def test_a_file_is_opened_beside_what_would_be_lost(
     windows: WindowManager, tmp_path: Path, qtbot: QtBot
 ) -> None:

@@ -128,6 +128,7 @@ def test_escape_closes_it_and_the_program_stays_usable_meanwhile(
     assert hand.window.findChildren(DocumentationWindow) == []
 
 
+@pytest.mark.slow
 def test_a_link_leads_to_its_section_and_back(pages: DocumentationWindow) -> None:
     pages.resize(900, 500)
     press(pages, Qt.Key.Key_PageDown)
@@ -154,6 +155,7 @@ def test_a_link_is_reached_and_followed_by_keys(pages: DocumentationWindow) -> N
     assert shown(pages) == "The window"
 
 
+@pytest.mark.slow
 def test_the_web_is_opened_by_a_click_alone(
     pages: DocumentationWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:

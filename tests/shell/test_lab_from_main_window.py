@@ -76,6 +76,7 @@ def test_the_lab_is_opened_by_keys_once(windows: WindowManager, qtbot: QtBot) ->
     assert windows.lab is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_there", [False, True])
 def test_the_lab_comes_though_the_window_was_closed_meanwhile(
     windows: WindowManager, qtbot: QtBot, is_there: bool
@@ -90,6 +91,7 @@ def test_the_lab_comes_though_the_window_was_closed_meanwhile(
     assert windows.all == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_there", [False, True])
 def test_the_lab_does_not_come_after_the_end(
     windows: WindowManager, qtbot: QtBot, is_there: bool
@@ -166,6 +168,7 @@ def test_a_run_is_opened_once_and_not_whenever_the_lab_is_shown(
     assert asked == [tmp_path]
 
 
+@pytest.mark.slow
 def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBot) -> None:
     rng = np.random.default_rng(3)
     sizes = {"W_query": (4, 6), "W_key": (4, 6), "W_value": (4, 6), "W_output": (6, 6)}
@@ -214,6 +217,7 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     assert "repeat-1, layer 2, step 1,500" in box.text()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # what transformers says of such small models
 def test_a_model_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBot) -> None:
     pytest.importorskip("transformers.modeling_utils")  # its first import takes long

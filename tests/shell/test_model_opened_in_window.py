@@ -309,6 +309,7 @@ def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand
         assert (workspace.view.layer, workspace.view.pinned) == wanted
 
 
+@pytest.mark.slow
 def test_shown_heads_are_scaled_set_to_their_mean_and_patched(
     model_window: Hand, folder: Path
 ) -> None:

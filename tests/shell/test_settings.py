@@ -252,6 +252,7 @@ def choose_in_menu(hand: Hand) -> None:
     hand.press(Qt.Key.Key_D, CONTROL | ALT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choose_dark", others_slow([choose_in_settings, choose_in_menu]))
 def test_other_windows_follow_one_after_the_other(
     windows: WindowManager,
@@ -305,6 +306,7 @@ def test_a_window_that_is_closed_meanwhile_is_not_styled(
     assert windows.all == [first]
 
 
+@pytest.mark.slow
 def test_the_labs_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) -> None:
     window = windows.open(Document())
     hand = Hand(qtbot, window)

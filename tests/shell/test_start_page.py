@@ -90,6 +90,7 @@ def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager)
     assert hand.window.start_page.page is page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["document", "file", "last"])
 def test_a_document_comes_without_the_page(
     windows: WindowManager, qtbot: QtBot, tmp_path: Path, given: str

@@ -356,6 +356,7 @@ def test_the_pane_shows_who_reads_whom(continuing: Continuing) -> None:
     assert continuing.pane.reads.text() == rows.of_last
 
 
+@pytest.mark.slow
 def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     continuing = Continuing(hand, chat_folder)
     strip = hand.window.token_pane.strip

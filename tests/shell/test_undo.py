@@ -219,6 +219,7 @@ def test_each_edit_of_a_matrix_is_a_step(hand: Hand) -> None:
     assert hand.problem("own_mask").startswith("There is no matrix yet.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "name"), [(CONTROL, "dropout_seed"), (CONTROL | SHIFT, "seed")])
 def test_the_last_seed_is_followed_by_the_first(
     open_window: Callable[..., MainWindow], qtbot: QtBot, keys: Qt.KeyboardModifier, name: str
@@ -259,6 +260,7 @@ def test_the_place_of_the_cursor_stays_in_the_text(hand: Hand) -> None:
     assert "x" in hand.sentence.toPlainText()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a\r\nb", "a\u2028b", "a\u00a0b"])
 def test_what_qt_writes_otherwise_is_no_change(
     open_window: Callable[..., MainWindow], qtbot: QtBot, text: str

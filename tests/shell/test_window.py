@@ -47,6 +47,7 @@ def test_first_there_are_the_books_words_and_numbers(hand: Hand) -> None:
     assert not hand.window.progress.is_shown_working
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from PySide6.QtGui import QImage
 
 from visualizer import app
@@ -14,7 +15,6 @@ from visualizer.widgets.theme import DARK, LIGHT, Scheme
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from pytestqt.qtbot import QtBot
 
     from visualizer.documents.document_file import SavedDocument
@@ -70,6 +70,7 @@ def test_a_folder_that_holds_no_model_is_refused_before_a_window_opens(
     assert capsys.readouterr().err.endswith("FILE: “config.json” is damaged: it is not JSON.\n")
 
 
+@pytest.mark.slow
 def test_a_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) -> None:
     opened = [windows.open(Document()) for _ in range(3)]
     opened[1].settings_controller.choose_scheme(Scheme.DARK)
@@ -79,6 +80,7 @@ def test_a_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) ->
     assert [window.scheme for window in opened] == [Scheme.LIGHT] * 3
 
 
+@pytest.mark.slow
 def test_the_last_of_two_themes_stays_though_the_first_was_not_everywhere(
     windows: WindowManager, qtbot: QtBot
 ) -> None:

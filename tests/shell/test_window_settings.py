@@ -85,6 +85,7 @@ def test_size_and_panes_come_back(open_window: Open) -> None:
     assert any(hidden.values())
 
 
+@pytest.mark.slow
 def test_colours_come_back(open_window: Open) -> None:
     first = open_window()
     first.set_scheme("dark")
@@ -213,6 +214,7 @@ def test_a_program_that_starts_keeps_it_so(application: QApplication) -> None:
     assert windows.all == []
 
 
+@pytest.mark.slow
 def test_the_layout_is_set_back(open_window: Open) -> None:
     window = open_window()
     window.resize(1280, 800)
@@ -264,6 +266,7 @@ def test_no_file_is_reopened_where_none_can_be(stored: object) -> None:
     assert app_settings.load_last() is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("application")
 def test_the_program_starts_with_any_damaged_settings() -> None:
     outcome = spoil_settings(DAMAGED_SETTINGS)

@@ -82,6 +82,7 @@ def _with_large_numbers(data: bytes, draw: random.Random) -> bytes:
 DAMAGES = (_cut, _flipped, _at_the_head, _at_the_foot, _spliced, _with_large_numbers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRITERS)
 def test_a_damaged_file_is_read_or_refused(kind: str, tmp_path: Path) -> None:
     draw = random.Random(kind)

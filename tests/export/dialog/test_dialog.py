@@ -351,6 +351,7 @@ def test_a_frame_that_is_seen_is_the_one_that_is_written(hand: Hand) -> None:
     assert small == whole
 
 
+@pytest.mark.slow
 def test_a_film_stands_still_for_those_who_want_no_motion(hand: Hand) -> None:
     app_settings.set_reduced(True)
     dialog = film(hand, SHORT)
@@ -429,6 +430,7 @@ def test_what_cannot_be_written_here_stands_there_with_the_reason(
     assert dialog.format.currentData() == ".npz"  # the keys pass over it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".md", ".json"])
 def test_of_a_text_its_first_lines_are_seen(hand: Hand, suffix: str, tmp_path: Path) -> None:
     dialog = opened(hand)
@@ -475,6 +477,7 @@ def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) 
     assert "As NPZ" in dialog.size_.text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "said"),
     [
@@ -552,6 +555,7 @@ def test_a_drawing_has_no_pixels(hand: Hand) -> None:
 FOR_FIGURES = {"Size for", "Lengths in", "Width", "Height", "Resolution, DPI", CARRIED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "names"),
     [

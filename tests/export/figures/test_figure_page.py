@@ -31,6 +31,7 @@ def words(count: int) -> str:
     return " ".join(f"t{number}" for number in range(count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", others_slow(FigurePaper))
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_picture_has_its_size_and_its_colours(preset: str, paper: FigurePaper) -> None:
@@ -50,6 +51,7 @@ def test_a_picture_has_its_size_and_its_colours(preset: str, paper: FigurePaper)
         assert seen == [colour.red(), colour.green(), colour.blue()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("tokens", [1, 6, 64, 300])
 @pytest.mark.parametrize("heads", [2, 12])
@@ -78,6 +80,7 @@ def test_of_many_large_panels_some_cells_are_pooled() -> None:
     assert sum(panel.values.size for panel in figure.board.heatmaps) <= MOST_CELLS
 
 
+@pytest.mark.slow
 def test_hatching_grows_with_the_picture() -> None:
     page = page_of(figure_of(shot(), FigureSettings()), FigureSettings())
     slot = page.layout.slots[0]

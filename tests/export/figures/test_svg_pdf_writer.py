@@ -84,6 +84,7 @@ def test_words_of_every_script_are_valid_and_whole() -> None:
         assert label in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ["a\0b", "a\x1bb", "a\ud800b", "a\uffffb", "\x7f\x85"])
 def test_what_no_xml_may_hold_is_replaced(odd: str) -> None:
     made = page(f"Your {odd} step")
@@ -108,6 +109,7 @@ def test_a_drawing_says_what_it_is() -> None:
     assert root.findtext(f"{SVG}desc") == made.figure.caption
 
 
+@pytest.mark.slow
 def test_cells_have_their_colours_in_qt() -> None:
     made = page()
     assert_colours(rendered(svg(made), made), made)

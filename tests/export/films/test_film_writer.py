@@ -180,6 +180,7 @@ def cells_of(
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "paper",
     [

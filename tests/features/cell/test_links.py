@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QToolButton
 
@@ -37,6 +38,7 @@ def way(hand: Hand, by: int) -> QToolButton:
     return button
 
 
+@pytest.mark.slow
 def test_from_the_output_to_the_input_and_back(hand: Hand) -> None:
     hand.window.workspace.toggle_stage("output")
     hand.settle()

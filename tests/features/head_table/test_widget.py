@@ -424,6 +424,7 @@ def test_the_window_shows_the_text_that_is_looked_at(hand: Hand) -> None:
     assert pane.lead.text() == "Means over 2 queries, of the weights."
 
 
+@pytest.mark.slow
 def test_it_is_there_again_the_next_time(open_window: Open, qtbot: QtBot) -> None:
     first = Hand(qtbot, open_window())
     open_pane(first)

@@ -97,6 +97,7 @@ def test_the_shipped_numbers_are_those_that_the_tests_hold() -> None:
     assert (FOLDER / "chapter3.json").read_bytes() == golden.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", PAGES, ids=name_of)
 def test_a_page_computes_and_every_tick_of_it_matches(number: Number, runs: Runs) -> None:
     page, found = page_of(number), runs(number)
@@ -455,6 +456,7 @@ def with_one_changed(section: str, name: str) -> tuple[tuple[Lesson, ...], int]:
     return lessons, largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("section", "name"), NAMED)
 def test_a_changed_number_turns_its_ticks_off_and_no_other(
     section: str, name: str, runs: Runs

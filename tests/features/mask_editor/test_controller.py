@@ -481,6 +481,7 @@ def test_a_stroke_goes_on_where_the_hand_is_when_panels_move(painter: Painter) -
     assert painter.mask == [[1] * 6] * 2 + [[1, 0, 0, 0, 1, 1]] + [[1] * 6] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", Route)
 def test_every_stage_that_the_mask_acts_on_shows_it(painter: Painter, route: Route) -> None:
     painter.workspace.set("route", route)

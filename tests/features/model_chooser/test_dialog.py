@@ -125,6 +125,7 @@ def test_a_model_of_the_cache_is_opened_by_keys(
     assert hand.window.workspace.document.has_module
 
 
+@pytest.mark.slow
 def test_a_model_runs_in_the_type_that_was_chosen(
     hand: Hand, cache: Path, tiny_model_folder: Path
 ) -> None:

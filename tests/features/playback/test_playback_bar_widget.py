@@ -194,6 +194,7 @@ def wait_a_step(viewer: Viewer, clock: Clock, seconds: float) -> int:
     return viewer.shown.position
 
 
+@pytest.mark.slow
 def test_a_loop_plays_each_step_from_the_first_to_the_last(viewer: Viewer, clock: Clock) -> None:
     viewer.click("player.toggle_loop")
     viewer.choose("Steps", "by stage")

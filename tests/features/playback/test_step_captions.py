@@ -188,6 +188,7 @@ def test_no_percentage_is_said_of_what_is_no_share(case: Case) -> None:
 # ------------------------------------------------------------------------ numbers and words
 
 
+@pytest.mark.slow
 @examples(1)
 @given(cases(most_tokens=4))
 def test_every_number_is_one_of_the_row_or_a_count_of_it(case: Case) -> None:

@@ -110,6 +110,7 @@ def test_playing_to_the_end_shows_the_trace(case: Case, grain: Grain, qtbot: QtB
     assert player.show(None) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grain", Grain)
 def test_a_step_changes_the_picture(grain: Grain, qtbot: QtBot) -> None:
     case = Case((("one", "two", "three"),), Document().spec)

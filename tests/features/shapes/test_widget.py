@@ -176,6 +176,7 @@ def test_heads_slide_apart_to_the_end(pane: ShapesPane, qtbot: QtBot) -> None:
     assert lefts[2] - lefts[1] > lefts[1] - lefts[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "starts_anew"),
     [
@@ -207,6 +208,7 @@ def test_without_motion_it_jumps(pane: ShapesPane) -> None:
     assert pane.drawing.progress == 0
 
 
+@pytest.mark.slow
 def test_the_button_plays_it_there_and_back(pane: ShapesPane, qtbot: QtBot) -> None:
     show(pane, ledger())
     for goal in (0, 1):

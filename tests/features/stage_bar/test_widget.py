@@ -45,6 +45,7 @@ def shown(rail: StageBar) -> list[str]:
     return [button.accessibleName() for button in buttons]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "scale"), [((1000, 700), 1), ((800, 600), 1), ((1000, 700), 1.5)])
 def test_stages_without_room_are_in_a_menu(
     hand: Hand, size: tuple[int, int], scale: float, usual_font: None

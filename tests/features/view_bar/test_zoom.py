@@ -49,6 +49,7 @@ def off(one: Cell | None, other: Cell | None) -> int:
 # -------------------------------------------------------------------------------------- the wheel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "stage"),
     [(FORTY, "weights"), (FORTY, "context"), (THOUSAND, "scores")],
@@ -219,6 +220,7 @@ def test_keys_move_what_is_seen_up_to_the_edges(hand: Hand) -> None:
     assert seen(hand) == Zoom(range(40 - size, 40), range(size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [FORTY, THOUSAND], ids=["40", "1000"])
 def test_one_walks_out_of_what_is_seen_and_it_follows(hand: Hand, text: str) -> None:
     write(hand, text)
@@ -402,6 +404,7 @@ def test_the_mean_and_the_largest_have_rows_of_panels(folded: Hand) -> None:
         assert labels == (["Head 1", "Head 2", "Mean", "Largest"] if column[0].label else [""])
 
 
+@pytest.mark.slow
 def test_their_cells_can_be_pointed_at_and_pinned(folded: Hand) -> None:
     cells = every_fold(folded)
     assert {cell.fold for cell in cells} == set(HeadAggregate)

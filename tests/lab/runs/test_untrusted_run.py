@@ -181,6 +181,7 @@ def test_what_is_typed_is_kept_with_a_run_that_is_trained(student: Student, fold
     assert student.window.probe.text() == "hgf"
 
 
+@pytest.mark.slow
 def test_what_is_typed_is_kept_with_a_run_of_the_list(student: Student, folder: Path) -> None:
     home = student.window.lab.home
     home.mkdir(parents=True, exist_ok=True)

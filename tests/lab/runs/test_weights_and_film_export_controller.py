@@ -73,6 +73,7 @@ def test_moments_are_left_out_evenly_where_all_would_not_fit(
         assert getattr(image, "n_frames") == 6  # noqa: B009 - of moving pictures only
 
 
+@pytest.mark.slow
 def test_another_run_calls_it_off(asked: Asked, tmp_path: Path) -> None:
     asked.train()
     asked.film_controller.film(tmp_path / "training.gif")
