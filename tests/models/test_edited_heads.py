@@ -21,7 +21,7 @@ from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import Device
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
-from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, heads_in_words
 from visualizer.models.opened_model import open_model
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.read_files_and_restore_runs import ROOMY
@@ -415,3 +415,20 @@ def test_heads_of_a_pair_of_texts_are_edited(tmp_path: Path) -> None:
         parts[1], np.broadcast_to(context[1].mean(0), parts[1].shape), atol=1e-6
     )
     np.testing.assert_allclose(parts[2], other.read("context", (0, 2)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("heads", "words"),
+    [
+        ([(18, 6)], "layer 19, head 7"),
+        ([(0, head) for head in range(9)], "layer 1, heads 1–9"),
+        ([(17, 8), (17, 4), (17, 3), (18, 6), (17, 5)], "layer 18, heads 4–6, 9; layer 19, head 7"),
+        ([(1, 0), (1, 1)], "layer 2, heads 1, 2"),
+        (
+            [(layer, 0) for layer in range(8)],
+            f"{'; '.join(f'layer {layer + 1}, head 1' for layer in range(6))} and 2 more",
+        ),
+    ],
+)
+def test_heads_are_named_by_layer(heads: list[tuple[int, int]], words: str) -> None:
+    assert heads_in_words(heads) == words

@@ -187,11 +187,10 @@ def test_another_token_is_typed(model_window: Hand, folder: Path) -> None:
 def test_switching_off_is_stopped_by_its_command(model_window: Hand) -> None:
     hand = model_window
     action = hand.window.actions_.by_id["attribution.toggle_ablations"]
-    assert not action.isEnabled()
-    open_pane(hand, "Attribution")
-    assert action.isEnabled()
+    assert not hand.window.docks.by_id["Attribution"].isVisible()
     action.trigger()
-    assert action.isChecked()
+    hand.until(action.isChecked)
+    assert hand.window.panes["Attribution"].isVisible()
     action.trigger()
     assert not action.isChecked()
     answered(hand)

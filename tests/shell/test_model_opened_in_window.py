@@ -182,7 +182,7 @@ def test_a_head_is_switched_off_and_on(model_window: Hand) -> None:
     hand = model_window
     pane = hand.window.panes["Next token"]
     assert pane.isVisible()
-    assert pane.heads.text().startswith("Layer 1, head 1; layer 1, head 2;")
+    assert pane.heads.text().startswith("Layer 1, heads 1–4:")
     hand.window.view_controller.show_head_of_layer(0, 1)
     hand.settle()
     before = pane.bars.rows

@@ -131,6 +131,17 @@ def test_the_greedy_text_is_that_of_transformers(continuing: Continuing) -> None
     assert continuing.pane.step.value() == 6
 
 
+def test_its_command_brings_the_pane_that_shows_what_is_drawn(continuing: Continuing) -> None:
+    hand = continuing.hand
+    hand.window.docks.by_id["Continue"].close()
+    hand.settle()
+    assert not continuing.pane.isVisible()
+    hand.window.actions_.by_id["model_generation.sample"].trigger()
+    continuing.rest()
+    assert continuing.pane.isVisible()
+    assert len(continuing.numbers) == 1
+
+
 def test_going_back_shows_what_might_have_come_and_a_click_branches(continuing: Continuing) -> None:
     hand, controller = continuing.hand, continuing.controller
     continuing.greedily(4)

@@ -30,10 +30,28 @@ SHORT_SOURCE = 40
 
 
 def heads_in_words(heads: Sequence[LayerAndHead]) -> str:
-    """Name heads, counted from 1: ``layer 18, head 6; layer 19, head 7``."""
-    named = [f"layer {layer + 1}, head {head + 1}" for layer, head in heads[:MOST_NAMED]]
-    rest = len(heads) - len(named)
+    """Name heads, counted from 1: ``layer 18, heads 4–6, 9; layer 19, head 7``."""
+    by_layer: dict[int, list[int]] = {}
+    for layer, head in heads:
+        by_layer.setdefault(layer, []).append(head + 1)
+    layers = [*by_layer.items()]
+    named = [f"layer {layer + 1}, {_numbers_in_words(own)}" for layer, own in layers[:MOST_NAMED]]
+    rest = sum(len(own) for _, own in layers[MOST_NAMED:])
     return "; ".join(named) + (f" and {rest:,} more" if rest else "")
+
+
+def _numbers_in_words(heads: Sequence[int]) -> str:
+    """Name heads of one layer by their numbers, those that follow one another together."""
+    if len(heads) == 1:
+        return f"head {heads[0]}"
+    runs: list[list[int]] = []
+    for head in sorted(heads):
+        if runs and head == runs[-1][-1] + 1:
+            runs[-1].append(head)
+        else:
+            runs.append([head])
+    parts = [f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"heads {', '.join(parts)}"
 
 
 class HeadEditKind(StrEnum):
@@ -104,7 +122,7 @@ class CutEdges(Struct, frozen=True):
 
 
 def edits_in_words(edits: Mapping[LayerAndHead, str]) -> str:
-    """Name what becomes of heads, those alike together: ``layer 1, head 6; layer 2, head 7: off``.
+    """Name what becomes of heads, those alike together: ``layer 1, heads 3, 7: off``.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.lessons.presenter import LESSON
-from visualizer.features.logit_attribution.presenter import ATTRIBUTION
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION, ablation_question
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.next_token.presenter import NEXT_TOKEN
 from visualizer.features.playback.presenter import PLAYBACK
@@ -199,8 +199,9 @@ def _is_page_changed(now: WindowState) -> bool:
 
 
 def _can_ablate(now: WindowState) -> bool:
-    panel = now.screen.panel(ATTRIBUTION)
-    return panel.ablation is not None and not panel.is_complete
+    resolved = now.screen.resolved
+    question = ablation_question(resolved.run if resolved else None, "")
+    return question is not None and not now.screen.panel(ATTRIBUTION).is_complete
 
 
 def _can_swap(now: WindowState) -> bool:

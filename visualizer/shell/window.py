@@ -97,6 +97,13 @@ if TYPE_CHECKING:
     from visualizer.shell.injected_services import Services
     from visualizer.shell.pane_table import Pane
 
+SHOWN_IN = {
+    "model_generation.toggle": "Continue",
+    "model_generation.sample": "Continue",
+    "attribution.toggle_ablations": "Attribution",
+}
+"""The panes that show what commands do, which open them."""
+
 
 class MainWindow(QMainWindow):
     """The main window on one document."""
@@ -150,6 +157,8 @@ class MainWindow(QMainWindow):
         self.playback_bar = PlaybackBar(self.actions_.by_id)
         add_bar(self, "Playback", "Playback", self.playback_bar, Qt.ToolBarArea.BottomToolBarArea)
         self._serve_keys()
+        for command in SHOWN_IN:
+            self.actions_.by_id[command].triggered.connect(self._open_pane_of_command)
         self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
         self.recent_files_menu = RecentFilesMenu(self.actions_.menu(RECENT), self)
         self.reduced_motion_controller = ReducedMotionController(self)
@@ -435,6 +444,11 @@ class MainWindow(QMainWindow):
 
         if panes:
             QTimer.singleShot(1, self, open_first)
+
+    def _open_pane_of_command(self) -> None:
+        for command, pane in SHOWN_IN.items():
+            if self.actions_.by_id[command] is self.sender():
+                self.docks.open(pane)
 
     def show_name(self) -> None:
         """Show the document's name and whether it is saved."""

@@ -62,7 +62,7 @@ def test_the_shown_heads_are_edited_together() -> None:
     both = replace(SOURCE, edits=heads_off([(3, 0), (3, 1)]))
     panel = panel_of(View(), reading(), both)
     assert (panel.is_mixed, panel.kind) == (False, HeadEditKind.OFF)
-    assert panel.heads_in_words == "Layer 4, head 1; layer 4, head 2"
+    assert panel.heads_in_words == "Layer 4, heads 1, 2"
 
 
 def test_the_head_that_is_shown_alone_is_edited() -> None:
@@ -85,7 +85,7 @@ def test_all_edits_are_said() -> None:
     panel = panel_of(View(), reading(), replace(SOURCE, edits=edits, cuts=cuts))
     assert panel.edits_in_words == (
         f"Edited: layer 4, head 1: × 2.5 · layer 4, head 2: from “a grey wolf {'x' * 28}…” · "
-        "layer 5, head 1; layer 5, head 2: its mean.",
+        "layer 5, heads 1, 2: its mean.",
         "Cut: layer 4, head 1: “starts” (3) no longer reads “Your” (1), “journey” (2), “starts” "
         "(3).",
         "Cut: layer 5, head 3: “journey” (2) no longer reads “Your” (1).",

@@ -57,6 +57,10 @@ VEIL = 0.6
 """The opacity of what lies over a head that is off, under its cross."""
 HINT = "Point at a head to read what it does; click to open it."
 HINT_SWITCHABLE = f"{HINT[:-1]}, right-click to switch it off or on."
+NAMES = "Named by layer and head, as 5.2."
+"""Said of small heatmaps that do not stand in a row for each layer."""
+SAID_LINES = 5
+"""The longest description of a head has so many."""
 STEPS = {
     Qt.Key.Key_Left: (0, -1),
     Qt.Key.Key_Right: (0, 1),
@@ -100,6 +104,7 @@ class LayerOverviewPane(QWidget):
         column.addWidget(self._first_heads())
         column.addWidget(self.grid, 1)
         column.addWidget(self.said)
+        self._words = ""
         self._describe("")
 
     def _first_heads(self) -> QWidget:
@@ -127,8 +132,9 @@ class LayerOverviewPane(QWidget):
         self.first.setVisible(panel.is_switchable and panel.order is not HeadOrder.LAYER)
         self.order.setCurrentIndex(self.order.findData(panel.order))
         self.order.setEnabled(bool(panel.places))
-        self.said.setFixedHeight(4 * self.said.fontMetrics().lineSpacing())
+        self.said.setFixedHeight(SAID_LINES * self.said.fontMetrics().lineSpacing())
         self.grid.show_panel(panel, theme)
+        self._describe(self._words)
 
     def _switch_first(self) -> None:
         self.firstSwitchedOff.emit(self.grid.first(self.count.value()))
@@ -137,8 +143,10 @@ class LayerOverviewPane(QWidget):
         self.orderChosen.emit(HeadOrder(self.order.itemData(index)))
 
     def _describe(self, words: str) -> None:
+        self._words = words
         hint = HINT_SWITCHABLE if self.grid.is_switchable else HINT
-        self.said.setText(words or hint)
+        is_by_layer = self.order.currentData() is HeadOrder.LAYER
+        self.said.setText(words or (hint if is_by_layer else f"{NAMES} {hint}"))
 
 
 class HeadGrid(QAbstractScrollArea):

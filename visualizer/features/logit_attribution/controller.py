@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from visualizer.features.logit_attribution.presenter import ATTRIBUTION
+from visualizer.features.logit_attribution.presenter import ATTRIBUTION, ablation_question
 from visualizer.session.model_pane_options import AttributionOptions
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ class AttributionController(QObject):
 
     def toggle_ablations(self) -> None:
         """Switch off each head in turn, or stop that."""
-        panel = self._workspace.screen.panel(ATTRIBUTION)
-        if panel.ablation and panel.is_ablating:
-            self._questions.give_up(panel.ablation)
-        elif panel.ablation:
-            self._questions.want(panel.ablation)
+        token = self._workspace.view.attribution.token
+        question = ablation_question(self._workspace.run, token)
+        if question and self._workspace.screen.panel(ATTRIBUTION).is_ablating:
+            self._questions.give_up(question)
+        elif question:
+            self._questions.want(question)

@@ -22,6 +22,7 @@ from visualizer.session.screen import PanelId
 if TYPE_CHECKING:
     from visualizer.attention.model_answers import LogitParts
     from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.run import Run
     from visualizer.session.resolved_view import Resolved
 
 PANE = "Attribution"
@@ -99,6 +100,14 @@ class AttributionPanel(Struct, frozen=True, eq=False):
 ATTRIBUTION: PanelId[AttributionPanel] = PanelId(PANE)
 
 
+def ablation_question(run: Run | None, token: str) -> ModelQuestion | None:
+    """Return the question what is lost without each head; None where it cannot be asked."""
+    reading = run.reading if run else None
+    if reading is None or reading.no_next_token or not reading.are_heads_switchable:
+        return None
+    return ModelQuestion(QuestionKind.ABLATIONS, token)
+
+
 def present_attribution(
     resolved: Resolved, previous: AttributionPanel | None = None
 ) -> AttributionPanel:
@@ -135,7 +144,7 @@ def present_attribution(
         parts.sentence if isinstance(parts, InputError) else message,
         _changes_cells(lost, view) if lost else None,
         changes.sentence if isinstance(changes, InputError) else "",
-        questions[1] if reading.are_heads_switchable else None,
+        ablation_question(resolved.run, token),
         lost.done if lost else 0,
         lost.changes.size if lost else 0,
         is_ablating,
