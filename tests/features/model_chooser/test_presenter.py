@@ -66,6 +66,8 @@ def test_a_model_larger_than_the_memory_says_so() -> None:
 def test_what_stands_in_place_of_the_list() -> None:
     assert present_model_chooser(ModelChooserState(Path("/c"))).message == LISTING
     assert present_model_chooser(replace(STATE, models=())).message == NO_MODELS
+    opening = replace(STATE, models=(), activity=ModelActivity.OPENING)  # of another folder
+    assert present_model_chooser(opening).message == ""
     without = present_model_chooser(
         replace(STATE, has_library=False, selected=SMALL.path, repository="a/b")
     )

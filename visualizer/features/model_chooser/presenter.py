@@ -156,7 +156,7 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     at = next((at for at, row in enumerate(rows) if row.path == state.selected), -1)
     is_working = state.activity is not ModelActivity.NONE
     may_act = state.has_library and not is_working
-    message = LISTING if state.models is None else "" if rows else NO_MODELS
+    message = LISTING if state.models is None else "" if rows or is_working else NO_MODELS
     of = state.of
     return ModelChooserPanel(
         rows,

@@ -93,7 +93,7 @@ class NextTokenPane(QScrollArea):
         self.problem.setProperty("role", "warning")
         for part in (
             self.message, self.heads, self.kind, self.factor, self.source, self.problem,
-            self.all_on, self.key, self.bars, self.changes, self.edits, self.hint,
+            self.all_on, self.changes, self.key, self.bars, self.edits, self.hint,
         ):  # fmt: skip
             column.addWidget(part)
         column.addStretch(1)
