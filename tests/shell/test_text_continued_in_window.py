@@ -63,14 +63,16 @@ class Continuing:
         QTest.mouseClick(button, Qt.MouseButton.LeftButton)
 
     def rest(self) -> None:
-        """Wait until nothing is asked for any more."""
-        self.hand.until(
-            lambda: (
-                not self.controller.is_running
-                and self.controller._picked is None
-                and not self.controller._worker.is_working
+        """Wait until nothing is asked for any more, nor shown anew."""
+        for _ in range(2):
+            self.hand.settle()
+            self.hand.until(
+                lambda: (
+                    not self.controller.is_running
+                    and self.controller._picked is None
+                    and not self.controller._worker.is_working
+                )
             )
-        )
 
     def greedily(self, count: int) -> None:
         self.controller.choose(Sampling(0.0))
@@ -385,6 +387,7 @@ def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     assert strip.tip(8) == "</s>, token 9 (EOS: a text ends)"
     continuing.controller.pick(9)
     continuing.rest()
+    hand.until(lambda: continuing.controller.panel.can_use)  # else its command is greyed
     continuing.controller.use()
     hand.until(lambda: hand.window.workspace.document.text != TEXT)
     hand.settle()
