@@ -286,6 +286,14 @@ class Hand:
     def boxes(self) -> list[QMessageBox]:
         return [box for box in self.window.findChildren(QMessageBox) if box.isVisible()]
 
+    def details_of_bug(self) -> str:
+        """Wait for the box that reports a bug, close it and return its details."""
+        self.until(lambda: bool(self.boxes()))
+        (box,) = self.boxes()
+        details = box.detailedText()
+        box.close()
+        return details
+
 
 def words(label: QLabel) -> str:
     """Return a label's text without its markup."""

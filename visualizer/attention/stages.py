@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum, auto
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,6 +44,8 @@ from visualizer.attention.spec import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+Step = TypeVar("Step", bound="LayerStep")
 
 MASK_FIELDS = ("mask", "window", "own_mask", "lengths")
 HEAD_FIELDS = ("heads", "arrangement", "projection")
@@ -123,6 +125,11 @@ class Stage(Struct, frozen=True):
     supersedes: bool = False
     step: LayerStep | None = None
     by_layer: tuple[Stage, ...] = ()
+
+    def step_as(self, kind: type[Step]) -> Step:
+        """Return how a layer computes it, where that is known to be of a kind."""
+        assert isinstance(self.step, kind)
+        return self.step
 
     @property
     def is_weights(self) -> bool:

@@ -20,20 +20,14 @@ from visualizer.explanations.step_values_and_wording import LargestValue, trimme
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
-    from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _limit(stage: Stage) -> float:
-    assert isinstance(stage.step, ScoreCap)
-    return stage.step.limit
-
-
 def _cell(facts: CellFacts) -> str:
     before = format_number(float(facts.explanation.groups[0].factors[0].read[0]))
-    limit = trimmed(_limit(facts.explanation.stage))
+    limit = trimmed(facts.explanation.stage.step_as(ScoreCap).limit)
     pair = f"{facts.token('query')} and {facts.token('key')}"
     within = f"kept within ±{limit}, is {format_number(facts.value)}"
     return f"The score of {pair}, {before}, {within}."
@@ -44,14 +38,14 @@ def _row(block: StepValues) -> str:
     top = LargestValue.of(capped)
     one = len(capped) == 1
     kept = f"the score{' of' if one else 's of'} {block.query} {'is' if one else 'are'} kept"
-    kept += f" within ±{trimmed(_limit(block.stage))}"
+    kept += f" within ±{trimmed(block.stage.step_as(ScoreCap).limit)}"
     if top is None:
         return f"{kept}, but not every result is a finite number"
     return f"{kept}: {'it' if one else 'the largest'} {changed(before[top.at], top.value)}"
 
 
 def _stage(block: StepValues) -> str:
-    kept = f"every score is kept within ±{trimmed(_limit(block.stage))}"
+    kept = f"every score is kept within ±{trimmed(block.stage.step_as(ScoreCap).limit)}"
     top = LargestValue.of(block.matrix())
     if top is None:
         return f"{kept}; {UNFINISHED}"
@@ -60,12 +54,12 @@ def _stage(block: StepValues) -> str:
 
 
 def _formula(facts: CellFacts) -> str:
-    limit = trimmed(_limit(facts.explanation.stage))
+    limit = trimmed(facts.explanation.stage.step_as(ScoreCap).limit)
     return f"tanh(score ÷ {limit}) × {limit}"
 
 
 def _terms(explained: ExplainedCell) -> TermList:
-    limit = _limit(explained.stage)
+    limit = explained.stage.step_as(ScoreCap).limit
     score = explained.factor(explained.stage.reads[0], *explained.place)
     bent = replace(score, used=np.tanh(score.read / limit), form=f"tanh({{}} ÷ {trimmed(limit)})")
     return sum_of((bent, constant(limit, trimmed(limit))))

@@ -30,14 +30,9 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _step(stage: Stage) -> ExpertMixture:
-    assert isinstance(stage.step, ExpertMixture)
-    return stage.step
-
-
 def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
     """Name the experts that a token has, from 1, with their router weights."""
-    module = _step(stage).modules[layer]
+    module = stage.step_as(ExpertMixture).modules[layer]
     numbers, weights = (
         trace.read(f"{module}.{name}", (token,)).tolist() for name in ("numbers", "router_weights")
     )
@@ -45,7 +40,7 @@ def _experts(trace: Trace, stage: Stage, layer: int, token: int) -> str:
         f"expert {number + 1} times {format_number(weight)}"
         for number, weight in zip(numbers, weights, strict=True)
     ]
-    if _step(stage).has_shared:
+    if stage.step_as(ExpertMixture).has_shared:
         named.append("what all tokens share")
     return listed(named)
 
@@ -67,12 +62,12 @@ def _stage(block: StepValues) -> str:
 
 
 def _formula(facts: CellFacts) -> str:
-    shared = " + shared result" * _step(facts.explanation.stage).has_shared
+    shared = " + shared result" * facts.explanation.stage.step_as(ExpertMixture).has_shared
     return f"Σ router weight × expert’s result{shared}"
 
 
 def _terms(explained: ExplainedCell) -> TermList:
-    step, (token, column) = _step(explained.stage), explained.place
+    step, (token, column) = explained.stage.step_as(ExpertMixture), explained.place
     module = step.modules[explained.layer]
     routed = (
         explained.weight(f"{module}.router_weights", token, None),

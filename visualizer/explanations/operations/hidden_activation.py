@@ -24,15 +24,10 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _function(stage: Stage) -> str:
-    assert isinstance(stage.step, HiddenActivation)
-    return stage.step.function
-
-
 def _made(stage: Stage) -> str:
     first, *others = (KINDS[name] for name in stage.reads)
     times = f" times the {others[0]}" if others else ""
-    return f"{_function(stage)} of the {first}{times}"
+    return f"{stage.step_as(HiddenActivation).function} of the {first}{times}"
 
 
 def _cell(facts: CellFacts) -> str:
@@ -49,12 +44,13 @@ def _stage(block: StepValues) -> str:
 
 
 def _formula(facts: CellFacts) -> str:
-    first, *others = (KINDS[name] for name in facts.explanation.stage.reads)
-    return " × ".join([f"{_function(facts.explanation.stage)}({first})", *others])
+    stage = facts.explanation.stage
+    first, *others = (KINDS[name] for name in stage.reads)
+    return " × ".join([f"{stage.step_as(HiddenActivation).function}({first})", *others])
 
 
 def _terms(explained: ExplainedCell) -> TermList:
-    name = _function(explained.stage)
+    name = explained.stage.step_as(HiddenActivation).function
     first, *others = (explained.factor(read, *explained.place) for read in explained.stage.reads)
     used = np.array([ACTIVATIONS[name](float(first.read[0]))])
     return sum_of((replace(first, used=used, form=f"{name}({{}})"), *others))

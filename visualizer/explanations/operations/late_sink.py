@@ -17,27 +17,22 @@ from visualizer.explanations.step_values_and_wording import vector
 from visualizer.number_format import format_number, format_share
 
 if TYPE_CHECKING:
-    from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _kept(stage: Stage) -> str:
-    assert isinstance(stage.step, LateSink)
-    return stage.step.kept
-
-
 def _cell(facts: CellFacts) -> str:
     head, token, _ = facts.cell.place
-    name = _kept(facts.explanation.stage)
+    name = facts.explanation.stage.step_as(LateSink).kept
     kept = format_share(float(facts.run.trace.read(name, (facts.layer, head, token))))
     made = f"is that of the context vector times {kept}, what the head’s sink leaves of its row"
     return f"{column_of(facts)} {made}: {format_number(facts.value)}."
 
 
 def _row(block: StepValues) -> str:
-    kept = block.run.trace.read(_kept(block.stage), (block.layer, block.head, block.at))
+    name = block.stage.step_as(LateSink).kept
+    kept = block.run.trace.read(name, (block.layer, block.head, block.at))
     made = f"the sink leaves {format_share(float(kept))} of the {KINDS[block.reads]}"
     return f"{made} of {block.query}: {vector(block.row())}"
 
@@ -50,7 +45,7 @@ def _stage(block: StepValues) -> str:
 def _terms(explained: ExplainedCell) -> TermList:
     head, token, column = explained.place
     own = explained.factor(explained.stage.reads[0], head, token, column)
-    kept = explained.weight(_kept(explained.stage), explained.layer, head, token)
+    kept = explained.weight(explained.stage.step_as(LateSink).kept, explained.layer, head, token)
     return sum_of((own, kept))
 
 

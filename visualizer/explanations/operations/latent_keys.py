@@ -24,21 +24,17 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _step(stage: Stage) -> LatentKeys:
-    assert isinstance(stage.step, LatentKeys)
-    return stage.step
-
-
 def _parts(stage: Stage) -> str:
     latent, shared = (KINDS[name] for name in stage.reads)
-    return f"the {latent} times {_step(stage).name}, and the {shared} beside it"
+    return f"the {latent} times {stage.step_as(LatentKeys).name}, and the {shared} beside it"
 
 
 def _cell(facts: CellFacts) -> str:
     stage, value = facts.explanation.stage, format_number(facts.value)
     latent, shared = (KINDS[name] for name in stage.reads)
-    if facts.cell.place[-1] < _step(stage).own_columns:
-        return f"{column_of(facts)} is the {latent} times {_step(stage).name}: {value}."
+    step = stage.step_as(LatentKeys)
+    if facts.cell.place[-1] < step.own_columns:
+        return f"{column_of(facts)} is the {latent} times {step.name}: {value}."
     return f"{column_of(facts)} is that of the {shared}, the same in all heads: {value}."
 
 
@@ -53,12 +49,12 @@ def _stage(block: StepValues) -> str:
 
 
 def _formula(facts: CellFacts) -> str:
-    is_own = facts.cell.place[-1] < _step(facts.explanation.stage).own_columns
+    is_own = facts.cell.place[-1] < facts.explanation.stage.step_as(LatentKeys).own_columns
     return "Σ number × weight" if is_own else "taken over"
 
 
 def _terms(explained: ExplainedCell) -> TermList:
-    step, (*_, token, column) = _step(explained.stage), explained.place
+    step, (*_, token, column) = explained.stage.step_as(LatentKeys), explained.place
     if column < step.own_columns:
         return linear_terms(explained)
     return sum_of((explained.factor(explained.stage.reads[1], token, column - step.own_columns),))

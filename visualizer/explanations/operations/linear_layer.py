@@ -24,14 +24,9 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _step(stage: Stage) -> LinearLayer:
-    assert isinstance(stage.step, LinearLayer)
-    return stage.step
-
-
 def _times(stage: Stage, result: int | None = None) -> str:
     """Write what a vector is multiplied by: the matrix, or what of it makes one result."""
-    step = _step(stage)
+    step = stage.step_as(LinearLayer)
     which = (
         step.name if result is None else f"the weights of {step.name} for its result {result + 1}"
     )
@@ -42,7 +37,7 @@ def _times(stage: Stage, result: int | None = None) -> str:
 def _result(stage: Stage, place: tuple[int, ...]) -> int:
     """Return which of the matrix's results a cell is."""
     head = place[0] if len(place) == 3 else 0
-    return _step(stage).first_columns[head] + place[-1]
+    return stage.step_as(LinearLayer).first_columns[head] + place[-1]
 
 
 def _cell(facts: CellFacts) -> str:
@@ -64,7 +59,7 @@ def _stage(block: StepValues) -> str:
 
 def linear_terms(explained: ExplainedCell) -> TermList:
     """Return the terms of a result of a matrix: those of a vector times a row of it."""
-    step, (*_, token, _) = _step(explained.stage), explained.place
+    step, (*_, token, _) = explained.stage.step_as(LinearLayer), explained.place
     result, module = _result(explained.stage, explained.place), step.modules[explained.layer]
     row = (None, result) if step.is_transposed else (result, None)
     more = () if step.factor == 1 else (constant(step.factor, trimmed(step.factor)),)

@@ -28,21 +28,16 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _step(stage: Stage) -> NormLayer:
-    assert isinstance(stage.step, NormLayer)
-    return stage.step
-
-
 def _divided(stage: Stage) -> str:
     """Write what is done, without the factor of each column."""
-    by = "its standard deviation" if _step(stage).is_centred else "its root mean square"
-    less = " less its mean," if _step(stage).is_centred else ""
+    by = "its standard deviation" if stage.step_as(NormLayer).is_centred else "its root mean square"
+    less = " less its mean," if stage.step_as(NormLayer).is_centred else ""
     return f"{less} divided by {by}"
 
 
 def _then(stage: Stage) -> str:
-    parts = [" times the column’s weight"] if _step(stage).has_gain else []
-    parts += [" plus its bias"] if _step(stage).has_bias else []
+    parts = [" times the column’s weight"] if stage.step_as(NormLayer).has_gain else []
+    parts += [" plus its bias"] if stage.step_as(NormLayer).has_bias else []
     return ",".join(("", *parts)) if parts else ""
 
 
@@ -59,11 +54,11 @@ def _row(block: StepValues) -> str:
 
 def _stage(block: StepValues) -> str:
     made = f"each {KINDS[block.reads]} is made of one size"
-    return f"{made} ({_step(block.stage).name}); {largest_number(block)}"
+    return f"{made} ({block.stage.step_as(NormLayer).name}); {largest_number(block)}"
 
 
 def _formula(facts: CellFacts) -> str:
-    step = _step(facts.explanation.stage)
+    step = facts.explanation.stage.step_as(NormLayer)
     first = "(number − mean) ÷ deviation" if step.is_centred else "number ÷ root mean square"
     return first + " × weight" * step.has_gain + " + bias" * step.has_bias
 
@@ -102,7 +97,7 @@ def normed_terms(
 
 
 def _terms(explained: ExplainedCell) -> TermList:
-    step, (*head, token, column) = _step(explained.stage), explained.place
+    step, (*head, token, column) = explained.stage.step_as(NormLayer), explained.place
     read = explained.stage.reads[0]
     own = explained.factor(read, *head, token, column)
     if not step.is_over_heads:

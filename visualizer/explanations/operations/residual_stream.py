@@ -28,19 +28,14 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _step(stage: Stage) -> ResidualStream:
-    assert isinstance(stage.step, ResidualStream)
-    return stage.step
-
-
 def _embedded(stage: Stage, layer: int) -> EmbeddedTokens | None:
     """Return what the first layer reads, if it is this one and it is known."""
-    return _step(stage).embedded if layer == 0 else None
+    return stage.step_as(ResidualStream).embedded if layer == 0 else None
 
 
 def _source(stage: Stage, layer: int) -> str:
     """Say where the stream comes from."""
-    if _step(stage).before[layer] is not None:
+    if stage.step_as(ResidualStream).before[layer] is not None:
         return "as it left the layer before"
     known = _embedded(stage, layer)
     if known is None:
@@ -69,7 +64,7 @@ def _stage(block: StepValues) -> str:
 
 def _formula(facts: CellFacts) -> str:
     stage = facts.explanation.stage
-    if _step(stage).before[facts.layer] is not None:
+    if stage.step_as(ResidualStream).before[facts.layer] is not None:
         return "the result of the layer before"
     return "embedding" if _embedded(stage, facts.layer) else "read from the model"
 
@@ -84,7 +79,7 @@ def _equation(line: EquationTermWriter) -> EquationTerm:
 
 def _terms(explained: ExplainedCell) -> TermList:
     token, column = explained.place
-    before = _step(explained.stage).before[explained.layer]
+    before = explained.stage.step_as(ResidualStream).before[explained.layer]
     if before is not None:
         return sum_of((explained.factor_of_layer(before, "result", token, column),))
     known = _embedded(explained.stage, explained.layer)

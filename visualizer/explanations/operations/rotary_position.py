@@ -17,19 +17,13 @@ from visualizer.explanations.step_values_and_wording import vector
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
-    from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _step(stage: Stage) -> RotaryPosition:
-    assert isinstance(stage.step, RotaryPosition)
-    return stage.step
-
-
 def _cell(facts: CellFacts) -> str:
-    turned = _step(facts.explanation.stage).turned(facts.cell.place[-1])
+    turned = facts.explanation.stage.step_as(RotaryPosition).turned(facts.cell.place[-1])
     read, value = KINDS[facts.explanation.stage.reads[0]], format_number(facts.value)
     if turned is None:
         return f"{column_of(facts)} is that of the {read}: this column is not turned: {value}."
@@ -42,20 +36,20 @@ def _cell(facts: CellFacts) -> str:
 
 def _row(block: StepValues) -> str:
     turned = f"the {KINDS[block.reads]} of {block.query} is turned by its place, {block.at + 1}"
-    if not _step(block.stage).pairs:
+    if not block.stage.step_as(RotaryPosition).pairs:
         turned = f"the {KINDS[block.reads]} of {block.query} stays, as places turn nothing here"
     return f"{turned}: {vector(block.row())}"
 
 
 def _stage(block: StepValues) -> str:
     turned = f"each {KINDS[block.reads]} is turned by its place, pair of columns by pair"
-    if not _step(block.stage).pairs:
+    if not block.stage.step_as(RotaryPosition).pairs:
         turned = f"each {KINDS[block.reads]} stays, as places turn nothing in this layer"
     return f"{turned}; {largest_number(block)}"
 
 
 def _formula(facts: CellFacts) -> str:
-    turned = _step(facts.explanation.stage).turned(facts.cell.place[-1])
+    turned = facts.explanation.stage.step_as(RotaryPosition).turned(facts.cell.place[-1])
     if turned is None:
         return "taken over"
     sign = "+" if turned[3] > 0 else "−"
@@ -63,7 +57,7 @@ def _formula(facts: CellFacts) -> str:
 
 
 def _terms(explained: ExplainedCell) -> TermList:
-    step, (*head, token, column) = _step(explained.stage), explained.place
+    step, (*head, token, column) = explained.stage.step_as(RotaryPosition), explained.place
     read = explained.stage.reads[0]
     found = step.turned(column)
     if found is None:

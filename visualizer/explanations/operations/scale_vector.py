@@ -23,13 +23,8 @@ if TYPE_CHECKING:
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
-def _step(stage: Stage) -> ScaledVector:
-    assert isinstance(stage.step, ScaledVector)
-    return stage.step
-
-
 def _times(stage: Stage) -> str:
-    step = _step(stage)
+    step = stage.step_as(ScaledVector)
     return f"its column’s {step.name}" if step.is_by_column else trimmed(step.factor)
 
 
@@ -50,7 +45,7 @@ def _stage(block: StepValues) -> str:
 
 
 def _terms(explained: ExplainedCell) -> TermList:
-    step, (token, column) = _step(explained.stage), explained.place
+    step, (token, column) = explained.stage.step_as(ScaledVector), explained.place
     own = explained.factor(explained.stage.reads[0], token, column)
     if not step.is_by_column:
         return sum_of((own, constant(step.factor, trimmed(step.factor))))

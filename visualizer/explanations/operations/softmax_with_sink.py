@@ -21,15 +21,9 @@ from visualizer.explanations.shared_sentences import weights_sentence
 from visualizer.number_format import format_share
 
 if TYPE_CHECKING:
-    from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_values_and_wording import StepValues
-
-
-def _logits(stage: Stage) -> str:
-    assert isinstance(stage.step, SinkSoftmax)
-    return stage.step.logits
 
 
 def _cell(facts: CellFacts) -> str:
@@ -63,7 +57,7 @@ def _stage(block: StepValues) -> str:
 def _terms(explained: ExplainedCell) -> TermList:
     head, query, key = explained.place
     row = explained.factor(explained.stage.reads[0], head, query, None)
-    sink = explained.weight(_logits(explained.stage), explained.layer, head)
+    sink = explained.weight(explained.stage.step_as(SinkSoftmax).logits, explained.layer, head)
     largest = float(max(row.read.max(), sink.read.max()))
     groups = (Group((exponentials(row, largest),)), Group((exponentials(sink, largest),)))
     return TermList(CombineRule.SHARE, groups, key)
