@@ -30,12 +30,18 @@ def room(explanation: Explanation, dtype: Dtype) -> float:
         if explanation.rule is CombineRule.CHOICE:
             return float(off * abs(explanation.value) + kind.tiny)
         if explanation.rule is CombineRule.SUM:
-            return float(off * size + kind.tiny)
+            return float(off * max(size, _size_before_activation(explanation)) + kind.tiny)
         # A sum near 0, as scores of both signs have, makes every share of it uncertain; and of
         # one below the type's normal numbers too few digits are left.
         if size * off > 0.1 * total or total < 1e6 * kind.tiny:
             return np.inf
         return float(off * (1 + abs(explanation.value)) * size / total)
+
+
+def _size_before_activation(explanation: Explanation) -> float:
+    """Size of a number that GELU is applied to: it is times 1 + erf, which cancels far below 0."""
+    factors = (factor for group in explanation.groups for factor in group.factors)
+    return max((abs(float(f.read[0])) for f in factors if f.form.startswith("GELU")), default=0.0)
 
 
 def result_of(explanation: Explanation) -> float:
