@@ -154,6 +154,17 @@ def test_a_process_that_has_ended_is_started_again(opened: OpenedModel) -> None:
     assert [each.pid for each in processes()] != [process.pid]
 
 
+def test_an_end_that_is_known_late_is_no_failure(
+    opened: OpenedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = opened.inputs(TEXT)[1]
+    (process,) = processes()
+    process.kill()
+    process.wait(WAIT_S)
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda _: None)
+    assert opened.inputs(TEXT)[1] == before
+
+
 @pytest.mark.slow
 def test_an_end_within_a_question_is_said_and_the_next_one_answered(opened: OpenedModel) -> None:
     (process,) = processes()

@@ -26,7 +26,7 @@ from visualizer.language.wire_format import Message, received_messages
 from visualizer.resources import import_path_with_package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 COMMAND = (sys.executable, "-P", "-m", "visualizer.models.tokenizer_process_main")
 LISTENER = "answers about tokens"
@@ -43,6 +43,10 @@ Answers = SimpleQueue[Message | None]
 
 class ProcessEndedError(Exception):
     """The process ended before it answered; its text is the reason."""
+
+
+class _NotAskedError(ProcessEndedError):
+    """The process had ended before the question reached it, which is no fault of the question."""
 
 
 class AnswerError(Exception):
@@ -109,9 +113,7 @@ class TokenizerProcess:
         ProcessEndedError, AnswerError
             When it cannot be read.
         """
-        with self._lock, self._ended_by_errors():
-            answer = self._load(self._running(), folder)
-        return _values_of(answer)
+        return self._answered(lambda started: self._load(started, folder))
 
     def ask(
         self, folder: TokenizerFolder, says: str, values: Mapping[str, Any], limits: AnswerLimits
@@ -127,13 +129,15 @@ class TokenizerProcess:
         AnswerError
             When the library failed.
         """
-        with self._lock, self._ended_by_errors():
-            started, answer = self._running(), None
+
+        def ask(started: _StartedProcess) -> Message:
             if folder.number not in started.loaded:
                 answer = self._load(started, folder)
-            if answer is None or answer.says == "answered":
-                answer = started.ask(says, {**values, "number": folder.number}, limits)
-        return _values_of(answer)
+                if answer.says != "answered":
+                    return answer
+            return started.ask(says, {**values, "number": folder.number}, limits)
+
+        return self._answered(ask)
 
     def close(self, number: int) -> None:
         """Have a tokenizer forgotten by `forget_closed`, or before the next one is read.
@@ -152,6 +156,19 @@ class TokenizerProcess:
         """End the process, if it runs."""
         with self._lock:
             self._end()
+
+    def _answered(self, ask: Callable[[_StartedProcess], Message]) -> Mapping[str, Any]:
+        """Return the values of an answer, of a new process where the one before had ended."""
+        with self._lock:
+            try:
+                answer = self._asked(ask)
+            except _NotAskedError:  # that a process has ended is known a moment after it has
+                answer = self._asked(ask)
+        return _values_of(answer)
+
+    def _asked(self, ask: Callable[[_StartedProcess], Message]) -> Message:
+        with self._ended_by_errors():
+            return ask(self._running())
 
     def _load(self, started: _StartedProcess, folder: TokenizerFolder) -> Message:
         if self._closed:
@@ -244,7 +261,7 @@ class _StartedProcess:
             while left:
                 left = left[self._process.stdin.write(left) :]
         except OSError as error:
-            raise ProcessEndedError(ENDED) from error
+            raise _NotAskedError(ENDED) from error
 
     def _memory(self) -> int:
         with suppress(psutil.Error):  # it has ended
