@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from PySide6.QtCore import QThread
+from PySide6.QtCore import QCoreApplication, QObject, QThread
 
 from visualizer.session.newest_request_worker import Worker
 
@@ -54,6 +54,28 @@ def test_an_answer_comes_back_on_the_asking_thread(worker: Worker, qtbot: QtBot)
         worker.ask(threading.get_ident)
     assert blocker.args != [threading.get_ident()]
     assert heard == [worker.thread()]
+
+
+class Listener(QObject):
+    """Hears answers, by events of its own where they come from another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[object] = []
+
+    def hear(self, answer: object) -> None:
+        self.heard.append(answer)
+
+
+def test_an_answer_arrives_and_is_told_in_one_event(worker: Worker) -> None:
+    held, listener = Held("answer"), Listener()
+    worker.answered.connect(listener.hear)
+    worker.ask(held)
+    assert held.begun.wait(SECONDS)
+    held.go_on.set()
+    worker.stop()  # its answer waits for this thread now
+    QCoreApplication.sendPostedEvents(worker)
+    assert listener.heard == ["answer"]
 
 
 def test_it_works_until_its_answer_has_arrived(worker: Worker, qtbot: QtBot) -> None:

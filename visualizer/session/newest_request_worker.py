@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QThread, Signal
+from PySide6.QtCore import QObject, QThread, Signal, SignalInstance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,8 @@ class Worker(QThread):
 
     answered = Signal(object)
     failed = Signal(object)
+    _came = Signal(object, object)
+    """On the worker's thread: which of the two is to be told, and with what."""
 
     def __init__(
         self, parent: QObject | None = None, rest: Callable[[], object] | None = None
@@ -41,8 +43,7 @@ class Worker(QThread):
         self._is_running = False
         self._undelivered = 0
         self._is_stopping = False
-        for answer in (self.answered, self.failed):
-            answer.connect(self._count_delivered)  # the first of those that are told
+        self._came.connect(self._deliver)
 
     @property
     def is_working(self) -> bool:
@@ -98,10 +99,10 @@ class Worker(QThread):
             answer = request()
         except Exception as error:  # noqa: BLE001 - handed to the GUI thread
             self._done()
-            self.failed.emit(error)
+            self._came.emit(self.failed, error)
         else:
             self._done()
-            self.answered.emit(answer)
+            self._came.emit(self.answered, answer)
 
     def _is_wanted(self) -> bool:
         return bool(self._waiting or self._litter or self._is_stopping)
@@ -123,6 +124,11 @@ class Worker(QThread):
             self._is_running = False
             self._undelivered += 1
 
-    def _count_delivered(self) -> None:
+    def _deliver(self, told: SignalInstance, answer: object) -> None:
+        """Tell an answer on the thread that created the worker.
+
+        All are told in one call: from elsewhere it is either under way or taken.
+        """
         with self._changed:
             self._undelivered -= 1
+        told.emit(answer)
