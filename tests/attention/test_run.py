@@ -334,10 +334,12 @@ def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
 ) -> None:
     computed = attention_run._computed
 
-    def compute(texts: Texts, spec: AttentionSpec, device: Device, *others: Any) -> Trace:
+    def compute(
+        texts: Texts, spec: AttentionSpec, device: Device, *others: Any, by_blocks: bool
+    ) -> Trace:
         if device is not Device.CPU:
             raise error
-        return computed(texts, spec, device, *others)
+        return computed(texts, spec, device, *others, by_blocks=by_blocks)
 
     monkeypatch.setattr(attention_run, "_computed", compute)
     monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**40)

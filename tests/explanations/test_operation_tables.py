@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from keyword import iskeyword
 
-from visualizer.attention import attend
+from visualizer.attention import stage_computation
 from visualizer.attention.model_layer_stages import AROUND, ORDER
 from visualizer.attention.stages import NOUNS, TABLE, Operation
 from visualizer.explanations import operation_sentence_parts as phrases
@@ -17,7 +17,7 @@ MADE = {row.operation for row in TABLE}  # others are of models: read, not made
 
 
 def test_every_operation_is_computed_explained_and_told() -> None:
-    assert set(attend._COMPUTE) == MADE
+    assert set(stage_computation._COMPUTE) == MADE
     assert [row.operation for row in TEXTS.values()] == list(TEXTS) == list(Operation)
     assert {operation for operation, row in TEXTS.items() if row.code is not no_code} == MADE
 

@@ -257,7 +257,7 @@ class Attention:
         """
         trace = self.run.trace
         dims = trace.stage(self._checked(stage)).dims
-        sizes = trace.tensor(stage).shape[-len(dims) :]
+        sizes = trace.shape(stage)[-len(dims) :]
         axes = trace.counted_axes
         place = {**dict.fromkeys(axes, 0), **place}
         if trace.spec.heads == 1:

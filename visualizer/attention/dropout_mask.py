@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+DRAWS_PER_STEP = 8
+"""Numbers of 32 bits that the generator makes of one value of its counter."""
+
 
 def kept_by_dropout(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray:
     """Draw the cells that dropout keeps.
@@ -21,7 +24,15 @@ def kept_by_dropout(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarra
     numpy.ndarray
         Boolean, of the given shape.
     """
-    count = int(np.prod(shape))
-    words = np.random.Philox(key=seed).random_raw((count + 1) // 2)
-    draws = words.astype("<u8", copy=False).view("<u4")[:count]
-    return (draws >= np.uint32(min(round(rate * 2**32), 2**32 - 1))).reshape(shape)
+    return kept_in_range(rate, seed, 0, int(np.prod(shape))).reshape(shape)
+
+
+def kept_in_range(rate: float, seed: int, start: int, count: int) -> np.ndarray:
+    """Draw so many cells from a flat index on, as `kept_by_dropout` draws them with all others."""
+    skipped = start % DRAWS_PER_STEP
+    generator = np.random.Philox(key=seed)
+    generator.advance(start // DRAWS_PER_STEP)
+    words = generator.random_raw((skipped + count + 1) // 2)
+    draws = words.astype("<u8", copy=False).view("<u4")[skipped : skipped + count]
+    kept: np.ndarray = draws >= np.uint32(min(round(rate * 2**32), 2**32 - 1))
+    return kept

@@ -95,6 +95,93 @@ def allowed_in_text(
     return cells[text, 0] if cells.ndim > 2 else cells
 
 
+def allowed_cells(
+    masking: Masking,
+    sides: tuple[int, int],
+    text: int,
+    rows: np.ndarray | slice = slice(None),
+    keys: slice = slice(None),
+) -> np.ndarray:
+    """Return which cells some queries of a text may read, boolean [query, key].
+
+    Only these are made, so that it takes little memory in a text of any length.
+
+    Parameters
+    ----------
+    sides : tuple of int
+        Numbers of queries and keys.
+    rows : numpy.ndarray or slice
+        Queries.
+    """
+    queries, count = sides
+    is_whole = isinstance(rows, slice) and rows == keys == slice(None)
+    if masking.own is not None or queries != count or is_whole:
+        others = None if queries == count else count
+        return allowed_in_text(masking, queries, text, others)[rows, keys]
+    places = np.arange(count)[keys]
+    asked = np.arange(queries)[rows][:, None]
+    cells = np.ones((len(asked), len(places)), dtype=bool)
+    if masking.mask is not Mask.NONE:
+        cells &= places <= asked
+        if masking.mask is Mask.WINDOW:
+            cells &= places > asked - masking.window
+    if masking.lengths:
+        cells &= places < masking.lengths[text]
+    return cells
+
+
+def any_allowed_in_blocks(
+    masking: Masking, sides: tuple[int, int], text: int, blocks: tuple[int, int]
+) -> np.ndarray:
+    """Return which blocks of rows × columns hold an allowed cell, boolean, without the cells.
+
+    The last blocks of an axis may be smaller.
+    """
+    queries, keys = sides
+    if masking.own is not None or queries != keys:
+        others = None if queries == keys else keys
+        cells = allowed_in_text(masking, queries, text, others)
+        cells = np.maximum.reduceat(cells, np.arange(0, queries, blocks[0]), axis=0)
+        return np.maximum.reduceat(cells, np.arange(0, keys, blocks[1]), axis=1)
+    top = np.arange(0, queries, blocks[0])[:, None]
+    bottom = np.minimum(top + blocks[0], queries) - 1
+    left = np.arange(0, keys, blocks[1])
+    stop = masking.lengths[text] if masking.lengths else keys
+    right = np.minimum(left + blocks[1], stop) - 1
+    found = np.ones((len(top), len(left)), dtype=bool) & (left < stop)
+    if masking.mask is not Mask.NONE:  # distances of a block are all from top - right to
+        found &= bottom >= left  # bottom - left
+        if masking.mask is Mask.WINDOW:
+            found &= top - right < masking.window
+    return found
+
+
+def are_all_allowed(
+    masking: Masking, sides: tuple[int, int], text: int, rows: tuple[int, int], keys: range
+) -> bool:
+    """Whether the queries from first to last may read all of some keys, told by the bounds alone.
+
+    With a matrix of the user's own that is not told, and False.
+    """
+    if masking.own is not None or sides[0] != sides[1]:
+        return not masking.forbids
+    if masking.lengths and keys.stop > masking.lengths[text]:
+        return False
+    if masking.mask is Mask.NONE:
+        return True
+    is_past = keys.stop - 1 <= rows[0]
+    return is_past and (masking.mask is not Mask.WINDOW or keys.start > rows[1] - masking.window)
+
+
+def readable_keys(masking: Masking, keys: int, text: int, first: int, last: int) -> range:
+    """Return a range that holds every key that the queries from first to last may read."""
+    stop = masking.lengths[text] if masking.lengths else keys
+    if masking.mask in {Mask.CAUSAL, Mask.WINDOW}:
+        stop = min(stop, last + 1)
+    start = max(0, first - masking.window + 1) if masking.mask is Mask.WINDOW else 0
+    return range(min(start, stop), stop)
+
+
 def own_cells(
     field: str, own: BooleanMatrix, tokens: int, remedy: Remedy | None = None
 ) -> np.ndarray:

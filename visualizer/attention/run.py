@@ -28,7 +28,7 @@ from visualizer.attention.spec import (
     Projection,
     check,
 )
-from visualizer.attention.stages import bytes_needed
+from visualizer.attention.stages import bytes_needed, matrix_bytes
 from visualizer.attention.token_and_position_vectors import PADDING, embed
 from visualizer.errors import FIRST_TOKENS, InputError
 
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import LeadingIndex, Trace
 
 SMALL = 2**24
+
+HELD_WHOLE = 2**29
+"""Bytes of matrices of queries and keys that are held; of more, blocks are computed when read."""
+
+LEAST_BY_BLOCKS = 2**26
+"""Bytes of matrices that are held even so, as blocks of less would save nothing."""
 
 # Share of the free memory that a trace may use, so that the machine stays responsive.
 USABLE = 0.75
@@ -152,6 +158,8 @@ def run(
     check(spec)
     texts, spec = padded(texts, spec)
     device, notice = attention_device.resolve(spec.device, spec.dtype)
+    if is_read_by_blocks(texts, spec, device):
+        device = Device.CPU  # where blocks are computed; it holds any text's vectors
     with torch.no_grad():
         try:
             trace = _trace(texts, spec, device, previous, pool)
@@ -163,6 +171,23 @@ def run(
             trace = _trace(texts, spec, device, previous, pool)
     notices = (notice,) if notice else ()
     return Run(texts, trace, attention_device.describe(device), notices + notices_of(trace))
+
+
+def is_read_by_blocks(texts: Texts, spec: AttentionSpec, device: Device) -> bool:
+    """Whether matrices of queries and keys are too large to be held whole, or take longer so."""
+    count, tokens = len(texts), len(texts[0])
+    size = matrix_bytes(spec, tokens, count)
+    if not LEAST_BY_BLOCKS < size <= HELD_WHOLE:
+        return size > HELD_WHOLE
+    return bytes_needed(spec, tokens, count) > USABLE * attention_device.free_bytes(device)
+
+
+def _least_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
+    """Return the bytes needed, by blocks where that may be chosen."""
+    whole = bytes_needed(spec, tokens, texts)
+    if matrix_bytes(spec, tokens, texts) <= LEAST_BY_BLOCKS:
+        return whole
+    return min(whole, bytes_needed(spec, tokens, texts, by_blocks=True))
 
 
 def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
@@ -204,9 +229,10 @@ def _trace(
     pool: BufferPool | None,
 ) -> Trace:
     try:
-        needed = bytes_needed(spec, len(texts[0]), len(texts))
+        by_blocks = is_read_by_blocks(texts, spec, device)
+        needed = bytes_needed(spec, len(texts[0]), len(texts), by_blocks=by_blocks)
         _make_room(needed, device, pool)
-        return _computed(texts, spec, device, previous, pool)
+        return _computed(texts, spec, device, previous, pool, by_blocks=by_blocks)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -234,6 +260,8 @@ def _computed(
     device: Device,
     previous: Run | None,
     pool: BufferPool | None,
+    *,
+    by_blocks: bool,
 ) -> Trace:
     target = torch.device(device)
     old = previous.trace if previous and _is_at(previous, target) else None
@@ -242,7 +270,7 @@ def _computed(
     parameters = old.parameters if old and _draws_alike(spec, old, given) else None
     if parameters is None:
         parameters = draw(spec, len(texts[0]), target)
-    return attend(spec, given, parameters, reuse=old, pool=pool)
+    return attend(spec, given, parameters, reuse=old, pool=pool, by_blocks=by_blocks)
 
 
 def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
@@ -283,7 +311,7 @@ def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
     """Return the error of the largest cause: the sizes if too large alone, else the text."""
     count, tokens = len(texts), len(texts[0])
     room = f"{gib(free)} can be used."
-    alone = bytes_needed(replace(spec, lengths=()), 1)
+    alone = _least_bytes(replace(spec, lengths=()), 1)
     if alone > free:
         field, size = _largest_size(spec)
         less = "fewer" if field == "heads" else "less"
@@ -297,7 +325,7 @@ def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
     if fits == tokens:
         return InputError("text", f"The memory ran out at {asked}. Try again, or use less text.")
     fitting = f"About {fits:,} tokens{' a text' * (count > 1)} fit." if fits else "Use fewer texts."
-    needed = gib(bytes_needed(spec, tokens, count))
+    needed = gib(_least_bytes(spec, tokens, count))
     sentence = f"{asked} need {needed}, and {room} {fitting}"
     return InputError("text", sentence, (FIRST_TOKENS, fits) if fits else None)
 
@@ -328,7 +356,7 @@ def _largest_fitting_size(
         while low < high:
             middle = (low + high + 1) // 2
             smaller = _with_size(replace(spec, lengths=()), field, middle * part)
-            if bytes_needed(smaller, *asked) <= free:
+            if _least_bytes(smaller, *asked) <= free:
                 low = middle
             else:
                 high = middle - 1
@@ -351,7 +379,7 @@ def _largest_fitting(spec: AttentionSpec, tokens: int, texts: int, free: float) 
     low, high = 0, tokens
     while low < high:
         middle = (low + high + 1) // 2
-        if bytes_needed(spec, middle, texts) <= free:
+        if _least_bytes(spec, middle, texts) <= free:
             low = middle
         else:
             high = middle - 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum, auto
 from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -49,6 +50,8 @@ Step = TypeVar("Step", bound="LayerStep")
 
 MASK_FIELDS = ("mask", "window", "own_mask", "lengths")
 HEAD_FIELDS = ("heads", "arrangement", "projection")
+BLOCKWISE_BYTES = 2**28
+"""What the blocks that are computed and the pictures of them take at most."""
 NORM_EPSILON = 1e-5
 """What layer norms add to the mean square, as torch's do."""
 
@@ -420,6 +423,11 @@ def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     return tuple(found)
 
 
+def whole_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
+    """List the stages before the first of queries and keys, which are small."""
+    return tuple(takewhile(lambda row: row.dims[-1] != "key", stages(spec)))
+
+
 # What torch's `scaled_dot_product_attention` computes, and what is done before and after it.
 IN_ONE_CALL = frozenset({
     Operation.DOT_PRODUCT, Operation.SCALE_SCORES, Operation.MASK_BEFORE_SOFTMAX,
@@ -473,21 +481,38 @@ def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int,
     return tuple(sizes[dim] for dim in dims)
 
 
+def matrix_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
+    """Return the bytes of all stages of queries and keys, held whole."""
+    item = 8 if spec.dtype is Dtype.FLOAT64 else 4
+    count = sum(row.dims[-1] == "key" for row in stages(spec))
+    return item * count * texts * spec.heads * tokens * tokens
+
+
 @lru_cache(maxsize=8)
-def bytes_needed(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
+def bytes_needed(
+    spec: AttentionSpec, tokens: int, texts: int = 1, *, by_blocks: bool = False
+) -> int:
     """Estimate the bytes needed to compute a spec: all stages, weights and temporaries.
 
     Temporaries are two more copies of the largest tensor. Embeddings and positions are looked up
     in float64. An upper bound; measured use stays below it.
+
+    Parameters
+    ----------
+    by_blocks : bool
+        Without the stages that are computed block by block, but for what is kept of them.
     """
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
-    sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in stages(spec)]
+    rows = whole_stages(spec) if by_blocks else stages(spec)
+    sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in rows]
     layer = 0 if spec.projection is Projection.NONE else spec.d_in * spec.width
     output = spec.width * (spec.width + 1) if spec.output_projection else 0
     around = [math.prod(size) for size in spec.block_sizes.values()]
     output += sum(around)
     room = 2 * max(*sizes, layer, output)
-    mask = 3 * texts * tokens * tokens if spec.is_masked else 0
+    has_matrix = spec.is_masked and (not by_blocks or spec.mask is Mask.OWN)
+    mask = 3 * texts * tokens * tokens if has_matrix else 0
+    mask += BLOCKWISE_BYTES + 20 * texts * spec.heads * tokens if by_blocks else 0
     looked_up = 24 * texts * tokens + 80  # one vector takes 80 bytes a number while it is drawn
     looked_up += 48 * tokens if spec.position is not Position.NONE else 0
     drawn = 4 * (3 * layer + output)  # in float32, whatever the spec's type

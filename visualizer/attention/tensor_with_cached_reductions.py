@@ -6,12 +6,23 @@ import itertools
 import math
 from functools import reduce
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from visualizer.attention.head_aggregates import aggregate_heads
+from visualizer.attention.weight_transforms import (
+    WeightTransform,
+    times_value,
+    without_first,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     import numpy as np
+    import torch
     from torch import Tensor
+
+    from visualizer.attention.head_aggregates import HeadAggregate
 
 Index = tuple[int | slice, ...]
 FEW = 3
@@ -26,6 +37,28 @@ class CachedTensor:
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
         self._kept: dict[Hashable, Any] = {}
+
+    is_blockwise = False
+    """Whether it is computed where it is read, and what is drawn may be known in part."""
+    version = 0
+    """Grows whenever more is known of what is drawn."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.tensor.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.tensor.device
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of its storage, which others may share."""
+        return self.tensor.untyped_storage().nbytes()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.tensor.shape)
 
     def keep(self, key: Hashable, make: Callable[[Tensor], Any]) -> Any:
         """Return the cached result for a key, computing it at first use.
@@ -72,6 +105,17 @@ class CachedTensor:
         first = (*index, ..., slice(count))
         return readable(numbers[first]), readable(columns[first])
 
+    def sketch(self, rows: int, columns: int, index: Index = ()) -> None:
+        """Make a first picture for `read_pooled`, where nothing is known of a part of it."""
+
+    def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
+        """Make the picture for `read_pooled` exact, or until it is over; return whether it is."""
+        return True
+
+    def exact_share(self, rows: int, columns: int, index: Index = ()) -> float:
+        """Return the share of the rows of `read_pooled` that are exact."""
+        return 1.0
+
     def limits(self) -> tuple[float, float]:
         """Return the smallest and largest finite number; zeros where none is finite."""
         limits: tuple[float, float] = self.keep("limits", lambda _: self._limits())
@@ -95,6 +139,31 @@ class CachedTensor:
             ("farthest", index), lambda tensor: _farthest_at(tensor[index])
         )
         return place
+
+    def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
+        """Return weights transformed for display; see `Trace.seen`.
+
+        Parameters
+        ----------
+        values : CachedTensor or None
+            The values that the weights are of.
+        """
+        made: CachedTensor
+        if transform is WeightTransform.WITHOUT_FIRST or values is None:
+            made = self.keep(transform, lambda own: CachedTensor(without_first(own)))
+            return made
+        vectors = values.tensor.detach()
+        made = kept_with(
+            values, self, transform, lambda own: CachedTensor(times_value(own, vectors))
+        )
+        return made
+
+    def aggregated(self, by: HeadAggregate) -> CachedTensor:
+        """Return its heads, the axis before the rows, aggregated to one."""
+        folded: CachedTensor = self.keep(
+            by, lambda tensor: CachedTensor(aggregate_heads(tensor, by))
+        )
+        return folded
 
     def minus(self, other: CachedTensor) -> CachedTensor:
         """Subtract another tensor of the same shape.
@@ -121,6 +190,26 @@ def readable(tensor: Tensor) -> np.ndarray:
     array: np.ndarray = tensor.detach().cpu().numpy()
     array.flags.writeable = False
     return array
+
+
+def kept_with(
+    values: CachedTensor | None,
+    held: CachedTensor,
+    key: Hashable,
+    make: Callable[[Tensor], Any],
+) -> Any:
+    """Return a cached result of a tensor and of the values that its weights were used with.
+
+    Weights may outlive many values; weak keys drop a result together with its values.
+    """
+    if values is None:
+        return held.keep(key, make)
+    by_values: WeakKeyDictionary[CachedTensor, Any] = held.keep(
+        (key, "by values"), lambda _: WeakKeyDictionary()
+    )
+    if values not in by_values:
+        by_values[values] = make(held.tensor.detach())
+    return by_values[values]
 
 
 def _first(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -8,33 +8,33 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from visualizer.attention.captured_attention import LayerMask, with_mask
-from visualizer.attention.head_aggregates import HeadAggregate, aggregate_heads
 from visualizer.attention.head_measures import (
     HeadMeasures,
     keys_read,
     measure,
     measure_uniform,
 )
-from visualizer.attention.masks import FORBIDDING, Masking, allowed_in_text
+from visualizer.attention.masks import FORBIDDING, Masking, allowed_cells
 from visualizer.attention.stages import Operation, Stage, is_hatched, shape, stages
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index, readable
-from visualizer.attention.weight_transforms import (
-    WeightTransform,
-    times_value,
-    without_first,
+from visualizer.attention.tensor_with_cached_reductions import (
+    CachedTensor,
+    Index,
+    kept_with,
+    readable,
 )
+from visualizer.attention.weight_transforms import WeightTransform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch import Tensor
 
+    from visualizer.attention.head_aggregates import HeadAggregate
     from visualizer.attention.spec import AttentionSpec, Texts
 
 LeadingIndex = tuple[int, ...]
@@ -110,21 +110,21 @@ class Trace:
     @cached_property
     def tokens(self) -> int:
         """Number of tokens, padding included; where queries and keys differ, of queries."""
-        return self.tensor(self.stages[0].name).shape[-2]
+        return self.shape(self.stages[0].name)[-2]
 
     @cached_property
     def sides(self) -> tuple[int, int]:
         """Numbers of queries and keys."""
         first = self.stages[0]
         if first.dims[-1] == "key":
-            return self.tokens, self.tensor(first.name).shape[-1]
-        return self.tokens, self.tensor("keys").shape[-2] if "keys" in self else self.tokens
+            return self.tokens, self.shape(first.name)[-1]
+        return self.tokens, self.shape("keys")[-2] if "keys" in self else self.tokens
 
     @cached_property
     def leading(self) -> tuple[int, ...]:
         """Sizes of the leading axes; empty for one text in one layer."""
         first = self.stages[0]
-        return tuple(self.tensor(first.name).shape[: -len(first.dims)])
+        return self.shape(first.name)[: -len(first.dims)]
 
     @property
     def counted_axes(self) -> tuple[str, ...]:
@@ -156,23 +156,31 @@ class Trace:
         """Return the spec with the mask of a layer, where layers differ in it."""
         return self._specs[self.at("layer", leading)] if self._specs else self.spec
 
-    def allowed(self, stage: str, leading: LeadingIndex, head: int | None = None) -> np.ndarray:
+    def allowed(
+        self,
+        stage: str,
+        leading: LeadingIndex,
+        head: int | None = None,
+        queries: int | slice = slice(None),
+        keys: slice = slice(None),
+    ) -> np.ndarray:
         """Return which cells the masks allow at a stage, boolean, read-only [query, key].
 
         Parameters
         ----------
         head : int, optional
             With it, cells that are cut in that head are not allowed.
+        queries : int or slice
+            Those asked for; of a single one the result is [key].
         """
-        masking, (queries, keys) = Masking.of(self.spec_at(leading), stage), self.sides
-        others = None if keys == queries else keys
-        cells = allowed_in_text(masking, queries, self.at("text", leading), others)
+        masking, text = Masking.of(self.spec_at(leading), stage), self.at("text", leading)
+        rows = slice(queries, queries + 1) if isinstance(queries, int) else queries
+        cells = allowed_cells(masking, self.sides, text, rows, keys)
         cut = self.cut_cells(stage, leading, head)
-        if cut is None:
-            return cells
-        left: np.ndarray = cells & ~cut
-        left.flags.writeable = False
-        return left
+        if cut is not None:
+            cells = cells & ~cut[rows, keys]
+        cells.flags.writeable = False
+        return cells[0] if isinstance(queries, int) else cells
 
     def is_hatched(self, stage: str, leading: LeadingIndex, head: int | None = None) -> bool:
         """Whether a stage has cells that are forbidden, or cut in a head."""
@@ -217,8 +225,19 @@ class Trace:
     @property
     def bytes(self) -> int:
         """Bytes of all stages, each storage counted once."""
-        storages = [held.tensor.untyped_storage() for held in self._held.values()]
-        return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+        whole = [held for held in self._held.values() if not held.is_blockwise]
+        storages = [held.tensor.untyped_storage() for held in whole]
+        held = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+        return held + sum(each.bytes for each in self._held.values() if each.is_blockwise)
+
+    @cached_property
+    def is_blockwise(self) -> bool:
+        """Whether its matrices of queries and keys are computed block by block when read."""
+        return self._held[self.attention].is_blockwise
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the sizes of a stage, leading axes first, or of a parameter."""
+        return self._held[name].shape if name in self._held else tuple(self.tensor(name).shape)
 
     def stage(self, name: str) -> Stage:
         """Look up a stage's row of the table."""
@@ -274,25 +293,12 @@ class Trace:
         held, row = self._held[stage], self.stage(stage)
         lens = self.possible(lens)
         if row.is_weights and lens is not WeightTransform.PLAIN:
-            held = self._through(held, lens)
+            held = held.transformed(lens, self._held.get("values"))
         if by is None:
             return held
         if "head" not in row.dims:
             raise KeyError((stage, by))
-        folded: CachedTensor = held.keep(
-            by, lambda tensor: CachedTensor(aggregate_heads(tensor, by))
-        )
-        return folded
-
-    def _through(self, held: CachedTensor, lens: WeightTransform) -> CachedTensor:
-        made: CachedTensor
-        if lens is WeightTransform.WITHOUT_FIRST:
-            made = held.keep(lens, lambda own: CachedTensor(without_first(own)))
-            return made
-        values = self._held["values"]
-        vectors = values.tensor.detach()
-        made = _kept_with(values, held, lens, lambda own: CachedTensor(times_value(own, vectors)))
-        return made
+        return held.aggregated(by)
 
     def read(self, name: str, index: Index = ()) -> np.ndarray:
         """Read numbers of a stage or of a parameter.
@@ -309,6 +315,8 @@ class Trace:
         numpy.ndarray
             Read-only, of the spec's floating-point type.
         """
+        if name in self._held:
+            return self._held[name].read(index)
         return readable(self.tensor(name)[index])
 
     def limits(self, stage: str) -> tuple[float, float]:
@@ -327,7 +335,7 @@ class Trace:
         """
         held, lengths, values = self._held[stage], self.spec.lengths, self._held.get("values")
         vectors = None if values is None else values.tensor.detach()
-        measures: HeadMeasures = _kept_with(
+        measures: HeadMeasures = kept_with(
             values,
             held,
             ("measures", lengths, texts),
@@ -347,7 +355,7 @@ class Trace:
         text, held, values = self.at("text", leading), self._held[stage], self._held.get("values")
         words = texts[text] if texts else ()
         if not self.has_module and not self.layer_masks:
-            known: HeadMeasures = _kept_with(
+            known: HeadMeasures = kept_with(
                 values,
                 held,
                 ("uniform", words),
@@ -363,7 +371,7 @@ class Trace:
             norms = self._lengths_of_values(text)
             return measure_uniform(self.allowed(stage, leading), real, words, norms)
 
-        measures: HeadMeasures = _kept_with(values, held, ("uniform", masking, text, words), made)
+        measures: HeadMeasures = kept_with(values, held, ("uniform", masking, text, words), made)
         return measures
 
     def _lengths_of_values(self, text: int) -> np.ndarray | None:
@@ -378,29 +386,9 @@ class Trace:
         """Compare every stage's shape with the stage table; a difference is a bug."""
         for stage in self.stages:
             expected = self.leading + shape(self.spec, stage.dims, self.tokens)
-            actual = tuple(self.tensor(stage.name).shape)
+            actual = self.shape(stage.name)
             if actual != expected:
                 raise AssertionError(f"{stage.name} has shape {actual} and not {expected}")
-
-
-def _kept_with(
-    values: CachedTensor | None,
-    held: CachedTensor,
-    key: Hashable,
-    make: Callable[[Tensor], Any],
-) -> Any:
-    """Return a cached result of a tensor and of the values that its weights were used with.
-
-    Weights may outlive many values; weak keys drop a result together with its values.
-    """
-    if values is None:
-        return held.keep(key, make)
-    by_values: WeakKeyDictionary[CachedTensor, Any] = held.keep(
-        (key, "by values"), lambda _: WeakKeyDictionary()
-    )
-    if values not in by_values:
-        by_values[values] = make(held.tensor.detach())
-    return by_values[values]
 
 
 def trace_of_arrays(

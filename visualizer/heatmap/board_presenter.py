@@ -14,6 +14,7 @@ from visualizer.heatmap.panel_presenter import (
     SpreadPanelSource,
     overview_of,
     overview_of_head,
+    overview_source,
 )
 from visualizer.heatmap.step_cell_and_prediction_highlights import (
     Highlights,
@@ -24,7 +25,7 @@ from visualizer.session.colour_options import ColourCurve
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from visualizer.attention.stages import Stage
     from visualizer.heatmap.panel_and_board_types import Heatmap
@@ -92,9 +93,42 @@ def needs(resolved: Resolved) -> Hashable:
 
 def warm(resolved: Resolved, previous: BoardContents | None) -> BoardContents:
     """Make the picture on the worker, and read what hovering may need."""
+    for source in _sources(resolved):
+        source.sketch()
     made = present_board_contents(resolved, previous)
     _read_ahead(resolved)
     return made
+
+
+def draw_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
+    """Have what is seen of a long text drawn, and then exactly, until it is over."""
+    for source in _sources(resolved):
+        source.sketch()
+        if is_over():
+            return
+    for source in _sources(resolved):
+        if not source.draw(is_over):
+            return
+
+
+def is_drawn(resolved: Resolved) -> bool:
+    """Whether all that is seen is drawn exactly."""
+    return all(source.exact_share == 1 for source in _sources(resolved))
+
+
+def _sources(resolved: Resolved) -> Iterator[PanelSource]:
+    """Give the panels that show a text too long to be held; what is seen of them is drawn late."""
+    if not resolved.run.trace.is_blockwise:
+        return
+    for stage in resolved.shown_stages:
+        if stage.name != resolved.sheet:
+            yield from _panels(resolved, stage)
+    pinned = resolved.pinned
+    if resolved.sheet and pinned:
+        stage = resolved.run.trace.stage(resolved.sheet)
+        yield PanelSource(resolved, stage, pinned.head, pinned.fold)
+    if resolved.overview:
+        yield overview_source(resolved, resolved.overview, resolved.overview_head)
 
 
 def _board_key(resolved: Resolved) -> Hashable:
@@ -112,6 +146,7 @@ def _board_key(resolved: Resolved) -> Hashable:
         (overview, resolved.overview_head) if overview else None,
         (pinned.head, pinned.fold, _origin(resolved)) if resolved.sheet and pinned else None,
         (resolved.is_spread, pinned.head if resolved.is_spread and pinned else None),
+        tuple(source.held.version for source in _sources(resolved)),
     )
 
 
@@ -174,7 +209,8 @@ def _panels(resolved: Resolved, stage: Stage) -> Iterator[PanelSource]:
 
 def _needs_of_panels(resolved: Resolved) -> Hashable:
     """Name what has to be read for the panels of a view."""
-    extents = frozenset(resolved.extent(stage).blocks for stage in resolved.shown_stages)
+    shown = () if resolved.run.trace.is_blockwise else resolved.shown_stages  # those are late
+    extents = frozenset(resolved.extent(stage).blocks for stage in shown)
     chosen, pinned = resolved.view.colouring, resolved.pinned
     folds = () if resolved.is_spread else resolved.folds
     return (
@@ -197,7 +233,8 @@ def _read_ahead(resolved: Resolved) -> None:
     pinned = resolved.pinned
     if resolved.comparison:
         present_board(resolved, Board())
-    for name in resolved.square_stages if resolved.overview else ():
+    is_held = not resolved.run.trace.is_blockwise
+    for name in resolved.square_stages if resolved.overview and is_held else ():
         overview_of_head(resolved, name, 0, {})
     if pinned and pinned.fold:
         resolved.run.trace.seen(pinned.stage, resolved.view.lens, pinned.fold)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.masks import Masking, allowed_in_text
+from visualizer.attention.masks import Masking, any_allowed_in_blocks
 
 if TYPE_CHECKING:
     from visualizer.session.resolved_view import PoolingExtent
@@ -24,9 +24,7 @@ def forbidden_by(
     sides : tuple of int
         Numbers of queries and keys.
     """
-    queries, keys = sides
-    cells = allowed_in_text(masking, queries, text, None if keys == queries else keys)
-    return ~any_of_blocks(cells, rows, columns)
+    return ~any_allowed_in_blocks(masking, sides, text, (rows, columns))
 
 
 def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:

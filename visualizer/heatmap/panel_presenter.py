@@ -25,7 +25,7 @@ from visualizer.session.cell_address import ComparedSide
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from visualizer.attention.stages import Stage
     from visualizer.attention.tensor_with_cached_reductions import CachedTensor
@@ -103,7 +103,7 @@ class PanelSource:
         labels = self._labels()
         key = (self.held, before, self.leading, self.head, self.by, self.lens, self.extent, colour,
                hatch, labels, stage.symbol, self.beside, self.part, self.title, self.kin,
-               self._label(), self.wanted_lens,
+               self._label(), self.wanted_lens, self.held.version,
                )  # fmt: skip
         if key in known:
             return known[key]
@@ -121,6 +121,19 @@ class PanelSource:
             self._row_ends() if colour.limits is ColourLimits.ROW else None, hidden,
             self._uneven(), self.part, self.kin, self.is_alone, is_share=self._is_share(),
         )  # fmt: skip
+
+    def sketch(self) -> None:
+        """Have a first picture made, where there is none; called on the worker."""
+        self.held.sketch(*self.extent.blocks, self.whole)
+
+    def draw(self, is_over: Callable[[], bool]) -> bool:
+        """Have the picture made exact; see `CachedTensor.draw`."""
+        return self.held.draw(*self.extent.blocks, self.whole, is_over)
+
+    @property
+    def exact_share(self) -> float:
+        """The share of its rows that are exact."""
+        return self.held.exact_share(*self.extent.blocks, self.whole)
 
     @property
     def text(self) -> int:
@@ -220,7 +233,7 @@ class PanelSource:
 
     def _axes(self, words: tuple[str, ...], keys: tuple[str, ...]) -> tuple[Axis, Axis]:
         row, column = self.stage.dims[-2:]
-        count = self.trace.tensor(self.stage.name).shape[-1]
+        count = self.trace.shape(self.stage.name)[-1]
         labels = keys if column == "key" else counted_from_one(count)
         return (
             Axis(row, keys if row == "key" else words, self.extent.blocks[0], self.extent.rows),
@@ -232,7 +245,7 @@ class PanelSource:
 
     def _sums(self) -> np.ndarray | None:
         adds_up = self._is_share() and self.by is not HeadAggregate.MAX
-        if not adds_up or self.extent.blocks != (1, 1):
+        if not adds_up or self.extent.blocks != (1, 1) or self.held.is_blockwise:
             return None
         rows = self.held.read((*self.index, self.extent.cells[0]))
         sums = row_sums(rows)
@@ -250,6 +263,9 @@ class PanelSource:
             notes.append("first token hidden, ÷ the rest")
         if self.extent.blocks != (1, 1):
             notes.append(pooling_note(self.held.limits()[0] < 0, *self.extent.blocks))
+        share = self.exact_share
+        if share < 1:
+            notes.append(f"{share:.0%} exact, else a row of {self.extent.blocks[0]:,}")
         if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
             notes.append("ranked among those seen")
         found = outside_limits(values, marks, colour)
@@ -295,6 +311,12 @@ def overview_of_head(
     resolved: Resolved, name: str, head: int, known: dict[Hashable, Heatmap]
 ) -> Heatmap:
     """Show all of a head's panel of a stage, pooled."""
+    return overview_source(resolved, name, head).heatmap(known)
+
+
+def overview_source(resolved: Resolved, name: str, head: int) -> PanelSource:
+    """Return what all of a head's panel of a stage is made of, pooled."""
     stage = resolved.run.trace.stage(name)
-    extent = resolved.whole_extent(stage, OVERVIEW)
-    return PanelSource(resolved, stage, head, None, extent=extent).heatmap(known)
+    room = resolved.view.room if resolved.run.trace.is_blockwise else OVERVIEW
+    extent = resolved.whole_extent(stage, room)  # a long text's is drawn once, for both
+    return PanelSource(resolved, stage, head, None, extent=extent)

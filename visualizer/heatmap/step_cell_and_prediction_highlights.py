@@ -132,7 +132,7 @@ def _read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[Highligh
 def _between(
     trace: Trace, stage: str, low: tuple[int | None, ...], high: tuple[int | None, ...]
 ) -> list[HighlightBlock]:
-    sizes = trace.tensor(stage).shape
+    sizes = trace.shape(stage)
     spans = [
         range(size) if start is None or end is None else range(start, end + 1)
         for start, end, size in zip(low, high, sizes, strict=True)

@@ -23,7 +23,7 @@ def mismatch(kept: Run, run: Run, stage: Stage) -> str:
             return f"A has {format_count(mine.count(axis), axis)} and B {yours.count(axis):,}"
     if stage.name not in mine:
         return f"A has no {stage.title.lower()}"
-    old, new = (trace.tensor(stage.name).shape for trace in (mine, yours))
+    old, new = (trace.shape(stage.name) for trace in (mine, yours))
     if old == new:
         return ""
     if "head" in stage.dims and old[-3] != new[-3]:

@@ -62,7 +62,7 @@ def why_none(spec: AttentionSpec) -> str:
 
 def most_samples(run: Run) -> int:
     """Return the largest allowed number of samples, smaller for larger weights."""
-    cells = math.prod(run.trace.tensor("weights").shape)
+    cells = math.prod(run.trace.shape("weights"))
     return min(LARGEST_COUNT, 1 << max(0, (DRAWN_CELLS // cells).bit_length() - 1))
 
 

@@ -52,6 +52,11 @@ class Worker(QThread):
             is_underway = self._undelivered > 0 and not self._is_stopping
             return self._is_running or self._waiting is not None or is_underway
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a request waits, or the end is wanted."""
+        return self._waiting is not None or self._is_stopping
+
     def ask(self, request: Callable[[], object]) -> None:
         """Queue a request, starting the thread if needed."""
         with self._changed:

@@ -60,7 +60,7 @@ def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: Zoom | None) -> 
     zoom : Zoom or None
         A part that exists in the trace; None for the whole.
     """
-    sizes = trace.tensor(stage.name).shape[-2:]
+    sizes = trace.shape(stage.name)[-2:]
     whole = blocks_of(trace, stage, room)
     side = (math.ceil(sizes[0] / whole[0]), math.ceil(sizes[1] / whole[1]))
     if zoom is None:
@@ -82,7 +82,9 @@ def _whole_blocks(part: range, block: int, size: int) -> range:
 
 def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
     """Return the rows and columns pooled into a drawn cell for this many cells a side."""
-    rows, columns = trace.tensor(stage.name).shape[-2:]
+    rows, columns = trace.shape(stage.name)[-2:]
+    if trace.is_blockwise:  # whose pictures are made of those of other zooms
+        return _block(range(rows), room), _block(range(columns), room)
     return math.ceil(rows / room), math.ceil(columns / room)
 
 
@@ -387,7 +389,7 @@ def existing(run: Run, cell: Cell | None) -> Cell | None:
         return None
     if cell.layer is not None and cell.layer >= run.trace.count("layer"):
         return None
-    sizes = tuple(run.trace.tensor(cell.stage).shape[len(run.trace.axes) :])
+    sizes = tuple(run.trace.shape(cell.stage)[len(run.trace.axes) :])
     if cell.fold:
         is_foldable = "head" in run.trace.stage(cell.stage).dims and run.trace.spec.heads > 1
         sizes = sizes[1:] if is_foldable else ()
@@ -399,6 +401,9 @@ def existing(run: Run, cell: Cell | None) -> Cell | None:
 def why_not_comparable(run: Run, comparison: Comparison) -> str:
     """Return why no stage can be compared; empty where some can."""
     spec = run.trace.spec
+    kept = comparison.kept
+    if run.trace.is_blockwise or (kept is not None and kept.trace.is_blockwise):
+        return "The text is too long for a comparison: its matrices are not held."
     if comparison.against is ComparisonKind.SAMPLES and not run.trace.has_module:
         return "What was captured has no dropout of its own, so there are no samples of it."
     if comparison.against is ComparisonKind.SAMPLES:

@@ -119,3 +119,9 @@ class Presenter(Protocol):
         mapping
             Panels made along the way, by id.
         """
+
+    def is_drawn(self, resolved: Resolved) -> bool:
+        """Whether all pictures that are seen are exact; those of long texts are so later."""
+
+    def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
+        """Make the pictures that are seen more exact, on the worker, until it is over."""

@@ -91,8 +91,8 @@ class Timeline(Struct, frozen=True):
     @classmethod
     def of(cls, trace: Trace, grain: Grain) -> Timeline:
         """Take the sizes of a trace's stages."""
-        sizes = ((name, *trace.tensor(name).shape[-2:]) for name in trace.names)
-        return cls(tuple(sizes), grain)
+        sides = ((name, trace.shape(name)[-2:]) for name in trace.names)
+        return cls(tuple((name, rows, columns) for name, (rows, columns) in sides), grain)
 
     def __len__(self) -> int:
         return self.starts[-1]

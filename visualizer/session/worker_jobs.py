@@ -9,6 +9,7 @@ import gc
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Presenter
+
+
+DRAWN_FOR_S = 0.2
+"""So long more is drawn before it is shown."""
 
 
 class ComputeFunction(Protocol):
@@ -118,6 +123,19 @@ def read_what_is_shown(presenter: Presenter, shown: Shown) -> WorkerResult:
     resolved = resolve(shown.document, shown.view, shown.run, shown.computed)
     panels = presenter.prefetch(resolved, shown.panels)
     return WorkerResult(None, shown.view, None, None, resolved, panels)
+
+
+class DrawnMore(Struct, frozen=True, eq=False):
+    """More is known of the pictures of a run."""
+
+    run: Run
+
+
+def draw_more(presenter: Presenter, resolved: Resolved, is_wanted: Callable[[], bool]) -> DrawnMore:
+    """Make the pictures that are seen more exact, for a moment or until something is wanted."""
+    end = monotonic() + DRAWN_FOR_S
+    presenter.draw_more(resolved, lambda: is_wanted() or monotonic() > end)
+    return DrawnMore(resolved.run)
 
 
 def compute_shown(compute: ComputeFunction, presenter: Presenter, shown: Shown) -> WorkerResult:

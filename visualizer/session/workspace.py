@@ -77,7 +77,7 @@ class Workspace(QObject):
         self._complaints: dict[str, InputError] = {}
         self._asked: Document | None = None
         self._wanted = self.view
-        self._has_started = False
+        self._has_started, self._is_drawing = False, False
         self._undone, self._redone = NamedChange(), NamedChange()
         self._held: list[object] = []
         """A model that was opened, until a run of it is there, which keeps it open then."""
@@ -186,9 +186,7 @@ class Workspace(QObject):
         self._asked, self._has_started = document, True
         self._wanted = adapted_to_window(view, self._wanted)  # it may be saved before it is shown
         self.view = as_far_as_read(self._wanted, self.view)
-        self._worker.ask(
-            partial(worker_jobs.open_and_compute, restore, self._presenter, self._now())
-        )
+        self._ask(partial(worker_jobs.open_and_compute, restore, self._presenter, self._now()))
         self._show()
 
     def _hold(self, *models: object) -> None:
@@ -308,7 +306,7 @@ class Workspace(QObject):
     @property
     def is_working(self) -> bool:
         """Whether a computation is in progress or waits for the window to be visible."""
-        return not self._has_started or self._worker.is_working
+        return not self._has_started or (self._worker.is_working and not self._is_drawing)
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -326,6 +324,19 @@ class Workspace(QObject):
         self._late.stop()
         self._worker.stop()
 
+    def _ask(self, request: Callable[[], object]) -> None:
+        self._is_drawing = False
+        self._worker.ask(request)
+
+    def _draw_on(self) -> None:
+        """Have the pictures of a long text made more exact while nothing else is to be done."""
+        resolved = self.screen.resolved
+        if self._worker.is_working or resolved is None or self._presenter.is_drawn(resolved):
+            return
+        is_wanted = partial(getattr, self._worker, "is_wanted")
+        self._ask(partial(worker_jobs.draw_more, self._presenter, resolved, is_wanted))
+        self._is_drawing = True
+
     def _change_to(self, document: Document, *, may_wait: bool = False) -> None:
         """Replace the document and request its computation; the screen may wait briefly for it."""
         if not may_wait:
@@ -337,7 +348,7 @@ class Workspace(QObject):
             request = partial(
                 worker_jobs.compute_shown, self._compute, self._presenter, self._now()
             )
-            self._worker.ask(request)
+            self._ask(request)
             if may_wait:
                 self._show_soon()
                 return
@@ -359,7 +370,7 @@ class Workspace(QObject):
     def _read(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
         if self.run and self._asked is None:
-            self._worker.ask(partial(worker_jobs.read_what_is_shown, self._presenter, self._now()))
+            self._ask(partial(worker_jobs.read_what_is_shown, self._presenter, self._now()))
 
     def _now(self) -> Shown:
         panels = self.screen.panels
@@ -372,7 +383,11 @@ class Workspace(QObject):
         keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
         return next(keys) == next(keys)
 
-    def _take(self, answer: worker_jobs.WorkerResult) -> None:
+    def _take(self, answer: worker_jobs.WorkerResult | worker_jobs.DrawnMore) -> None:
+        if isinstance(answer, worker_jobs.DrawnMore):
+            if answer.run is self.run:
+                self._show()
+            return
         if answer.document is None and self.view == self._wanted:
             self._show()  # meanwhile, what is shown is wanted again
             return
@@ -424,6 +439,7 @@ class Workspace(QObject):
             panels, known = {**panels, **answer.panels}, answer.resolved
         self.screen = self._present(panels, known)
         self.changed.emit()
+        self._draw_on()
 
     def _present(self, panels: Mapping[str, object], known: Resolved | None) -> Screen:
         """Make the screen.

@@ -300,6 +300,14 @@ class PanelPresenters:
                     made[row.id.name] = panel
         return made
 
+    def is_drawn(self, resolved: Resolved) -> bool:
+        """Whether all pictures that are seen are exact."""
+        return board_presenter.is_drawn(resolved)
+
+    def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
+        """Make the pictures that are seen more exact, on the worker, until it is over."""
+        board_presenter.draw_more(resolved, is_over)
+
     def _lesson(self, moment: Moment) -> LessonPanel | None:
         position, resolved = moment.view.lesson, moment.resolved
         lessons = self._lessons()

@@ -35,7 +35,7 @@ EDITS = {0.0: "is switched off", None: "is replaced in the model"}
 
 def _cell(facts: CellFacts) -> str:
     read = facts.explanation.stage.reads[0]
-    head = facts.cell.place[-1] // facts.run.trace.tensor(read).shape[-1] + 1
+    head = facts.cell.place[-1] // facts.run.trace.shape(read)[-1] + 1
     column, value = f"olumn {facts.column} of {facts.token('query')}", format_number(facts.value)
     if edit := _edit(facts.explanation.stage, facts.layer, head - 1):
         becomes = EDITS.get(edit.factor, f"is multiplied by {edit.factor}")
@@ -79,7 +79,7 @@ def _shapes(spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
 def _terms(explained: ExplainedCell) -> TermList:
     query, column = explained.place
     name = explained.stage.reads[0]
-    head, within = divmod(column, explained.trace.tensor(name).shape[-1])
+    head, within = divmod(column, explained.trace.shape(name)[-1])
     read = explained.factor(name, head, query, within)
     edit = _edit(explained.stage, explained.layer, head)
     if edit is None:

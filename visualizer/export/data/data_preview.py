@@ -73,7 +73,7 @@ def _cut(line: str) -> str:
 def _listed(run: Run, name: str) -> str:
     """Return an array's name, shape with dims, and type."""
     trace = run.trace
-    shape = trace.tensor(name).shape
+    shape = trace.shape(name)
     dims: tuple[str, ...] = ("",) * len(shape)
     if name in trace.names:
         dims = (*trace.axes, *trace.stage(name).dims)

@@ -98,7 +98,7 @@ class ExportMatrix(Struct, frozen=True):
         return tuple(map(_on_one_line, all_visible(run.words(self.leading, axis))))
 
     def rows(self, run: Run) -> int:
-        return int(run.trace.tensor(self.stage).shape[-2])
+        return int(run.trace.shape(self.stage)[-2])
 
     def _stage(self, run: Run) -> Stage:
         return run.trace.stage(self.stage)
@@ -109,7 +109,7 @@ class ExportMatrix(Struct, frozen=True):
         )
 
     def _columns(self, run: Run) -> int:
-        return int(run.trace.tensor(self.stage).shape[-1])
+        return int(run.trace.shape(self.stage)[-1])
 
 
 def _on_one_line(label: str) -> str:

@@ -90,12 +90,12 @@ def _mean(numbers: np.ndarray, write: Callable[[np.ndarray], str]) -> float:
 
 def _first(run: Run, name: str) -> np.ndarray:
     """Read the matrix of the first head and text of an array."""
-    more = len(run.trace.tensor(name).shape) - 2
+    more = len(run.trace.shape(name)) - 2
     return run.trace.read(name, (0,) * max(0, more))
 
 
 def _count(run: Run, name: str) -> int:
-    return math.prod(run.trace.tensor(name).shape)
+    return math.prod(run.trace.shape(name))
 
 
 LARGE = 50 * 2**20

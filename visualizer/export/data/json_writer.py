@@ -79,7 +79,7 @@ def write_json(
     trace = run.trace
     names = (*trace.names, *trace.parameters)
     tell = ProgressCounter(
-        progress, sum(math.prod(trace.tensor(name).shape[:-1]) for name in names), BLOCK
+        progress, sum(math.prod(trace.shape(name)[:-1]) for name in names), BLOCK
     )
     for piece in _pieces(run, version, document):
         file.write(piece.encode("ascii"))

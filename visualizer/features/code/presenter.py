@@ -87,5 +87,5 @@ def shape_comment(run: Run, line: CodeLine) -> str:
         return ""
     made = line.stages[-1]
     dims = run.trace.axes + run.trace.stage(made).dims
-    sizes = ", ".join(str(size) for size in run.trace.tensor(made).shape)
+    sizes = ", ".join(str(size) for size in run.trace.shape(made))
     return f"# ({sizes}) {' '.join(dims)}"

@@ -72,7 +72,7 @@ def _difference(claim: Claim, run: Run) -> str:
 
 
 def _shape_difference(claim: Claim, run: Run) -> str:
-    here = run.trace.tensor(claim.stage).shape
+    here = run.trace.shape(claim.stage)
     printed = tuple(int(size) for size in claim.printed)
     if tuple(here) == printed:
         return ""

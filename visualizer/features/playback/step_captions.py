@@ -32,7 +32,7 @@ def step_caption(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
     said = TEXTS[block.stage.operation]
     if len(step.rows) > 1:
         return block.sentence(said.stage_sentence(block))
-    if len(step.columns) == run.trace.tensor(step.stage).shape[-1]:
+    if len(step.columns) == run.trace.shape(step.stage)[-1]:
         return block.sentence(said.row_sentence(block))
     return _of_cell(block)
 

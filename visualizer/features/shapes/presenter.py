@@ -138,7 +138,7 @@ def _leading(trace: Trace) -> tuple[Dim, ...]:
 def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
     trace, spec = run.trace, run.trace.spec
     matrices = math.prod(trace.leading)
-    sizes = trace.tensor(stage.name).shape[-len(stage.dims) :]
+    sizes = trace.shape(stage.name)[-len(stage.dims) :]
     named = zip(stage.dims, sizes, strict=True)
     dims = (*_leading(trace), *(Dim(_NAMES.get(name, name), size) for name, size in named))
     text = TEXTS[stage.operation]

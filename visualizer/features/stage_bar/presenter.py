@@ -35,7 +35,7 @@ def present_stage_bar(resolved: Resolved) -> tuple[StageBarItem, ...]:
             stage.name,
             stage.title,
             stage.symbol,
-            " × ".join(str(size) for size in trace.tensor(stage.name).shape),
+            " × ".join(str(size) for size in trace.shape(stage.name)),
             stage.says,
             stage.name in resolved.stages,
             stage.name == resolved.focus,

@@ -185,7 +185,7 @@ def _axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
         labels = all_visible(run.labels(leading, row))
-        width = run.trace.tensor(name).shape[-1]
+        width = run.trace.shape(name)[-1]
         is_key = column == "key"
         across = all_visible(run.labels(leading, "key")) if is_key else counted_from_one(width)
         return Axis(row, labels, 1), Axis(column, across, 1)

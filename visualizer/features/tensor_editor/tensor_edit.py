@@ -111,7 +111,7 @@ def _present(document: Document, run: Run, name: str) -> np.ndarray:
     """The numbers to edit: the custom ones, else those shown."""
     own, shown = own_of(document.spec, run, name), own_of(run.trace.spec, run, name)
     is_input = name in run.trace
-    sizes = run.trace.tensor(name).shape if is_input else run.trace.spec.weight_sizes[name]
+    sizes = run.trace.shape(name) if is_input else run.trace.spec.weight_sizes[name]
     if own and (own.rows, own.columns) == sizes:
         return own.array()
     if own != shown or not _is_shown(document, run, name):

@@ -1,0 +1,267 @@
+"""Stages that are computed block by block are those computed whole, in number and in picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
+from visualizer.attention import blockwise_tensor
+from visualizer.attention import run as attention_run
+from visualizer.attention.attend import attend
+from visualizer.attention.blockwise_stages import BlockwiseStages
+from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.run import run
+from visualizer.attention.spec import AttentionSpec, Dtype, Mask, Mode, Projection
+from visualizer.attention.weight_transforms import WeightTransform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor, Index
+    from visualizer.attention.trace import Trace
+
+SPEC = AttentionSpec(d_in=16, d_out=16, heads=2, mask=Mask.CAUSAL, mode=Mode.EVAL)
+LETTERS = "the quick brown fox jumps over a lazy dog"
+
+
+def never() -> bool:
+    return False
+
+
+@pytest.fixture
+def small_blocks() -> Iterator[None]:
+    """Blocks so small that the edges of bands, chunks and tiles lie within a short text."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blockwise_tensor, "BAND", 2)
+        patch.setattr(blockwise_tensor, "CHUNK", 3)
+        patch.setattr(blockwise_tensor, "TILE", 2)
+        patch.setattr("visualizer.attention.blockwise_stages.CHUNK", 3)
+        yield
+
+
+def by_blocks(whole: Trace) -> Trace:
+    """The same module on the same vectors, block by block."""
+    first = whole.tensor(whole.names[0])
+    with torch.no_grad():
+        return attend(whole.spec, first, whole.parameters, by_blocks=True)
+
+
+def long_run(tokens: int, spec: AttentionSpec = SPEC) -> Run:
+    """A run of which the matrices are not held, whatever its length."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention_run, "HELD_WHOLE", 0)
+        patch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+        return run((tuple((LETTERS * (tokens // len(LETTERS) + 1))[:tokens]),), spec)
+
+
+def weights_in_float64(found: Trace, place: tuple[int, ...]) -> np.ndarray:
+    """The weights of a causal head by the formula, from its queries and keys."""
+    queries, keys = (
+        found.tensor(name)[place].numpy().astype(np.float64) for name in ("queries", "keys")
+    )
+    scores = queries @ keys.T / np.sqrt(queries.shape[-1])
+    scores[~np.tri(len(scores), dtype=bool)] = -np.inf
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    shares /= shares.sum(-1, keepdims=True)
+    return np.asarray(shares)
+
+
+def first_matrix(held: CachedTensor) -> Index:
+    """The index of the first matrix of a stage."""
+    place: list[int | slice] = [0] * (len(held.shape) - 2)
+    return (*place, slice(None), slice(None))
+
+
+def assert_alike(found: np.ndarray, wanted: np.ndarray, eps: float) -> None:
+    assert found.shape == wanted.shape
+    is_finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(found[~is_finite], wanted[~is_finite])
+    size = np.abs(wanted[is_finite]).max(initial=1)
+    np.testing.assert_allclose(found[is_finite], wanted[is_finite], rtol=eps, atol=eps * size)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@examples(1)
+@given(cases(dtype=Dtype.FLOAT64, temperature=1.0), st.data())
+def test_every_number_is_that_of_the_whole(case: Case, data: st.DataObject) -> None:
+    whole = run(case.texts, case.spec).trace
+    blocks = by_blocks(whole)
+    assert blocks.names == whole.names
+    blocks.check()
+    for name in whole.names:
+        wanted = whole.read(name)
+        assert_alike(blocks.read(name), wanted, 1e-9)
+        index = tuple(data.draw(st.integers(0, size - 1)) for size in wanted.shape)
+        part = index[: data.draw(st.integers(0, len(index)))]
+        assert_alike(np.asarray(blocks.read(name, part)), np.asarray(wanted[part]), 1e-9)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@examples(1)
+@given(cases(dtype=Dtype.FLOAT64, temperature=1.0), st.integers(0, 2), st.integers(0, 2))
+def test_every_picture_is_that_of_the_whole(case: Case, down: int, right: int) -> None:
+    whole = run(case.texts, case.spec).trace
+    blocks = by_blocks(whole)
+    for name in whole.names:
+        held, other = blocks.holding(name), whole.holding(name)
+        sizes = (2**down, 2**right if whole.stage(name).dims[-1] == "key" else 1)
+        cells = first_matrix(held)
+        wanted = other.read_pooled(*sizes, cells)
+        if held.is_blockwise:
+            held.sketch(*sizes, cells)
+            assert held.draw(*sizes, cells, never)
+        assert held.exact_share(*sizes, cells) == 1
+        assert_alike(held.read_pooled(*sizes, cells), wanted, 1e-9)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@examples(0.6)
+@given(cases(dtype=Dtype.FLOAT64, temperature=1.0, normalisation=SPEC.normalisation))
+def test_what_weights_are_looked_at_as_is_that_of_the_whole(case: Case) -> None:
+    whole = run(case.texts, case.spec).trace
+    blocks = by_blocks(whole)
+    for lens in WeightTransform:
+        for by in (None, *HeadAggregate):
+            wanted = whole.seen("weights", lens, by).read()
+            assert_alike(blocks.seen("weights", lens, by).read(), wanted, 1e-9)
+
+
+@pytest.mark.parametrize("tokens", [1_000, pytest.param(4_000, marks=pytest.mark.slow)])
+def test_weights_of_a_long_text_are_those_of_the_formula(tokens: int) -> None:
+    trace = long_run(tokens).trace
+    assert trace.is_blockwise
+    held = trace.holding("weights")
+    for head in range(2):
+        wanted = weights_in_float64(trace, (head,))
+        found = trace.read("weights", (head,))
+        assert np.abs(found - wanted).max() <= 1e-6
+        assert np.abs(found.sum(-1, dtype=np.float64) - 1).max() <= 1e-5
+        whole = (head, slice(None), slice(None))
+        held.draw(16, 16, whole, never)
+        picture = held.read_pooled(16, 16, whole)
+        rows = -(-tokens // 16)
+        padded = np.zeros((rows * 16, rows * 16))
+        padded[:tokens, :tokens] = wanted
+        assert np.abs(picture - padded.reshape(rows, 16, rows, 16).max((1, 3))).max() <= 1e-6
+        context = trace.read("context", (head,))
+        values = trace.tensor("values")[head].numpy()
+        assert np.abs(context - wanted @ values).max() <= 1e-5
+
+
+def test_a_picture_is_that_of_the_numbers_bit_by_bit() -> None:
+    """Of whole numbers, products of which are exact, in any order of adding them up."""
+    spec = replace(SPEC, projection=Projection.NONE, heads=1, output_projection=False)
+    generator = torch.Generator().manual_seed(3)
+    given_ = torch.randint(-3, 4, (900, 16), generator=generator).float()
+    with torch.no_grad():
+        trace = attend(spec, given_, {}, by_blocks=True)
+    for name in ("scores", "scaled", "masked", "weights"):
+        held, cells = trace.holding(name), (0, slice(None), slice(None))
+        held.draw(8, 8, cells, never)
+        numbers = held.read((0,))
+        ends = np.full((904, 904), np.nan)
+        ends[:900, :900] = numbers
+        blocks = ends.reshape(113, 8, 113, 8).transpose(0, 2, 1, 3).reshape(113, 113, 64)
+        high = np.nanmax(blocks, -1)
+        low = np.nanmin(np.where(np.isfinite(blocks), blocks, np.nan), -1, initial=np.inf)
+        wanted = np.where(-low > high, low, high)  # where nothing is finite, low is ∞
+        np.testing.assert_array_equal(held.read_pooled(8, 8, cells), wanted.astype(np.float32))
+
+
+def test_a_first_picture_has_a_row_of_each_block_and_says_so() -> None:
+    held = long_run(700).trace.holding("weights")
+    cells = (0, slice(None), slice(None))
+    before = held.version
+    assert held.exact_share(4, 4, cells) == 0
+    assert np.isnan(held.read_pooled(4, 4, cells)).all()
+    held.sketch(4, 4, cells)
+    assert held.version > before
+    assert held.exact_share(4, 4, cells) == 0
+    numbers = held.read((0,))
+    wanted = numbers[2::4].reshape(175, 175, 4).max(-1)
+    np.testing.assert_allclose(held.read_pooled(4, 4, cells), wanted, rtol=1e-6)
+    assert not held.draw(4, 4, cells, lambda: True)  # it was over after a band
+    assert 0 < held.exact_share(4, 4, cells) < 1
+    assert held.draw(4, 4, cells, never)
+    assert held.exact_share(4, 4, cells) == 1
+
+
+def test_until_a_part_is_drawn_it_is_that_of_a_coarser_picture() -> None:
+    held = long_run(700).trace.holding("scaled")
+    whole = (0, slice(None), slice(None))
+    held.draw(8, 8, whole, never)
+    coarse = held.read_pooled(8, 8, whole)
+    part = (0, slice(10, 30), slice(40, 90))
+    found = held.read_pooled(2, 2, part)
+    np.testing.assert_array_equal(found, coarse.repeat(4, 0).repeat(4, 1)[10:30, 40:90])
+    assert held.exact_share(2, 2, part) == 0
+
+
+def test_a_bounded_number_of_tiles_is_kept_and_the_whole_picture_always(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blockwise_tensor, "MOST_TILE_BYTES", 2**20)
+    held = long_run(2_000).trace.holding("weights")
+    whole = (0, slice(None), slice(None))
+    held.draw(16, 16, whole, never)
+    picture = held.read_pooled(16, 16, whole)
+    for first in range(0, 1_900, 100):
+        held.sketch(1, 1, (0, slice(first, first + 100), slice(0, 100)))
+        assert held.bytes <= 2**21
+    np.testing.assert_array_equal(held.read_pooled(16, 16, whole), picture)
+    assert held.exact_share(16, 16, whole) == 1
+
+
+def test_long_texts_are_read_by_blocks_by_themselves() -> None:
+    text = (tuple(LETTERS * 90),)
+    long = run(text, replace(SPEC, heads=8))
+    assert long.trace.is_blockwise
+    assert any("block by block" in said for said in long.notices)
+    assert long.trace.bytes < 2**23
+    short = run((text[0][:100],), long.trace.spec, long)
+    assert not short.trace.is_blockwise
+    assert not any("block by block" in said for said in short.notices)
+
+
+def test_unchanged_pictures_are_kept_when_the_mask_changes() -> None:
+    before = long_run(600)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention_run, "HELD_WHOLE", 0)
+        patch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+        after = run(before.texts, replace(SPEC, mask=Mask.NONE), before)
+    assert after.trace.holding("scaled") is before.trace.holding("scaled")
+    assert after.trace.holding("weights") is not before.trace.holding("weights")
+
+
+def test_dropout_drops_the_same_cells() -> None:
+    spec = replace(SPEC, mode=Mode.TRAIN, dropout=0.25)
+    trace = long_run(300, spec).trace
+    whole = run((tuple(LETTERS * 8)[:300],), spec).trace
+    np.testing.assert_array_equal(trace.read("dropped") == 0, whole.read("dropped") == 0)
+
+
+def test_rows_are_read_once_for_what_they_are_divided_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = long_run(500).trace
+    found: list[int] = []
+    find = BlockwiseStages._find
+
+    def count(own: BlockwiseStages, row: Stage, place: tuple[int, ...], rows: Tensor) -> None:
+        found.append(len(rows))
+        find(own, row, place, rows)
+
+    monkeypatch.setattr(BlockwiseStages, "_find", count)
+    trace.read("weights", (0, slice(10, 20)))
+    trace.read("weights", (0, slice(0, 20), 3))
+    assert found == [10, 10]

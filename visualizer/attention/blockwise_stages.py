@@ -1,0 +1,387 @@
+"""The stages of a long text, from queries and keys on, of which no matrix is ever held whole.
+
+What is kept are the stages before the scores, and of each row that was read one number: what its
+weights are divided by. A weight is made anew from it when it is read, as
+
+    w = exp(s − l),   l = log Σ exp(s) over the keys of the row.
+
+Sources: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax" (2); Rabe and
+Staats 2021, "Self-attention Does Not Need O(n²) Memory".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from visualizer.attention import dropout_mask
+from visualizer.attention.blockwise_tensor import (
+    CHUNK,
+    BlockSource,
+    BlockwiseTensor,
+    Ends,
+    Place,
+    block_ends,
+    chunk_of,
+    chunks,
+    columns_to_read,
+)
+from visualizer.attention.masks import (
+    Masking,
+    allowed_cells,
+    are_all_allowed,
+    readable_keys,
+)
+from visualizer.attention.spec import Normalisation
+from visualizer.attention.stage_computation import StageInputs, computed
+from visualizer.attention.stages import Operation, Stage, shape, stages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from torch import Tensor
+
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+
+
+class _RowNumbers:
+    """One number of each row of a matrix, once it is known."""
+
+    def __init__(self, rows: int, dtype: torch.dtype) -> None:
+        self.values = torch.zeros(rows, dtype=dtype)
+        self.largest = torch.zeros(rows, dtype=dtype)
+        self.is_known = torch.zeros(rows, dtype=torch.bool)
+
+    def take(self, rows: Tensor, values: Tensor, largest: Tensor) -> None:
+        self.values[rows], self.largest[rows] = values, largest
+        self.is_known[rows] = True
+
+
+class BlockwiseStages:
+    """Computes blocks of the stages from the scores on, each from blocks of those it reads.
+
+    Parameters
+    ----------
+    held : mapping
+        The whole stages: all before the scores.
+    """
+
+    def __init__(self, work: StageInputs, held: Mapping[str, CachedTensor]) -> None:
+        self.work, self.held = work, dict(held)
+        self.rows = {row.name: row for row in stages(work.spec)}
+        self._known: dict[tuple[str, Place], _RowNumbers] = {}
+
+    @property
+    def spec(self) -> AttentionSpec:
+        return self.work.spec
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.work.given.dtype
+
+    def of(self, row: Stage) -> BlockwiseTensor:
+        """Return a stage that is computed when it is read."""
+        leading = self.work.given.shape[:-2]
+        sizes = (*leading, *shape(self.spec, row.dims, self.work.tokens))
+        return BlockwiseTensor(sizes, self._source(row))
+
+    def _source(self, row: Stage) -> BlockSource:
+        if row.dims[-1] != "key":
+            return _VectorSource(self, row)
+        kind = _SoftmaxSource if _is_softmax(self, row) else _CellSource
+        return kind(self, row)
+
+    def text(self, place: Place) -> int:
+        return place[0] if self.work.given.ndim > 2 else 0
+
+    def sides(self) -> tuple[int, int]:
+        return self.work.tokens, self.work.tokens
+
+    # ------------------------------------------------------------------ cells of queries and keys
+
+    def cells(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+        """Compute a block of a stage, [query, key], a tensor of the caller's own."""
+        return _CELLS[row.operation](self, row, place, rows, keys)
+
+    def read(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+        """Compute a block of the stage that a stage reads first."""
+        return self.cells(self.rows[row.reads[0]], place, rows, keys)
+
+    def allowed(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+        masking = Masking.of(self.spec, row.name)
+        return torch.from_numpy(
+            allowed_cells(masking, self.sides(), self.text(place), rows.numpy(), keys)
+        )
+
+    def is_open(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> bool:
+        """Whether the mask forbids none of a block, for sure, without looking at its cells."""
+        masking = Masking.of(self.spec, row.name)
+        first, last = int(rows.min()), int(rows.max())
+        span = range(*keys.indices(self.sides()[1]))
+        return are_all_allowed(masking, self.sides(), self.text(place), (first, last), span)
+
+    def reading(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
+        """Return which queries may read any key, [query, 1]."""
+        keys = slice(0, self.sides()[1])
+        return self.allowed(row, place, rows, keys).any(-1, keepdim=True)
+
+    def readable(self, row: Stage, place: Place, rows: Tensor) -> range:
+        """Return a range of keys outside which no number is above 0, or none but −∞."""
+        is_cut = row.name in {"masked", "zeroed", "dropped"} or (
+            row.is_weights and not row.is_before_mask
+        )
+        if not is_cut:
+            return range(self.sides()[1])
+        masking = Masking.of(self.spec, row.name)
+        first, last = int(rows.min()), int(rows.max())
+        return readable_keys(masking, self.sides()[1], self.text(place), first, last)
+
+    def divided_by(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
+        """Return what the rows of weights are divided by, or its logarithm of softmax."""
+        known = self.numbers(row, place)
+        unknown = rows[~known.is_known[rows]]
+        if len(unknown):
+            self._find(row, place, unknown)
+        return known.values[rows]
+
+    def numbers(self, row: Stage, place: Place) -> _RowNumbers:
+        key = (row.name, place)
+        if key not in self._known:
+            wide = torch.float64 if self.dtype is torch.float64 else torch.float32
+            self._known[key] = _RowNumbers(self.sides()[0], wide)
+        return self._known[key]
+
+    def _find(self, row: Stage, place: Place, rows: Tensor) -> None:
+        if _is_softmax(self, row):
+            for _ in _softmax_chunks(self, row, place, rows, 1):
+                pass
+            return
+        total = torch.zeros(len(rows), dtype=self.numbers(row, place).values.dtype)
+        for keys in chunks(self.readable(row, place, rows), CHUNK):
+            if row.operation is Operation.EQUAL_WEIGHTS:
+                total += self.allowed(row, place, rows, keys).sum(-1)
+            else:
+                read = self.read(row, place, rows, keys)
+                total += (read.exp_() if _is_naive(self, row) else read).sum(-1)
+        self.numbers(row, place).take(rows, total, total)
+
+    # ------------------------------------------------------------------ vectors of queries
+
+    def vectors(self, row: Stage, leading: Place, rows: Tensor) -> Tensor:
+        """Compute rows of a stage of vectors, [query, d] or [head, query, d]."""
+        if row.name in self.held:
+            whole: Tensor = self.held[row.name].tensor.detach()[leading]
+            return whole[..., rows, :]
+        if row.operation is Operation.WEIGHTED_SUM:
+            heads = range(self.spec.heads)
+            return torch.stack([self.context(row, (*leading, head), rows) for head in heads])
+        read = [self.vectors(self.rows[name], leading, rows) for name in row.reads]
+        return computed(self.work, row, read)
+
+    def context(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
+        """Compute rows of one head's context vectors, [query, d_head]."""
+        weights, values = (self.rows[name] for name in row.reads)
+        vectors: Tensor = self.held[values.name].tensor.detach()[place]
+        found = vectors.new_zeros((len(rows), vectors.shape[-1]))
+        for keys in chunks(self.readable(weights, place, rows), CHUNK):
+            found += self.cells(weights, place, rows, keys) @ vectors[keys]
+        return found
+
+
+def _is_softmax(maker: BlockwiseStages, row: Stage) -> bool:
+    is_usual = maker.spec.normalisation is Normalisation.SOFTMAX
+    return row.operation is Operation.SCORES_TO_WEIGHTS and is_usual
+
+
+def _is_naive(maker: BlockwiseStages, row: Stage) -> bool:
+    is_naive = maker.spec.normalisation is Normalisation.NAIVE_SOFTMAX
+    return row.operation is Operation.SCORES_TO_WEIGHTS and is_naive
+
+
+def _softmax_chunks(
+    maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, block: int
+) -> Iterator[tuple[slice, Tensor]]:
+    """Read the scores of some rows once: yield their ends by chunk, and note their logarithms.
+
+    Yields
+    ------
+    tuple of slice and Tensor
+        Keys, and the largest score of each block of these, [query, block].
+    """
+    read = maker.rows[row.reads[0]]
+    numbers = maker.numbers(row, place)
+    wide = numbers.values.dtype
+    most = torch.full((len(rows),), -math.inf, dtype=wide)
+    total = torch.zeros(len(rows), dtype=wide)
+    readable = maker.readable(read, place, rows)
+    for keys in chunks(range(readable.start // block * block, readable.stop), chunk_of(block)):
+        scores = maker.cells(read, place, rows, keys).to(wide)
+        ends = block_ends(scores, block, "amax")
+        yield keys, ends
+        higher = torch.maximum(most, ends.amax(-1))
+        level = higher.masked_fill(higher == -math.inf, 0)
+        total = total * (most - level).exp() + scores.sub_(level[:, None]).exp_().sum(-1)
+        most = higher
+    is_empty = most == -math.inf
+    logarithms = total.log() + most.masked_fill(is_empty, 0)
+    # Where all is forbidden nothing is read: every weight exp(−∞ − ∞) is 0.
+    logarithms.masked_fill_(is_empty, math.inf)
+    largest = (most - logarithms).exp().masked_fill_(is_empty, 0)
+    numbers.take(rows, logarithms, largest)
+
+
+# ---------------------------------------------------------------------- operations
+
+
+def _dot(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    queries, others = (maker.held[name].tensor.detach()[place] for name in row.reads)
+    return queries[rows] @ others[keys].mT
+
+
+def _scale(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    return maker.read(row, place, rows, keys).div_(maker.spec.divisor)
+
+
+def _forbid(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    read = maker.read(row, place, rows, keys)
+    if maker.is_open(row, place, rows, keys):
+        return read
+    return read.masked_fill_(~maker.allowed(row, place, rows, keys), -math.inf)
+
+
+def _normalise(
+    maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice
+) -> Tensor:
+    divisor = maker.divided_by(row, place, rows)[:, None]
+    read = maker.read(row, place, rows, keys)
+    if _is_softmax(maker, row):
+        weights = read.to(divisor.dtype).sub_(divisor).exp_()
+    elif _is_naive(maker, row):
+        weights = read.exp_().div_(divisor)
+        if row.reads_masked:
+            weights.masked_fill_(~maker.reading(row, place, rows), 0)
+    else:
+        weights = read.div_(divisor)
+    return weights.to(maker.dtype)
+
+
+def _average(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    counts = maker.divided_by(row, place, rows).clamp(min=1)[:, None]
+    return (maker.allowed(row, place, rows, keys).to(counts.dtype) / counts).to(maker.dtype)
+
+
+def _zero(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    read = maker.read(row, place, rows, keys)
+    if maker.is_open(row, place, rows, keys):
+        return read
+    return read.masked_fill_(~maker.allowed(row, place, rows, keys), 0)
+
+
+def _renormalise(
+    maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice
+) -> Tensor:
+    sums = maker.divided_by(row, place, rows)[:, None]
+    read = maker.read(row, place, rows, keys)
+    # A row of zeros stays zero.
+    return (read / sums.masked_fill(sums == 0, 1)).to(maker.dtype)
+
+
+def _drop(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    spec = maker.spec
+    weights = maker.read(row, place, rows, keys).div_(1 - spec.dropout)
+    kept = torch.from_numpy(_kept(maker, place, rows, range(*keys.indices(maker.sides()[1]))))
+    return weights.masked_fill_(~kept, 0)
+
+
+def _kept(maker: BlockwiseStages, place: Place, rows: Tensor, keys: range) -> np.ndarray:
+    spec, (queries, count) = maker.spec, maker.sides()
+    if spec.own_kept is not None:
+        own: np.ndarray = spec.own_kept.array()[rows.numpy()][:, keys.start : keys.stop]
+        return own
+    matrix = maker.text(place) * spec.heads + place[-1]
+    starts = ((matrix * queries + row) * count + keys.start for row in rows.tolist())
+    return np.stack([
+        dropout_mask.kept_in_range(spec.dropout, spec.dropout_seed, start, len(keys))
+        for start in starts
+    ])  # fmt: skip
+
+
+_CELLS: dict[Operation, Callable[[BlockwiseStages, Stage, Place, Tensor, slice], Tensor]] = {
+    Operation.DOT_PRODUCT: _dot,
+    Operation.SCALE_SCORES: _scale,
+    Operation.MASK_BEFORE_SOFTMAX: _forbid,
+    Operation.SCORES_TO_WEIGHTS: _normalise,
+    Operation.EQUAL_WEIGHTS: _average,
+    Operation.MASK_AFTER_SOFTMAX: _zero,
+    Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise,
+    Operation.DROPOUT: _drop,
+}
+
+
+# ---------------------------------------------------------------------- sources
+
+
+class _CellSource(BlockSource):
+    """A stage of queries and keys."""
+
+    def __init__(self, maker: BlockwiseStages, row: Stage) -> None:
+        self.maker, self.row = maker, row
+        self.is_signed = not row.is_weights or maker.spec.normalisation is Normalisation.SUM
+        self.outside = 0.0 if row.is_weights else -math.inf
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.maker.dtype
+
+    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+        return self.maker.cells(self.row, place, rows, columns)
+
+    def readable(self, place: Place, rows: Tensor, columns: range) -> range:
+        found = self.maker.readable(self.row, place, rows)
+        return range(max(columns.start, found.start), min(columns.stop, found.stop))
+
+
+class _SoftmaxSource(_CellSource):
+    """Weights by softmax: the largest weights are those of the largest scores."""
+
+    def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
+        """Compute the scores' ends, and weights of these alone."""
+        maker, row = self.maker, self.row
+        numbers = maker.numbers(row, place)
+        count = math.ceil(len(columns) / block)
+        high = torch.full((len(rows), count), -math.inf, dtype=numbers.values.dtype)
+        is_whole = columns == range(maker.sides()[1])
+        if is_whole and not numbers.is_known[rows].all():
+            for keys, ends in _softmax_chunks(maker, row, place, rows, block):
+                to = slice(keys.start // block, keys.start // block + ends.shape[1])
+                high[:, to] = ends
+        else:
+            read = maker.rows[row.reads[0]]
+            readable = self.readable(place, rows, columns)
+            for keys, to in columns_to_read(columns, readable, block):
+                high[:, to] = block_ends(maker.cells(read, place, rows, keys), block, "amax")
+        divisor = maker.divided_by(row, place, rows)
+        return high.sub_(divisor[:, None]).exp_().to(self.dtype), None
+
+    def largest(self, place: Place, rows: Tensor) -> Tensor | None:
+        return self.maker.numbers(self.row, place).largest[rows]
+
+
+class _VectorSource(BlockSource):
+    """A stage of vectors of queries."""
+
+    def __init__(self, maker: BlockwiseStages, row: Stage) -> None:
+        self.maker, self.row = maker, row
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.maker.dtype
+
+    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+        if self.row.operation is Operation.WEIGHTED_SUM:
+            return self.maker.context(self.row, place, rows)[:, columns]
+        return self.maker.vectors(self.row, place, rows)[:, columns].clone()

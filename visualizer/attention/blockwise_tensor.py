@@ -1,0 +1,584 @@
+"""A tensor that is computed block by block when it is read, for matrices that no memory holds.
+
+What is drawn of it is pooled to tiles. A tile is first made of one row in each block of rows, and
+then exactly, a band of rows at a time; at every moment it says which of its rows are exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from msgspec import Struct
+
+from visualizer.attention.head_aggregates import aggregate_heads
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor, readable
+from visualizer.attention.weight_transforms import WeightTransform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    from torch import Tensor
+
+    from visualizer.attention.head_aggregates import HeadAggregate
+    from visualizer.attention.tensor_with_cached_reductions import Index
+
+BAND = 256
+"""Rows that are computed together, each with all its columns."""
+CHUNK = 2048
+"""Columns that are read together; with a band of rows they stay near the processor."""
+TILE = 256
+"""Pooled cells along each side of a tile."""
+MOST_TILE_BYTES = 2**26
+"""Bytes of the tiles of one tensor that are kept."""
+
+Place = tuple[int, ...]
+"""An index into all axes before the rows."""
+Ends = tuple["Tensor", "Tensor | None"]
+"""The largest and the smallest finite numbers of blocks; None in place of these where none is
+below 0."""
+
+
+class BlockSource(ABC):
+    """Computes blocks of a tensor; called on any thread."""
+
+    is_signed = True
+    """Whether numbers may be below 0."""
+    outside = 0.0
+    """The number of all columns that are not readable."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> torch.dtype:
+        """The type of the numbers."""
+
+    @abstractmethod
+    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+        """Compute some rows of a range of columns, [row, column], a tensor of the caller's own."""
+
+    def readable(self, place: Place, rows: Tensor, columns: range) -> range:
+        """Return the columns, of those given, that can be other than `outside`."""
+        return columns
+
+    def largest(self, place: Place, rows: Tensor) -> Tensor | None:
+        """Return the largest of each of some rows that were computed; None where unknown."""
+        return None
+
+    def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
+        """Compute some rows, each block of columns reduced to its ends, [row, block].
+
+        Parameters
+        ----------
+        columns : range
+            Begins at a multiple of the block.
+        """
+        high = torch.full((len(rows), math.ceil(len(columns) / block)), self.outside)
+        high = high.to(self.dtype)
+        low = torch.full_like(high, math.inf) if self.is_signed else None
+        for keys, to in columns_to_read(columns, self.readable(place, rows, columns), block):
+            cells = self.cells(place, rows, keys)
+            high[:, to] = block_ends(cells, block, "amax")
+            if low is not None:
+                cells.masked_fill_(cells == -math.inf, math.inf)
+                low[:, to] = block_ends(cells, block, "amin")
+        return high, low
+
+
+class HeadsSource(BlockSource):
+    """Heads aggregated to one."""
+
+    def __init__(self, source: BlockSource, heads: int, by: HeadAggregate) -> None:
+        self._source, self._heads, self._by = source, heads, by
+        self.is_signed = source.is_signed
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._source.dtype
+
+    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+        each = [self._source.cells((*place, head), rows, columns) for head in range(self._heads)]
+        return aggregate_heads(torch.stack(each), self._by)
+
+
+class WithoutFirstSource(BlockSource):
+    """Weights without those of the first key, each row divided by what is left."""
+
+    is_signed = False
+
+    def __init__(self, source: BlockSource, sums: Callable[[Place, Tensor], Tensor]) -> None:
+        self._source, self._sums = source, sums
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._source.dtype
+
+    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+        rest = self._sums(place, rows)[:, None]
+        cells = self._source.cells(place, rows, columns)
+        if not columns.start:
+            cells[:, 0] = 0
+        return cells / rest.masked_fill(rest == 0, 1)
+
+
+class TimesLengthSource(BlockSource):
+    """Weights, each times the length of its key's value."""
+
+    def __init__(self, source: BlockSource, lengths: Tensor) -> None:
+        self._source, self._lengths = source, lengths
+        self.is_signed = source.is_signed
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._source.dtype
+
+    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+        return self._source.cells(place, rows, columns) * self._lengths[place][columns]
+
+
+class DifferenceSource(BlockSource):
+    """One tensor minus another; 0 where either is −∞."""
+
+    def __init__(self, one: BlockSource, other: BlockSource) -> None:
+        self._sides = one, other
+        self.places: tuple[Place, Place] = (), ()
+        """What is appended to the place of either."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._sides[0].dtype
+
+    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+        one, other = (
+            source.cells((*place, *more), rows, columns)
+            for source, more in zip(self._sides, self.places, strict=True)
+        )
+        forbidden = (one == -math.inf) | (other == -math.inf)
+        return (one - other).masked_fill_(forbidden, 0)
+
+
+class PicturePart(Struct, frozen=True):
+    """A drawn part of a matrix.
+
+    Parameters
+    ----------
+    place : tuple of int
+        Which matrix.
+    blocks : tuple of int
+        Rows and columns that are pooled into a drawn cell.
+    rows, columns : range
+        Drawn cells.
+    """
+
+    place: Place
+    blocks: tuple[int, int]
+    rows: range
+    columns: range
+
+
+class _Tile:
+    """Pooled cells [row, column], and how many rows of each block were read."""
+
+    def __init__(self, is_signed: bool, dtype: np.dtype) -> None:
+        self.high = np.full((TILE, TILE), -np.inf, dtype)
+        self.low = np.full((TILE, TILE), np.inf, dtype) if is_signed else None
+        self.read = np.zeros(TILE, np.int64)
+        """Rows read in order; of one that was read out of order only `is_begun` tells."""
+        self.is_begun = np.zeros(TILE, bool)
+
+    @property
+    def bytes(self) -> int:
+        return self.high.nbytes * (1 if self.low is None else 2)
+
+    def take(self, rows: np.ndarray, high: np.ndarray, low: np.ndarray | None) -> None:
+        """Take numbers [row, column] of some rows, from the first column on."""
+        width = high.shape[1]
+        self.high[rows, :width] = np.maximum(self.high[rows, :width], high)
+        if self.low is not None and low is not None:
+            self.low[rows, :width] = np.minimum(self.low[rows, :width], low)
+        self.is_begun[rows] = True
+
+    def values(self, rows: slice, columns: slice) -> np.ndarray:
+        """Return the numbers farthest from 0, the positive one of two."""
+        high = self.high[rows, columns]
+        if self.low is None:
+            return high
+        low = self.low[rows, columns]
+        with np.errstate(invalid="ignore"):  # ∞ and −∞, of a block that has no finite number
+            return np.where(low + high < 0, low, high)
+
+
+TileKey = tuple[Place, tuple[int, int], int, int]
+
+
+class BlockwiseTensor(CachedTensor):
+    """A tensor [..., row, column] of which no more is in memory than what was drawn of it."""
+
+    is_blockwise = True
+
+    def __init__(self, shape: tuple[int, ...], source: BlockSource) -> None:
+        self._shape, self._source = shape, source
+        self._kept = {}
+        self._tiles: OrderedDict[TileKey, _Tile] = OrderedDict()
+        self._row_ends: dict[Place, np.ndarray] = {}
+        self._low, self._high = math.inf, -math.inf
+        self._lock = Lock()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._source.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of what was drawn."""
+        return sum(tile.bytes for tile in [*self._tiles.values()])
+
+    # ------------------------------------------------------------------ tensors made of it
+
+    def _derived(
+        self, key: Hashable, shape: tuple[int, ...], source: Callable[[], BlockSource]
+    ) -> BlockwiseTensor:
+        if key not in self._kept:
+            self._kept[key] = BlockwiseTensor(shape, source())
+        made: BlockwiseTensor = self._kept[key]
+        return made
+
+    def aggregated(self, by: HeadAggregate) -> CachedTensor:
+        """Return its heads aggregated to one, computed where that is read."""
+        *leading, heads, rows, columns = self._shape
+        return self._derived(
+            by, (*leading, rows, columns), lambda: HeadsSource(self._source, heads, by)
+        )
+
+    def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
+        """Return weights transformed for display, computed where they are read."""
+        if transform is WeightTransform.WITHOUT_FIRST or values is None:
+            return self._derived(
+                transform,
+                self._shape,
+                lambda: WithoutFirstSource(self._source, self._sums_without_first),
+            )
+        kept: WeakKeyDictionary[CachedTensor, BlockwiseTensor]
+        kept = self._kept.setdefault(transform, WeakKeyDictionary())
+        if values not in kept:
+            lengths = values.tensor.detach().norm(dim=-1)
+            kept[values] = BlockwiseTensor(self._shape, TimesLengthSource(self._source, lengths))
+        return kept[values]
+
+    def minus(self, other: CachedTensor) -> CachedTensor:
+        """Subtract another tensor of the same shape; see `CachedTensor.minus`."""
+        assert isinstance(other, BlockwiseTensor)
+        return BlockwiseTensor(self._shape, DifferenceSource(self._source, other._source))
+
+    def between_heads(self, one: int, other: int) -> CachedTensor:
+        """Subtract head ``one`` from head ``other``."""
+        *leading, _, rows, columns = self._shape
+        source = DifferenceSource(self._source, self._source)
+        source.places = (other,), (one,)
+        return BlockwiseTensor((*leading, rows, columns), source)
+
+    def _sums_without_first(self, place: Place, rows: Tensor) -> Tensor:
+        """Add up rows from the second column on, [row]."""
+        total = torch.zeros(len(rows), dtype=torch.float64)
+        columns = range(1, self._shape[-1])
+        for keys in chunks(self._source.readable(place, rows, columns), CHUNK):
+            total += self._source.cells(place, rows, keys).sum(-1, dtype=torch.float64)
+        return total.to(self.dtype)
+
+    # ------------------------------------------------------------------ numbers
+
+    def read(self, index: Index = ()) -> np.ndarray:
+        """Compute numbers, a band of rows at a time."""
+        rest = [slice(None)] * (len(self._shape) - len(index))
+        whole: tuple[int | slice, ...] = (*index, *rest)
+        ranges = [
+            range(at, at + 1) if not isinstance(at, slice) else range(*at.indices(size))
+            for at, size in zip(whole, self._shape, strict=True)
+        ]
+        *leading, rows, columns = ranges
+        across = slice(columns.start, columns.stop)
+        out = torch.empty(*map(len, ranges), dtype=self._source.dtype)
+        for to in itertools.product(*(range(len(each)) for each in leading)):
+            place = tuple(each[at] for each, at in zip(leading, to, strict=True))
+            for start in range(0, len(rows), BAND):
+                band = torch.tensor(rows[start : start + BAND])
+                cells = self._source.cells(place, band, across)
+                out[to][start : start + BAND] = cells[:, :: columns.step]
+        return readable(out[tuple(slice(None) if isinstance(at, slice) else 0 for at in whole)])
+
+    # ------------------------------------------------------------------ what is drawn
+
+    def limits(self) -> tuple[float, float]:
+        """Return the smallest and largest finite number that was drawn so far."""
+        low, high = self._low, self._high
+        return (low, high) if low <= high else (0.0, 0.0)
+
+    def row_ends(self, index: Index = ()) -> np.ndarray:
+        """Return the largest finite absolute value of each row as far as it was drawn, else 0."""
+        ends = self._row_ends.get(tuple(index))  # type: ignore[arg-type]
+        return np.zeros(self._shape[-2], np.float32) if ends is None else ends
+
+    def part(self, rows: int, columns: int, index: Index) -> PicturePart:
+        """Return the drawn part that an index of `read_pooled` names."""
+        count = len(self._shape) - 2
+        place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
+        sides = [
+            range(math.ceil(size / block))
+            for size, block in zip(self._shape[-2:], (rows, columns), strict=True)
+        ]
+        cells = [*index[count:], slice(None), slice(None)][:2]
+        across = (side[at] for side, at in zip(sides, cells, strict=True) if isinstance(at, slice))
+        down, right = across
+        return PicturePart(place, (rows, columns), down, right)
+
+    def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
+        """Return what is known of a drawn part; see `CachedTensor.read_pooled`.
+
+        Cells that nothing is known of are those of a coarser picture, where there is one, else NaN.
+        """
+        part = self.part(rows, columns, index)
+        with self._lock:
+            drawn, is_known = self._assembled(part)
+            if not is_known.all():
+                self._fill(part, drawn, is_known)
+        drawn.flags.writeable = False
+        return drawn
+
+    def exact_share(self, rows: int, columns: int, index: Index = ()) -> float:
+        """Return the share of the drawn rows that are exact."""
+        part = self.part(rows, columns, index)
+        with self._lock:
+            _, read = self._known_rows(part)
+        return float((read >= part.blocks[0]).mean()) if len(read) else 1.0
+
+    def _assembled(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of a part, and which of its rows and columns of tiles are known."""
+        dtype = _numpy_type(self._source.dtype)
+        drawn = np.full((len(part.rows), len(part.columns)), np.nan, dtype)
+        is_known = np.zeros(drawn.shape, bool)
+        for down, right in itertools.product(_tiles_of(part.rows), _tiles_of(part.columns)):
+            tile = self._tiles.get((part.place, part.blocks, down, right))
+            if tile is None:
+                continue
+            self._tiles.move_to_end((part.place, part.blocks, down, right))
+            inside, to = _overlaps(part, down, right)
+            begun = tile.is_begun[inside[0]]
+            values = tile.values(*inside)
+            drawn[to][begun] = values[begun]
+            is_known[to][begun] = True
+        return drawn, is_known
+
+    def _fill(self, part: PicturePart, drawn: np.ndarray, is_known: np.ndarray) -> None:
+        """Take cells that are not known from the finest coarser picture that has them."""
+        levels = {
+            blocks
+            for place, blocks, *_ in self._tiles
+            if place == part.place and blocks != part.blocks
+        }
+        for blocks in sorted(levels):
+            down, right = (b // a for a, b in zip(part.blocks, blocks, strict=True))
+            if min(down, right) < 1:
+                continue
+            rows = range(part.rows.start // down, -(-part.rows.stop // down))
+            columns = range(part.columns.start // right, -(-part.columns.stop // right))
+            coarse, has = self._assembled(PicturePart(part.place, blocks, rows, columns))
+            at = np.ix_(
+                np.array(part.rows) // down - rows.start,
+                np.array(part.columns) // right - columns.start,
+            )
+            wanted = has[at] & ~is_known
+            drawn[wanted] = coarse[at][wanted]
+            is_known |= wanted
+            if is_known.all():
+                return
+
+    # ------------------------------------------------------------------ drawing
+
+    def sketch(self, rows: int, columns: int, index: Index = ()) -> None:
+        """Read one row of each block of rows of which nothing is known."""
+        part = self.part(rows, columns, index)
+        is_begun, _ = self._known_rows(part)
+        block, first = part.blocks[0], part.rows.start
+        unknown = np.flatnonzero(~is_begun) + first
+        for start in range(0, len(unknown), BAND // 2):
+            few = unknown[start : start + BAND // 2]
+            self._draw(part, np.minimum(few * block + block // 2, self._shape[-2] - 1))
+
+    def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
+        """Read rows until all drawn cells are exact, or it is over; return whether they are.
+
+        It is asked after each band of rows.
+        """
+        part = self.part(rows, columns, index)
+        block, size = part.blocks[0], self._shape[-2]
+        _, read = self._known_rows(part)
+        waiting = np.flatnonzero(read < block) + part.rows.start
+        several = max(1, BAND // block)
+        for at in range(0, len(waiting), several):
+            few = waiting[at : at + several]
+            for start in range(int(read[few - part.rows.start].min()), block, BAND):
+                stop = min(start + BAND, block)
+                read_now = (few[:, None] * block + np.arange(start, stop)).ravel()
+                read_now = read_now[read_now < size]
+                if len(read_now):
+                    self._draw(part, read_now)
+                self._note_read(part, few, stop)
+                if is_over():
+                    return stop == block and at + several >= len(waiting)
+        return True
+
+    def _draw(self, part: PicturePart, rows: np.ndarray) -> None:
+        """Read rows, ascending, and take them into the drawn rows that they belong to."""
+        columns = _whole_tiles(part, self._shape[-1])
+        high, low = self._source.column_ends(
+            part.place, torch.from_numpy(rows), columns, part.blocks[1]
+        )
+        self._note_ends(part.place, rows, high, low)
+        drawn = rows // part.blocks[0]
+        starts = np.flatnonzero(np.diff(drawn, prepend=-1))
+        highs = np.maximum.reduceat(_array(high), starts, axis=0)
+        lows = None if low is None else np.minimum.reduceat(_array(low), starts, axis=0)
+        drawn = drawn[starts]
+        with self._lock:
+            for down in np.unique(drawn // TILE).tolist():
+                those = drawn // TILE == down
+                for number, right in enumerate(_tiles_of(part.columns)):
+                    across = slice(number * TILE, (number + 1) * TILE)
+                    below = None if lows is None else lows[those, across]
+                    tile = self._tile(part, down, right)
+                    tile.take(drawn[those] % TILE, highs[those, across], below)
+            self.version += 1
+
+    def _tile(self, part: PicturePart, down: int, right: int) -> _Tile:
+        key = (part.place, part.blocks, down, right)
+        tile = self._tiles.get(key)
+        if tile is None:
+            tile = self._tiles[key] = _Tile(self._source.is_signed, _numpy_type(self._source.dtype))
+            self._let_go()
+        return tile
+
+    def _let_go(self) -> None:
+        """Drop the tiles that were drawn longest ago, but none of the coarsest picture."""
+        coarsest = max(blocks for _, blocks, *_ in self._tiles)
+        held = sum(tile.bytes for tile in self._tiles.values())
+        for key in [*self._tiles][:-1]:
+            if held <= MOST_TILE_BYTES:
+                return
+            if key[1] != coarsest:
+                held -= self._tiles.pop(key).bytes
+
+    def _note_ends(self, place: Place, rows: np.ndarray, high: Tensor, low: Tensor | None) -> None:
+        least = high if low is None else low
+        ends = self._source.largest(place, torch.from_numpy(rows))
+        if ends is None:
+            ends = torch.maximum(high.amax(-1), -least.amin(-1)).abs()
+        known = self._row_ends.setdefault(place, np.zeros(self._shape[-2], np.float32))
+        found = np.nan_to_num(_array(ends), nan=0, posinf=0, neginf=0)
+        known[rows] = np.maximum(known[rows], found)
+        finite_high = high[high.isfinite()]
+        finite_low = least[least.isfinite()]
+        if finite_high.numel():
+            self._high = max(self._high, float(finite_high.max()))
+            self._low = min(self._low, float(finite_low.min()))
+
+    def _known_rows(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
+        """Return of each drawn row whether it is begun, and how many of its rows were read."""
+        is_begun = np.ones(len(part.rows), bool)
+        read = np.full(len(part.rows), part.blocks[0])
+        for down, right in itertools.product(_tiles_of(part.rows), _tiles_of(part.columns)):
+            (rows, _), (to, _) = _overlaps(part, down, right)
+            tile = self._tiles.get((part.place, part.blocks, down, right))
+            is_begun[to] &= False if tile is None else tile.is_begun[rows]
+            read[to] = np.minimum(read[to], 0 if tile is None else tile.read[rows])
+        return is_begun, read
+
+    def _note_read(self, part: PicturePart, drawn: np.ndarray, count: int) -> None:
+        with self._lock:
+            for down in np.unique(drawn // TILE).tolist():
+                rows = drawn[drawn // TILE == down] % TILE
+                for right in _tiles_of(part.columns):
+                    tile = self._tiles.get((part.place, part.blocks, down, right))
+                    if tile:
+                        tile.read[rows] = np.maximum(tile.read[rows], count)
+
+
+def chunks(columns: range, step: int) -> Iterator[slice]:
+    """Cut columns into slices that begin at multiples of a step."""
+    if not columns:
+        return
+    start = columns.start // step * step
+    for at in range(start, columns.stop, step):
+        yield slice(max(at, columns.start), min(at + step, columns.stop))
+
+
+def chunk_of(block: int) -> int:
+    """Return how many columns are read together, a multiple of a block."""
+    return block * max(1, CHUNK // block)
+
+
+def columns_to_read(columns: range, readable: range, block: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the columns that may be read, a chunk at a time, and the numbers of their blocks."""
+    start = max(columns.start, readable.start // block * block)
+    stop = min(columns.stop, -(-readable.stop // block) * block)
+    first = columns.start // block
+    for keys in chunks(range(start, stop), chunk_of(block)):
+        yield keys, slice(keys.start // block - first, -(-keys.stop // block) - first)
+
+
+def block_ends(cells: Tensor, block: int, end: str) -> Tensor:
+    """Return the largest (amax) or smallest (amin) number of each block of columns."""
+    if block == 1:
+        return cells.clone()
+    width = cells.shape[1]
+    whole = width // block * block
+    blocks = cells[:, :whole].view(len(cells), -1, block) if whole == width else None
+    if blocks is not None:
+        ends: Tensor = getattr(blocks, end)(-1)
+        return ends
+    ends = getattr(cells[:, :whole].reshape(len(cells), -1, block), end)(-1)
+    return torch.cat([ends, getattr(cells[:, whole:], end)(-1, keepdim=True)], -1)
+
+
+def _tiles_of(cells: range) -> range:
+    return range(cells.start // TILE, -(-cells.stop // TILE))
+
+
+def _whole_tiles(part: PicturePart, size: int) -> range:
+    """Return the columns of the tiles that a part lies in."""
+    tiles, across = _tiles_of(part.columns), TILE * part.blocks[1]
+    return range(tiles.start * across, min(tiles.stop * across, size))
+
+
+def _overlaps(
+    part: PicturePart, down: int, right: int
+) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    """Return the cells of a tile that lie in a part, there and in the part."""
+    inside, to = [], []
+    for cells, tile in ((part.rows, down), (part.columns, right)):
+        start, stop = max(cells.start, tile * TILE), min(cells.stop, (tile + 1) * TILE)
+        inside.append(slice(start - tile * TILE, stop - tile * TILE))
+        to.append(slice(start - cells.start, stop - cells.start))
+    return (inside[0], inside[1]), (to[0], to[1])
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    array: np.ndarray = tensor.detach().cpu().numpy()
+    return array
+
+
+def _numpy_type(dtype: torch.dtype) -> np.dtype:
+    return np.dtype(np.float64 if dtype is torch.float64 else np.float32)

@@ -1,0 +1,216 @@
+"""What each operation of the stage table computes: one function for each, giving a new tensor.
+
+Sources: Vaswani et al. 2017, §3.2.1, eq. 1 (scores to context), §3.2.2 (heads and output
+projection); Raschka 2024, §3.3 to §3.6 (the variants).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from msgspec import Struct
+from torch import Tensor
+from torch.nn import functional
+
+from visualizer.attention import dropout_mask, masks
+from visualizer.attention.own_weight_matrices import as_matrix
+from visualizer.attention.spec import (
+    Activation,
+    Arrangement,
+    AttentionSpec,
+    Normalisation,
+    Position,
+)
+from visualizer.attention.stages import (
+    NORM_EPSILON,
+    Operation,
+    Stage,
+    parameter_names,
+    shape,
+)
+from visualizer.attention.token_and_position_vectors import sinusoids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from visualizer.attention.buffer_pool import BufferPool
+
+
+class StageInputs(Struct, frozen=True, eq=False):
+    """Inputs that every operation may read."""
+
+    spec: AttentionSpec
+    given: Tensor
+    parameters: Mapping[str, Tensor]
+    kept: Tensor | None
+    pool: BufferPool | None
+
+    @property
+    def tokens(self) -> int:
+        return self.given.shape[-2]
+
+    def room(self, stage: Stage) -> Tensor | None:
+        """Return a buffer for a stage's result; None where torch allocates it."""
+        if self.pool is None:
+            return None
+        sizes = self.given.shape[:-2] + shape(self.spec, stage.dims, self.tokens)
+        return self.pool.empty(sizes, self.given)
+
+    def allowed(self, stage: Stage) -> Tensor:
+        cells = masks.allowed(self.spec, self.tokens, stage.name).copy()
+        return torch.from_numpy(cells).to(self.given.device)  # query key
+
+    def reading(self, stage: Stage) -> Tensor:
+        """Return which queries may read any key [query, 1]; on the CPU, to avoid a device sync."""
+        some = masks.allowed(self.spec, self.tokens, stage.name).any(-1, keepdims=True)
+        return torch.from_numpy(some)
+
+
+def computed(work: StageInputs, stage: Stage, read: Sequence[Tensor]) -> Tensor:
+    """Compute a stage from those it reads; one of vectors also from some rows of these."""
+    return _COMPUTE[stage.operation](work, stage, *read)
+
+
+def _position(work: StageInputs, stage: Stage) -> Tensor:
+    if work.spec.position is Position.LEARNED:
+        table = work.parameters["position.weight"][: work.tokens]  # token d_in
+    else:
+        table = torch.from_numpy(sinusoids(work.tokens, work.spec.d_in))  # token d_in
+    return table.to(work.given).expand(work.given.shape)
+
+
+def _project(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    weight, bias = as_matrix(work.spec, work.parameters, stage.parameters[0])  # width d_in
+    return _to_heads(work.spec, functional.linear(x, weight, bias))  # head token d_head
+
+
+def _split(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    if work.spec.arrangement is Arrangement.SPLIT:
+        return _to_heads(work.spec, x)  # head token d_head
+    return x.unsqueeze(-3).expand(*x.shape[:-2], work.spec.heads, *x.shape[-2:])
+
+
+def _to_heads(spec: AttentionSpec, x: Tensor) -> Tensor:
+    return torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
+
+
+def _dot(work: StageInputs, stage: Stage, queries: Tensor, keys: Tensor) -> Tensor:
+    return torch.matmul(queries, keys.mT, out=work.room(stage))  # head query key
+
+
+def _scale(work: StageInputs, stage: Stage, scores: Tensor) -> Tensor:
+    return torch.div(scores, work.spec.divisor, out=work.room(stage))  # head query key
+
+
+def _zero(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    return torch.where(work.allowed(stage), x, x.new_zeros(()), out=work.room(stage))
+
+
+def _forbid(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    forbidden = ~work.allowed(stage)  # query key
+    if x.requires_grad and work.reading(stage).all():
+        # An addition, whose gradient is free; an infinite score would become NaN.
+        return x + x.new_zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
+    return torch.where(forbidden, x.new_tensor(-torch.inf), x, out=work.room(stage))
+
+
+def _normalise(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    if work.spec.normalisation is Normalisation.SUM:
+        return torch.div(x, x.sum(-1, keepdim=True), out=work.room(stage))
+    if work.spec.normalisation is Normalisation.NAIVE_SOFTMAX:
+        exponentials = x.exp()  # head query key; overflows where softmax does not
+        weights = exponentials / exponentials.sum(-1, keepdim=True)
+    else:
+        weights = torch.softmax(x, -1, out=work.room(stage))
+    return _nothing_read(work, stage, weights) if stage.reads_masked else weights
+
+
+def _nothing_read(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
+    # Softmax is undefined for a row of −∞: a query without allowed keys gets zero weights.
+    some = work.reading(stage)
+    return weights if some.all() else weights.where(some.to(weights.device), 0)
+
+
+def _average(work: StageInputs, stage: Stage) -> Tensor:
+    rows = work.allowed(stage).to(work.given)
+    weights = rows / rows.sum(-1, keepdim=True).clamp(min=1)  # query key
+    sizes = work.given.shape[:-2] + shape(work.spec, stage.dims, work.tokens)
+    return weights.expand(sizes)  # head query key
+
+
+def _renormalise(work: StageInputs, stage: Stage, zeroed: Tensor) -> Tensor:
+    sums = zeroed.sum(-1, keepdim=True)  # head query 1
+    # A row of zeros stays zero.
+    return zeroed / sums.masked_fill(~zeroed.any(-1, keepdim=True), 1)
+
+
+def _drop(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
+    spec = work.spec
+    if work.kept is not None:
+        kept = work.kept
+    elif spec.own_kept is not None:
+        kept = torch.from_numpy(masks.own_cells("own_kept", spec.own_kept, work.tokens))
+    else:
+        kept = torch.from_numpy(
+            dropout_mask.kept_by_dropout(spec.dropout, spec.dropout_seed, tuple(weights.shape))
+        )
+    room = work.room(stage)
+    larger = torch.div(weights, 1 - spec.dropout, out=room)
+    return torch.where(kept.to(weights.device), larger, weights.new_zeros(()), out=room)
+
+
+def _project_out(work: StageInputs, stage: Stage, concat: Tensor) -> Tensor:
+    return functional.linear(
+        concat, work.parameters["out_proj.weight"], work.parameters.get("out_proj.bias")
+    )
+
+
+def _norm(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    gain, bias = _weight_and_bias(work, stage)  # d_model
+    return functional.layer_norm(x, gain.shape, gain, bias, NORM_EPSILON)
+
+
+def _linear(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    return functional.linear(x, *_weight_and_bias(work, stage))
+
+
+def _weight_and_bias(work: StageInputs, stage: Stage) -> tuple[Tensor, Tensor]:
+    weight, bias = parameter_names(work.spec, stage.parameters[0])
+    return work.parameters[weight], work.parameters[bias]
+
+
+def _activate(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    return functional.gelu(x) if work.spec.activation is Activation.GELU else functional.relu(x)
+
+
+def _add(work: StageInputs, stage: Stage, x: Tensor, *others: Tensor) -> Tensor:
+    return sum(others, start=x)
+
+
+_COMPUTE: dict[Operation, Callable[..., Tensor]] = {
+    Operation.INPUT_VECTORS: lambda work, stage: work.given,  # token d_in
+    Operation.POSITION_VECTORS: _position,  # token d_in
+    Operation.ADD_POSITION: lambda work, stage, embedding, position: (
+        embedding + position
+    ),  # token d_in
+    Operation.INPUT_PROJECTION: _project,  # head token d_head
+    Operation.UNPROJECTED_INPUT: _split,  # head token d_head
+    Operation.DOT_PRODUCT: _dot,  # head query key
+    Operation.SCALE_SCORES: _scale,  # head query key
+    Operation.MASK_BEFORE_SOFTMAX: _forbid,  # head query key
+    Operation.SCORES_TO_WEIGHTS: _normalise,  # head query key
+    Operation.EQUAL_WEIGHTS: _average,  # head query key
+    Operation.MASK_AFTER_SOFTMAX: _zero,  # head query key
+    Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise,  # head query key
+    Operation.DROPOUT: _drop,  # head query key
+    Operation.WEIGHTED_SUM: lambda work, stage, weights, values: (
+        weights @ values
+    ),  # head query d_head
+    Operation.CONCAT_HEADS: lambda work, stage, context: context.transpose(-3, -2).flatten(-2),
+    Operation.OUTPUT_PROJECTION: _project_out,  # query d_out
+    Operation.NORM_LAYER: _norm,  # query d_model
+    Operation.LINEAR_LAYER: _linear,  # query d_ff, or d_model
+    Operation.HIDDEN_ACTIVATION: _activate,  # query d_ff
+    Operation.RESIDUAL_ADDITION: _add,  # query d_model
+}
