@@ -21,6 +21,7 @@ from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Dtype, Mask, Mode, Projection
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.session.computation_caption import facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -228,11 +229,11 @@ def test_long_texts_are_read_by_blocks_by_themselves() -> None:
     text = (tuple(LETTERS * 90),)
     long = run(text, replace(SPEC, heads=8))
     assert long.trace.is_blockwise
-    assert any("block by block" in said for said in long.notices)
+    assert "; its 3,690 × 3,690 matrices are computed where they are looked at" in facts(long)
     assert long.trace.bytes < 2**23
     short = run((text[0][:100],), long.trace.spec, long)
     assert not short.trace.is_blockwise
-    assert not any("block by block" in said for said in short.notices)
+    assert "matrices" not in facts(short)
 
 
 def test_unchanged_pictures_are_kept_when_the_mask_changes() -> None:

@@ -384,22 +384,17 @@ class BlockwiseTensor(CachedTensor):
 
     def _fill(self, part: PicturePart, drawn: np.ndarray, is_known: np.ndarray) -> None:
         """Take cells that are not known from the finest coarser picture that has them."""
-        levels = {
-            blocks
-            for place, blocks, *_ in self._tiles
-            if place == part.place and blocks != part.blocks
-        }
-        for blocks in sorted(levels):
-            down, right = (b // a for a, b in zip(part.blocks, blocks, strict=True))
-            if min(down, right) < 1:
+        of_it = {key[1] for key in self._tiles if key[0] == part.place}
+        for blocks in sorted(of_it - {part.blocks}):
+            if any(b < a for a, b in zip(part.blocks, blocks, strict=True)):
                 continue
-            rows = range(part.rows.start // down, -(-part.rows.stop // down))
-            columns = range(part.columns.start // right, -(-part.columns.stop // right))
-            coarse, has = self._assembled(PicturePart(part.place, blocks, rows, columns))
-            at = np.ix_(
-                np.array(part.rows) // down - rows.start,
-                np.array(part.columns) // right - columns.start,
+            down, right = (
+                (np.array(cells) * a + a // 2) // b  # the coarser cells that they lie in
+                for cells, a, b in zip((part.rows, part.columns), part.blocks, blocks, strict=True)
             )
+            rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
+            coarse, has = self._assembled(PicturePart(part.place, blocks, rows, columns))
+            at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known
             drawn[wanted] = coarse[at][wanted]
             is_known |= wanted
@@ -494,6 +489,17 @@ class BlockwiseTensor(CachedTensor):
         if finite_high.numel():
             self._high = max(self._high, float(finite_high.max()))
             self._low = min(self._low, float(finite_low.min()))
+
+    def rows_drawn(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
+        """Return the rows that a pooled row stands for so far: all of them, or a single one."""
+        *place, row = index
+        every = super().rows_drawn(rows, columns, index)
+        for (where, blocks, down, _), tile in [*self._tiles.items()]:
+            is_of_it = (where, blocks, down) == (tuple(place), (rows, columns), row // TILE)
+            if is_of_it and tile.read[row % TILE] >= rows:
+                return every
+        middle = min(row * rows + rows // 2, self._shape[-2] - 1)
+        return range(middle, middle + 1)
 
     def _known_rows(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
         """Return of each drawn row whether it is begun, and how many of its rows were read."""

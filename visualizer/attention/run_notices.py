@@ -22,17 +22,11 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 
-BY_BLOCKS = (
-    "The text is long: its matrices of queries and keys are computed block by block where they "
-    "are looked at, and not held."
-)
-
-
 def notices_of(trace: Trace) -> tuple[str, ...]:
     """Return a sentence for each way in which the numbers of a computed trace are odd."""
     spec, notices = trace.spec, []
     if trace.is_blockwise:
-        return (BY_BLOCKS, *_too_small_divisor(trace), *_reading_nothing(trace))
+        return (*_too_small_divisor(trace), *_reading_nothing(trace))
     if spec.normalisation is Normalisation.NAIVE_SOFTMAX and _overflowed(trace):
         notices.append(
             f"The naive softmax overflowed: e to the power of a score is more than {spec.dtype} "

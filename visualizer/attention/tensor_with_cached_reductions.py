@@ -112,6 +112,11 @@ class CachedTensor:
         """Make the picture for `read_pooled` exact, or until it is over; return whether it is."""
         return True
 
+    def rows_drawn(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
+        """Return the rows that a pooled row, whose number comes last in the index, stands for."""
+        *_, row = index
+        return range(row * rows, min((row + 1) * rows, self.shape[-2]))
+
     def exact_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the rows of `read_pooled` that are exact."""
         return 1.0

@@ -57,8 +57,8 @@ class CellFacts(Struct, frozen=True, eq=False):
 
     @property
     def is_forbidden(self) -> bool:
-        cells = self.run.trace.allowed(self.cell.stage, self.leading, self.cell.head)
-        return not cells[self.place["query"], self.place["key"]]
+        where = self.cell.stage, self.leading, self.cell.head, self.place["query"]
+        return not self.run.trace.allowed(*where)[self.place["key"]]
 
     @property
     def is_padding(self) -> bool:

@@ -151,10 +151,8 @@ class ExplainedCell(Struct, frozen=True, eq=False):
 
     def allowed(self) -> np.ndarray:
         """Return which keys the cell's query may read, boolean [key]."""
-        row: np.ndarray = self.trace.allowed(self.stage.name, self.leading, self.place[0])[
-            self.place[1]
-        ]
-        return row
+        head, query, _ = self.place
+        return self.trace.allowed(self.stage.name, self.leading, head, query)
 
 
 def constant(value: float, form: str) -> Factor:

@@ -171,7 +171,7 @@ def part_of(weights: np.ndarray, weight: float) -> str:
 
 def may_read(block: StepValues) -> tuple[str, str]:
     """Say how many keys a query may read, and which cells the mask acts on."""
-    allowed = block.allowed()[block.at]
+    allowed = block.allowed_row()
     count, may = len(allowed), int(allowed.sum())
     left = count - may
     if may == 0:
@@ -184,7 +184,7 @@ def may_read(block: StepValues) -> tuple[str, str]:
 
 def reads_nothing(block: StepValues) -> str:
     """Say that a query may read nothing."""
-    is_single = len(block.allowed()[block.at]) == 1
+    is_single = len(block.allowed_row()) == 1
     weights = "its weight is 0" if is_single else "its weights are all 0"
     return f"{block.query} may read nothing: {weights}"
 

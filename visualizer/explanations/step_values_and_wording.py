@@ -131,6 +131,10 @@ class StepValues(Struct, frozen=True, eq=False):
         """Say which keys may be read, boolean [query, key]."""
         return self.run.trace.allowed(self.stage.name, self.leading, self.head)
 
+    def allowed_row(self) -> np.ndarray:
+        """Say which keys the step's query may read, boolean [key]."""
+        return self.run.trace.allowed(self.stage.name, self.leading, self.head, self.at)
+
     @property
     def masking(self) -> Masking:
         return Masking.of(self.spec, self.stage.name)

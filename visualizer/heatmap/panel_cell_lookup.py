@@ -11,6 +11,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.compared_tensors import tensor_of
 
 if TYPE_CHECKING:
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
     from visualizer.heatmap.panel_and_board_types import Board, Heatmap
     from visualizer.session.resolved_view import Resolved
 
@@ -54,9 +55,30 @@ def largest_near(resolved: Resolved, cell: Cell, blocks: tuple[int, int]) -> Cel
     top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
     block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
     held, index = tensor_of(resolved, cell)
+    if held.is_blockwise:
+        return _largest_drawn(held, index, cell, blocks, (top, left))
     numbers = held.read((*index, *block))
     down, right = divmod(farthest(numbers), numbers.shape[1])
     return replace(cell, place=(*cell.place[:-2], top + down, left + right))
+
+
+def _largest_drawn(
+    held: CachedTensor,
+    index: tuple[int, ...],
+    cell: Cell,
+    blocks: tuple[int, int],
+    corner: tuple[int, int],
+) -> Cell:
+    """Return the cell farthest from 0 in the rows of a block that were drawn so far.
+
+    Before any was drawn, it is that of the row in the middle.
+    """
+    rows = held.rows_drawn(*blocks, (*index, corner[0] // blocks[0]))
+    columns = slice(corner[1], corner[1] + blocks[1])
+    part = slice(rows.start, rows.stop)
+    numbers = held.read((*index, part, columns))
+    down, right = divmod(farthest(numbers), numbers.shape[1])
+    return replace(cell, place=(*cell.place[:-2], rows[down], corner[1] + right))
 
 
 def farthest(numbers: np.ndarray) -> int:

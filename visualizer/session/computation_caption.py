@@ -21,6 +21,7 @@ from visualizer.number_format import format_count, format_size
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.trace import Trace
 
 _MASKS = {Mask.CAUSAL: "causal mask", Mask.OWN: "own mask", Mask.NONE: "no mask"}
 _SCALES = {
@@ -92,9 +93,16 @@ def facts(run: Run) -> str:
         texts + format_count(trace.tokens, "token"),
         f"{format_count(spec.heads, 'head')} of size {spec.d_head}",
         str(spec.dtype),
-        f"{format_count(len(trace.stages), 'stage')}, {format_size(trace.bytes)}",
+        f"{format_count(len(trace.stages), 'stage')}, {format_size(trace.bytes)}{_held(trace)}",
     )
     return "  ·  ".join(parts)
+
+
+def _held(trace: Trace) -> str:
+    """Say that matrices are not held, where they are not."""
+    queries, keys = trace.sides
+    matrices = f"; its {queries:,} × {keys:,} matrices are computed where they are looked at"
+    return matrices if trace.is_blockwise else ""
 
 
 def _text(run: Run) -> str:

@@ -83,8 +83,6 @@ def _whole_blocks(part: range, block: int, size: int) -> range:
 def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
     """Return the rows and columns pooled into a drawn cell for this many cells a side."""
     rows, columns = trace.shape(stage.name)[-2:]
-    if trace.is_blockwise:  # whose pictures are made of those of other zooms
-        return _block(range(rows), room), _block(range(columns), room)
     return math.ceil(rows / room), math.ceil(columns / room)
 
 

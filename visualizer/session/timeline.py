@@ -186,7 +186,8 @@ class Timeline(Struct, frozen=True):
 def described_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:
     """Return the cell that a step's caption describes: the largest number in one head.
 
-    In a row that cannot be computed, a NaN cell.
+    In a row that cannot be computed, a NaN cell. Of a whole stage that is not held, it is the
+    largest of the last row.
 
     Returns
     -------
@@ -195,6 +196,8 @@ def described_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tu
     """
     trace = run.trace
     heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()
+    if len(step.rows) > 1 and trace.holding(step.stage).is_blockwise:
+        step = Step(step.stage, step.rows[-1:], step.columns)  # of its rows the last one is read
     block = (slice(step.rows.start, step.rows.stop), slice(step.columns.start, step.columns.stop))
     numbers = trace.read(step.stage, (*leading, *heads, *block))
     largest = int(numbers.argmax())  # argmax prefers NaN within a row

@@ -39,7 +39,7 @@ def _row(block: StepValues) -> str:
     lost = int(((weights != 0) & (dropped == 0)).sum())
     if count == 0:
         return f"{block.query} has no weights that dropout could take: its row stays 0"
-    kind = "weight" if count == block.allowed()[block.at].sum() else "nonzero weight"
+    kind = "weight" if count == block.allowed_row().sum() else "nonzero weight"
     total = float(row_sums(dropped))
     sums = f"the row now sums to {trimmed(total)}" if np.isfinite(total) else "the row has no sum"
     if lost == count:

@@ -29,7 +29,7 @@ def _row(block: StepValues) -> str:
     may, rest = may_read(block)
     is_one = not rest.endswith("s")
     if not rest:
-        is_single = len(block.allowed()[block.at]) == 1
+        is_single = len(block.allowed_row()) == 1
         return f"{may}: {'its score' if is_single else 'every score'} stays"
     becomes = "becomes −∞" if is_one else "become −∞"
     if block.masking.mask is Mask.NONE and rest.startswith("the other"):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def _row(block: StepValues) -> str:
     weights, zeroed = block.row(), block.row(block.reads)
-    if not block.allowed()[block.at].any():
+    if not block.allowed_row().any():
         return reads_nothing(block)
     if not np.isfinite(weights).all():
         return f"{block.query} has no weights: its row cannot be worked out"

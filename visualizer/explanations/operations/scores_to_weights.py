@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def _row(block: StepValues) -> str:
     before = "before the mask, " if block.is_before else ""
     weights = block.row()
-    if block.stage.reads_masked and not block.allowed()[block.at].any():
+    if block.stage.reads_masked and not block.allowed_row().any():
         return reads_nothing(block)
     if not np.isfinite(weights).all():
         return f"{before}{block.query} has no weights: its row cannot be worked out"

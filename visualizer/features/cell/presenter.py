@@ -61,8 +61,8 @@ def comparison_sentences(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
 def _comparison_text(resolved: Resolved, run: Run, cell: Cell, part: ComparedSide) -> str:
     """The number of one side as text, or that the cell is forbidden there."""
     if run.trace.is_hatched(cell.stage, resolved.leading, cell.head):
-        cells = run.trace.allowed(cell.stage, resolved.leading, cell.head)
-        if not cells[cell.place[-2:]]:
+        query, key = cell.place[-2:]
+        if not run.trace.allowed(cell.stage, resolved.leading, cell.head, query)[key]:
             return "forbidden"
     return format_number(_value_of(resolved, cell, part))
 

@@ -30,6 +30,8 @@ def step_caption(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
     """
     block = StepValues(run, leading, step, min(head, run.trace.spec.heads - 1))
     said = TEXTS[block.stage.operation]
+    if len(step.rows) > 1 and run.trace.holding(step.stage).is_blockwise:
+        return block.sentence(f"{block.stage.says}, in all {len(step.rows):,} rows")
     if len(step.rows) > 1:
         return block.sentence(said.stage_sentence(block))
     if len(step.columns) == run.trace.shape(step.stage)[-1]:

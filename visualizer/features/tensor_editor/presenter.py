@@ -105,7 +105,7 @@ class NumberTablePanel(Struct, frozen=True):
         numbers = trace.read(self.name, index)
         forbidden = dropped = None
         if is_hatched(trace.spec_at(self.leading), self.name):
-            forbidden = ~trace.allowed(self.name, self.leading)[rows, columns]
+            forbidden = ~trace.allowed(self.name, self.leading, None, rows, columns)
         before = trace.before_dropout(self.name)
         if before:
             dropped = (numbers == 0) & (trace.read(before, index) != 0)
