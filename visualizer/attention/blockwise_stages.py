@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 
 
+MOST_CONTEXTS = 64
+"""Single rows of context vectors that are kept."""
+
+
 class _RowNumbers:
     """One number of each row of a matrix, once it is known."""
 
@@ -74,6 +78,8 @@ class BlockwiseStages:
         self.work, self.held = work, dict(held)
         self.rows = {row.name: row for row in stages(work.spec)}
         self._known: dict[tuple[str, Place], _RowNumbers] = {}
+        self._contexts: dict[tuple[str, Place, int] | None, Tensor] = {}
+        """Single rows that were computed lately; what is told of one reads it several times."""
 
     @property
     def spec(self) -> AttentionSpec:
@@ -184,11 +190,17 @@ class BlockwiseStages:
 
     def context(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
         """Compute rows of one head's context vectors, [query, d_head]."""
+        known = (row.name, place, int(rows[0])) if len(rows) == 1 else None
+        if known in self._contexts:
+            return self._contexts[known].clone()
         weights, values = (self.rows[name] for name in row.reads)
         vectors: Tensor = self.held[values.name].tensor.detach()[place]
         found = vectors.new_zeros((len(rows), vectors.shape[-1]))
         for keys in chunks(self.readable(weights, place, rows), CHUNK):
             found += self.cells(weights, place, rows, keys) @ vectors[keys]
+        if known is not None:
+            self._contexts = dict([*self._contexts.items()][1 - MOST_CONTEXTS :])
+            self._contexts[known] = found.clone()
         return found
 
 

@@ -36,6 +36,10 @@ CHUNK = 2048
 """Columns that are read together; with a band of rows they stay near the processor."""
 TILE = 256
 """Pooled cells along each side of a tile."""
+NARROW = 2**12
+"""Rows of up to so many columns are read whole, which takes no longer than a part of them."""
+MOST_ROW_BYTES = 2**22
+"""Bytes of the rows that were read whole lately and are kept."""
 MOST_TILE_BYTES = 2**26
 """Bytes of the tiles of one tensor that are kept."""
 
@@ -226,6 +230,7 @@ class BlockwiseTensor(CachedTensor):
         self._shape, self._source = shape, source
         self._kept = {}
         self._tiles: OrderedDict[TileKey, _Tile] = OrderedDict()
+        self._rows: OrderedDict[tuple[Place, int], np.ndarray] = OrderedDict()
         self._row_ends: dict[Place, np.ndarray] = {}
         self._low, self._high = math.inf, -math.inf
         self._lock = Lock()
@@ -244,8 +249,9 @@ class BlockwiseTensor(CachedTensor):
 
     @property
     def bytes(self) -> int:
-        """The bytes of what was drawn."""
-        return sum(tile.bytes for tile in [*self._tiles.values()])
+        """The bytes of what was drawn, and of rows that are kept."""
+        tiles = sum(tile.bytes for tile in [*self._tiles.values()])
+        return tiles + sum(row.nbytes for row in [*self._rows.values()])
 
     # ------------------------------------------------------------------ tensors made of it
 
@@ -310,6 +316,10 @@ class BlockwiseTensor(CachedTensor):
             for at, size in zip(whole, self._shape, strict=True)
         ]
         *leading, rows, columns = ranges
+        if len(rows) == 1 and all(len(each) == 1 for each in leading):
+            row = self._row(tuple(each[0] for each in leading), rows[0], columns)
+            if row is not None:
+                return row.reshape(*map(len, ranges))[_dropped(whole)]
         across = slice(columns.start, columns.stop)
         out = torch.empty(*map(len, ranges), dtype=self._source.dtype)
         for to in itertools.product(*(range(len(each)) for each in leading)):
@@ -318,7 +328,29 @@ class BlockwiseTensor(CachedTensor):
                 band = torch.tensor(rows[start : start + BAND])
                 cells = self._source.cells(place, band, across)
                 out[to][start : start + BAND] = cells[:, :: columns.step]
-        return readable(out[tuple(slice(None) if isinstance(at, slice) else 0 for at in whole)])
+        return readable(out)[_dropped(whole)]
+
+    def _row(self, place: Place, row: int, columns: range) -> np.ndarray | None:
+        """Return numbers of a row that was read whole lately, or is worth it now; else None.
+
+        What is told of a cell, and of what it comes from, reads the same rows several times.
+        """
+        key = (place, row)
+        with self._lock:
+            whole = self._rows.get(key)
+            if whole is not None:
+                self._rows.move_to_end(key)
+        if whole is None:
+            is_part = len(columns) < self._shape[-1] or columns.step != 1
+            if is_part and self._shape[-1] > NARROW:
+                return None
+            cells = self._source.cells(place, torch.tensor([row]), slice(0, self._shape[-1]))
+            whole = readable(cells[0])
+            with self._lock:
+                self._rows[key] = whole
+                while len(self._rows) * whole.nbytes > MOST_ROW_BYTES and len(self._rows) > 1:
+                    self._rows.popitem(last=False)
+        return whole[columns.start : columns.stop : columns.step]
 
     # ------------------------------------------------------------------ what is drawn
 
@@ -520,6 +552,11 @@ class BlockwiseTensor(CachedTensor):
                     tile = self._tiles.get((part.place, part.blocks, down, right))
                     if tile:
                         tile.read[rows] = np.maximum(tile.read[rows], count)
+
+
+def _dropped(index: Index) -> Index:
+    """Return the index that takes a number's axis away, and leaves a slice's."""
+    return tuple(slice(None) if isinstance(at, slice) else 0 for at in index)
 
 
 def chunks(columns: range, step: int) -> Iterator[slice]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -114,6 +115,20 @@ def draw_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
 def is_drawn(resolved: Resolved) -> bool:
     """Whether all that is seen is drawn exactly."""
     return all(source.exact_share == 1 for source in _sources(resolved))
+
+
+def how_exact(resolved: Resolved) -> str:
+    """Say how much of the pictures of a long text is exact; empty where all is.
+
+    It is no note of a panel, as what is beside and below must not move while it changes.
+    """
+    sources = [*_sources(resolved)]
+    share = sum(source.exact_share for source in sources) / max(1, len(sources))
+    if not sources or share == 1:
+        return ""
+    block = max(source.extent.blocks[0] for source in sources)
+    rest = f", the rest shows 1 row of {block:,}" if block > 1 else ""
+    return f"pictures {math.floor(100 * share)} % exact{rest}"
 
 
 def _sources(resolved: Resolved) -> Iterator[PanelSource]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -264,8 +263,6 @@ class PanelSource:
             notes.append("first token hidden, ÷ the rest")
         if self.extent.blocks != (1, 1):
             notes.append(pooling_note(self.held.limits()[0] < 0, *self.extent.blocks))
-        if self.held.is_blockwise:  # always, as what is below must not move
-            notes.append(self._how_exact())
         if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
             notes.append("ranked among those seen")
         found = outside_limits(values, marks, colour)
@@ -273,14 +270,6 @@ class PanelSource:
             below, above = (int(cells.sum()) for cells in found)
             notes.append(f"▲ {above:,} above, ▼ {below:,} below")
         return tuple(notes)
-
-    def _how_exact(self) -> str:
-        """Say how much of a picture is exact, and what the rest is made of."""
-        share, block = self.exact_share, self.extent.blocks[0]
-        if share == 1:
-            return "exact"
-        rest = f", else 1 row of {block:,}" if block > 1 else ""
-        return f"{math.floor(100 * share)} % exact{rest}"
 
     def _unit(self) -> str:
         times = " × ‖value‖" if self.lens is WeightTransform.TIMES_VALUE else ""

@@ -331,7 +331,8 @@ def _status(moment: Moment) -> StatusLine:
     if moment.resolved is None:
         return StatusLine(is_working=moment.is_working)
     run, painting = moment.resolved.run, moment.panel(MASK_EDIT)
-    said = painting.says if painting else facts(run)
+    told = (facts(run), board_presenter.how_exact(moment.resolved))
+    said = painting.says if painting else "  ·  ".join(filter(None, told))
     return StatusLine(said, (*_unused(moment.panel(SETUP)), *run.notices), moment.is_working)
 
 
