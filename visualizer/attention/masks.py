@@ -131,21 +131,32 @@ def allowed_cells(
 
 
 def any_allowed_in_blocks(
-    masking: Masking, sides: tuple[int, int], text: int, blocks: tuple[int, int]
+    masking: Masking,
+    sides: tuple[int, int],
+    text: int,
+    blocks: tuple[int, int],
+    part: tuple[slice, slice] = (slice(None), slice(None)),
 ) -> np.ndarray:
     """Return which blocks of rows × columns hold an allowed cell, boolean, without the cells.
 
     The last blocks of an axis may be smaller.
+
+    Parameters
+    ----------
+    part : tuple of slice
+        The blocks asked for.
     """
     queries, keys = sides
     if masking.own is not None or queries != keys:
         others = None if queries == keys else keys
         cells = allowed_in_text(masking, queries, text, others)
-        cells = np.maximum.reduceat(cells, np.arange(0, queries, blocks[0]), axis=0)
-        return np.maximum.reduceat(cells, np.arange(0, keys, blocks[1]), axis=1)
-    top = np.arange(0, queries, blocks[0])[:, None]
+        if blocks != (1, 1):
+            cells = np.maximum.reduceat(cells, np.arange(0, queries, blocks[0]), axis=0)
+            cells = np.maximum.reduceat(cells, np.arange(0, keys, blocks[1]), axis=1)
+        return cells[part]
+    top = np.arange(0, queries, blocks[0])[part[0], None]
     bottom = np.minimum(top + blocks[0], queries) - 1
-    left = np.arange(0, keys, blocks[1])
+    left = np.arange(0, keys, blocks[1])[part[1]]
     stop = masking.lengths[text] if masking.lengths else keys
     right = np.minimum(left + blocks[1], stop) - 1
     found = np.ones((len(top), len(left)), dtype=bool) & (left < stop)

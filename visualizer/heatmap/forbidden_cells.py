@@ -13,20 +13,6 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import PoolingExtent
 
 
-@lru_cache(maxsize=8)
-def forbidden_by(
-    masking: Masking, sides: tuple[int, int], text: int, rows: int, columns: int
-) -> np.ndarray:
-    """Say which drawn cells, of so many rows and columns, hold only forbidden ones.
-
-    Parameters
-    ----------
-    sides : tuple of int
-        Numbers of queries and keys.
-    """
-    return ~any_allowed_in_blocks(masking, sides, text, (rows, columns))
-
-
 def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Say of each block of so many rows and columns whether it holds any of the cells."""
     if (rows, columns) != (1, 1):
@@ -39,6 +25,13 @@ def any_of_blocks(cells: np.ndarray, rows: int, columns: int) -> np.ndarray:
 def forbidden_in(
     masking: Masking, sides: tuple[int, int], text: int, extent: PoolingExtent
 ) -> np.ndarray:
-    """Give the same of the part that is drawn: one array for all panels, to be drawn once."""
-    whole = forbidden_by(masking, sides, text, *extent.blocks)
-    return np.ascontiguousarray(whole[extent.cells])
+    """Say which drawn cells hold only forbidden ones: one array for all panels, drawn once.
+
+    Parameters
+    ----------
+    sides : tuple of int
+        Numbers of queries and keys.
+    """
+    return np.ascontiguousarray(
+        ~any_allowed_in_blocks(masking, sides, text, extent.blocks, extent.cells)
+    )

@@ -14,7 +14,7 @@ from visualizer.attention.stages import is_hatched
 from visualizer.errors import InputError
 from visualizer.features.mask_editor.brush_masks import mask_of_brush
 from visualizer.features.mask_editor.edge_cuts import open_cells
-from visualizer.heatmap.forbidden_cells import any_of_blocks, forbidden_by
+from visualizer.heatmap.forbidden_cells import any_of_blocks, forbidden_in
 from visualizer.heatmap.panel_and_board_types import PendingCells, target_of
 from visualizer.models.model_source import cuts_in_words
 from visualizer.session.cell_address import ComparedSide
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 
 HINT = "Painting the mask: click or drag, or press X; Esc ends"
+MOST_PAINTED = 10_000
+"""Tokens; the matrix of more is not made."""
+TOO_LONG = "the text is too long to paint its mask: choose one by name"
 NO_FIT = "start from a brush: the matrix does not fit the text"
 CUT_HINT = "Cutting edges of attention: click or drag, or press X; Esc ends"
 NO_PANEL = "Show the scores or the weights to paint in them"
@@ -122,6 +125,8 @@ def present_mask_edit(
         return None
     is_shown = is_of_text(document, resolved.computed)
     tokens = run.trace.tokens if is_shown else longest(document)
+    if run.trace.is_blockwise or tokens > MOST_PAINTED:
+        return MaskEditPanel(state, tokens, None, (TOO_LONG,), frozenset(), {})
     mask = mask_of(document, tokens)
     if mask is None or not is_shown:
         unfit = () if mask else (NO_FIT,)
@@ -215,6 +220,6 @@ def _fresh(spec: AttentionSpec, tokens: int, panel: Heatmap, trace: Trace) -> Pe
         drawn = PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
         masking = Masking.of(spec, panel.stage)
         text = trace.at("text", panel.leading)
-        now = forbidden_by(masking, (tokens, tokens), text, *blocks)[drawn.cells]
+        now = forbidden_in(masking, (tokens, tokens), text, drawn)
     changed = now != then
     return PendingCells(changed & now, changed & then) if changed.any() else None
