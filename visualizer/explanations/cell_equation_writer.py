@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor
+from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor, largest_first
 from visualizer.explanations.step_values_and_wording import trimmed
 from visualizer.number_format import format_number
 
@@ -95,7 +95,7 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
             places = places[adds]
         sizes = np.nan_to_num(np.abs(terms[places]), posinf=np.inf)
         most = SHOWN_SHIFTED if is_share and _shift(self.factors[0][0][0]) else SHOWN_TERMS
-        order = places[np.argsort(-sizes, kind="stable")[:most]].tolist()
+        order = places[largest_first(sizes, most)].tolist()
         if is_share and chosen not in order:
             order[-1] = chosen
         return sorted(order), len(places) - len(order)

@@ -155,6 +155,16 @@ class ExplainedCell(Struct, frozen=True, eq=False):
         return self.trace.allowed(self.stage.name, self.leading, head, query)
 
 
+def largest_first(sizes: np.ndarray, count: int) -> np.ndarray:
+    """Return the places of the largest numbers, of equal ones the first, without sorting all."""
+    if count >= len(sizes):
+        return np.argsort(-sizes, kind="stable")
+    least = np.partition(sizes, -count)[-count]
+    places = np.flatnonzero(sizes >= least)
+    order: np.ndarray = places[np.argsort(-sizes[places], kind="stable")][:count]
+    return order
+
+
 def constant(value: float, form: str) -> Factor:
     """Make a factor that is read from nowhere."""
     number = np.array([value])

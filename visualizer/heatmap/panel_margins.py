@@ -236,9 +236,13 @@ def head_label_width(heatmap: Heatmap, is_short: bool) -> float:
 
 def widest_label(labels: tuple[str, ...]) -> float:
     """Give the width of the widest of the first labels; the others are elided if needed."""
-    return _widest(labels, system_font())
+    return _widest(labels[:FIRST_LABELS], system_font())
+
+
+FIRST_LABELS = 200
+"""So many are measured; to compare those of a long text would take longer than to measure these."""
 
 
 @lru_cache(maxsize=32)
 def _widest(labels: tuple[str, ...], system: str) -> float:
-    return max((metrics(12).horizontalAdvance(label) for label in labels[:200]), default=0)
+    return max((metrics(12).horizontalAdvance(label) for label in labels), default=0)

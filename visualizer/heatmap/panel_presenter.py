@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.masks import Masking
@@ -20,7 +19,6 @@ from visualizer.heatmap.panel_and_board_types import (
     pooling_note,
 )
 from visualizer.heatmap.panel_colour_scale import ColourScale, colour_of, outside_limits
-from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 
@@ -36,17 +34,6 @@ if TYPE_CHECKING:
 UNEVEN = 1.1e-4
 """So far from 1 a row's sum may be by rounding."""
 FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Largest"}
-
-
-class SideLabels(Struct, frozen=True):
-    """The labels of a text's queries and keys."""
-
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-
-    def __hash__(self) -> int:
-        # To hash thousands of labels takes long, and every panel is looked up by them.
-        return hash((len(self.rows), len(self.columns)))
 
 
 class PanelSource:
@@ -100,7 +87,7 @@ class PanelSource:
         stage, hatch = self.stage, self._hatch()
         before = self._before()
         colour = self._colour()
-        labels = self._labels()
+        labels = self.resolved.side_labels(self.leading)
         key = (self.held, before, self.leading, self.head, self.by, self.lens, self.extent, colour,
                hatch, labels, stage.symbol, self.beside, self.part, self.title, self.kin,
                self._label(), self.wanted_lens, self.held.version,
@@ -139,14 +126,6 @@ class PanelSource:
     def text(self) -> int:
         """The text that it is of."""
         return self.trace.at("text", self.leading)
-
-    def _labels(self) -> SideLabels:
-        key = ("labels", self.run, self.text)
-        labels = self.resolved.made.get(key)
-        if not isinstance(labels, SideLabels):
-            words = self.run.labels(self.leading), self.run.labels(self.leading, "key")
-            labels = self.resolved.made[key] = SideLabels(*map(all_visible, words))
-        return labels
 
     def _hatch(self) -> Masking | None:
         name = self.stage.name

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import why_none
@@ -84,6 +85,17 @@ def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
     """Return the rows and columns pooled into a drawn cell for this many cells a side."""
     rows, columns = trace.shape(stage.name)[-2:]
     return math.ceil(rows / room), math.ceil(columns / room)
+
+
+class SideLabels(Struct, frozen=True):
+    """The labels of a text's queries and keys."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def __hash__(self) -> int:
+        # To hash thousands of labels takes long, and every panel is looked up by them.
+        return hash((len(self.rows), len(self.columns)))
 
 
 class Resolved(Struct, frozen=True, eq=False, dict=True):
@@ -158,9 +170,18 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
     large: str | None
     made: dict[Hashable, object] = field(default_factory=dict)
     """Values shared between panels, by key, made on first use."""
+    _side_labels: dict[int, SideLabels] = field(default_factory=dict)
     _extents: dict[tuple[str, int, bool], PoolingExtent] = field(default_factory=dict)
 
     # ------------------------------------------------------------------ panels
+
+    def side_labels(self, leading: LeadingIndex) -> SideLabels:
+        """Return the labels of a text's queries and keys; of an earlier view, the same object."""
+        text = self.run.trace.at("text", leading)
+        if text not in self._side_labels:
+            words = self.run.labels(leading), self.run.labels(leading, "key")
+            self._side_labels[text] = SideLabels(*map(all_visible, words))
+        return self._side_labels[text]
 
     def extent(self, stage: Stage) -> PoolingExtent:
         """Return the drawn part and pooling of a stage."""
@@ -323,6 +344,8 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         """Reuse cached values of an earlier view, as far as it is the same."""
         if earlier and "step_cell" in vars(earlier) and earlier.step_key == self.step_key:
             vars(self)["step_cell"] = earlier.step_cell
+        if earlier and earlier.run is self.run:
+            self._side_labels.update(earlier._side_labels)
         return self
 
 

@@ -19,7 +19,13 @@ from visualizer.attention.model_layer_steps import ExpertMixture
 from visualizer.attention.stages import Operation, axis_word
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.explanations.cell_facts import CellFacts
-from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor, Group
+from visualizer.explanations.cell_terms import (
+    CombineRule,
+    Explanation,
+    Factor,
+    Group,
+    largest_first,
+)
 from visualizer.explanations.explain import explain
 from visualizer.explanations.operation_registry import TEXTS
 from visualizer.heatmap.panel_cell_lookup import panel_of
@@ -211,7 +217,7 @@ def _order(explanation: Explanation) -> tuple[list[int], str]:
     if len(terms) <= SHOWN_TERMS:
         return list(range(len(terms))), ""
     sizes = np.nan_to_num(np.abs(terms), posinf=np.inf)
-    order = set(np.argsort(-sizes, kind="stable")[: SHOWN_TERMS - 1].tolist())
+    order = set(largest_first(sizes, SHOWN_TERMS - 1).tolist())
     order.add(explanation.chosen if explanation.rule is CombineRule.SHARE else int(sizes.argmax()))
     left = np.delete(terms, sorted(order))
     others = "1 other term" if len(left) == 1 else f"{len(left):,} other terms"
