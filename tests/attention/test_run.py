@@ -476,3 +476,12 @@ def test_padding_is_no_row_that_may_read_nothing() -> None:
     cells[1] = False
     (notice,) = run((TEXT, TEXT[:2]), replace(spec, own_mask=BooleanMatrix.of(cells))).notices
     assert notice.startswith(f"2 of {len(TEXT) + 2} queries may read nothing")
+
+
+def test_of_more_tokens_than_are_read_the_first_ones_are_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attention_run, "MOST_TOKENS", 5)
+    with pytest.raises(InputError, match=r"6 tokens are more than the 5 that a text") as refused:
+        run((TEXT,), SPEC)
+    assert (refused.value.field, refused.value.remedy) == ("text", (FIRST_TOKENS, 5))

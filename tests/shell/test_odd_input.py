@@ -14,7 +14,7 @@ from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, SHIFT, link_in, words
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import BooleanMatrix, Device, NumberMatrix
-from visualizer.documents.plain_text_file import LONGEST_TEXT, first_part
+from visualizer.documents.plain_text_file import LONGEST_LINE, LONGEST_TEXT, first_part
 from visualizer.session.document import Document, LineSplit, text_of_first_tokens
 from visualizer.session.setting_definitions import SETTINGS
 
@@ -116,12 +116,13 @@ def test_the_first_tokens_of_a_text_are_found(apart: bool) -> None:
 
 
 def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
-    hand.paste_sentence("word " * 20_000 + "longer words follow")
-    assert "100,019 characters are more than can be compared" in hand.text_problem
-    assert hand.text_problem.endswith("Use the first 99,999 characters")
-    assert first_part("word " * 19_999 + "longer words follow") == ("word " * 19_999).rstrip()
-    assert first_part("x" * (LONGEST_TEXT + 1)) == "x" * LONGEST_TEXT
-    hand.window.workspace.refuse_text(100_001, "the first part")
+    line = "word " * 9_999 + "word\n"
+    hand.paste_sentence(line * 12 + "longer words follow")
+    assert "600,019 characters are more than can be read at once" in hand.text_problem
+    assert hand.text_problem.endswith("Use the first 599,999 characters")
+    assert first_part(line * 11 + "word " * 9_999 + "longer") == (line * 12).strip()[:-5]
+    assert first_part("x\n" * LONGEST_TEXT) == ("x\n" * LONGEST_TEXT)[: LONGEST_TEXT - 1]
+    hand.window.workspace.refuse_text("It is too long.", "the first part")
     mend_text(hand)
     hand.settle()
     assert hand.chips == ("the", "first", "part")
@@ -130,8 +131,12 @@ def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
 
 def test_more_than_can_be_taken_in(hand: Hand) -> None:
     board, before = hand.shown, hand.sentence.toPlainText()
-    hand.paste_sentence("x" * (LONGEST_TEXT + 1))
-    assert "characters are more than can be compared" in hand.text_problem
+    hand.paste_sentence("x" * 1_000_000)
+    assert "1,000,000 characters are more than can be read at once" in hand.text_problem
+    assert first_part("x" * 1_000_000) == "x" * LONGEST_LINE
+    hand.paste_sentence("x" * (LONGEST_LINE + 1))
+    assert "A line of 100,001 characters is longer than can be shown" in hand.text_problem
+    assert hand.text_problem.endswith("Use the first 100,000 characters")
     assert hand.sentence.toPlainText() == before
     assert hand.shown is board
     said = hand.text_problem
@@ -145,7 +150,7 @@ def test_more_than_can_be_taken_in(hand: Hand) -> None:
 
 
 def test_what_is_pasted_over_does_not_count(hand: Hand) -> None:
-    text = "x" * LONGEST_TEXT
+    text = "x" * LONGEST_LINE
     hand.paste_sentence(text)
     hand.settle()
     hand.paste_sentence(text.upper())
@@ -153,7 +158,7 @@ def test_what_is_pasted_over_does_not_count(hand: Hand) -> None:
     assert hand.chips == (text.upper(),)
     QApplication.clipboard().setText("y")
     hand.press(Qt.Key.Key_V)
-    assert "100,001 characters are more" in hand.text_problem
+    assert "A line of 100,001 characters is longer" in hand.text_problem
 
 
 def test_many_tokens_are_pooled_and_say_so(hand: Hand) -> None:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 SMALL = 2**24
 
+MOST_TOKENS = 100_000
+"""The tokens of a text."""
 HELD_WHOLE = 2**29
 """Bytes of matrices of queries and keys that are held; of more, blocks are computed when read."""
 
@@ -202,6 +204,9 @@ def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
         raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
     lengths = tuple(len(text) for text in texts)
     longest = max(lengths)
+    if longest > MOST_TOKENS:
+        sentence = f"{longest:,} tokens are more than the {MOST_TOKENS:,} that a text may have."
+        raise InputError("text", sentence, (FIRST_TOKENS, MOST_TOKENS))
     filled = tuple(text + (PADDING,) * (longest - len(text)) for text in texts)
     spec = replace(spec, lengths=() if len(set(lengths)) == 1 else lengths)
     check(spec)

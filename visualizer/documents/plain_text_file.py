@@ -11,16 +11,36 @@ from visualizer.storage.regular_file import open_regular_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-LONGEST_TEXT = 100_000
-"""Most characters of a sentence: more would block the window."""
+LONGEST_TEXT = 600_000
+"""Most characters of a text: about 100,000 words with their spaces."""
+LONGEST_LINE = 100_000
+"""Most characters of a line of it: the window lays out a line as one."""
+
+
+def too_long(text: str) -> str:
+    """Say what of a text is too long to be taken in; empty where nothing is."""
+    if len(text) > LONGEST_TEXT:
+        what = f"{len(text):,} characters are more than can be read at once"
+    elif (line := max(map(len, text.split("\n")))) > LONGEST_LINE:
+        what = f"A line of {line:,} characters is longer than can be shown"
+    else:
+        return ""
+    return f"{what}, so the text was not taken in."
 
 
 def first_part(text: str) -> str:
     """Return the beginning of a text that is short enough, up to the end of a word or line."""
-    part = text[:LONGEST_TEXT]
-    is_within_word = not (part[-1:].isspace() or text[LONGEST_TEXT:][:1].isspace())
+    size = min(len(text), LONGEST_TEXT)
+    start = 0
+    for line in text[:size].split("\n"):
+        if len(line) > LONGEST_LINE:
+            size = start + LONGEST_LINE
+            break
+        start += len(line) + 1
+    part = text[:size]
+    is_within_word = not (part[-1:].isspace() or text[size:][:1].isspace())
     words = part.rsplit(None, 1)
-    if len(text) > LONGEST_TEXT and is_within_word and len(words) > 1:
+    if len(text) > size and is_within_word and len(words) > 1:
         part = part.removesuffix(words[1])
     return part.rstrip()
 
@@ -40,6 +60,9 @@ def text_in(path: Path) -> str:
         text = content.decode("utf-8-sig") if len(content) <= 4 * LONGEST_TEXT else None
         if text is None or len(text) > LONGEST_TEXT:
             sentence = f"{subject} has more than {LONGEST_TEXT:,} characters. Use a part of it."
+            raise InputError("open", sentence)
+        if too_long(text):
+            sentence = f"{subject} has a line of more than {LONGEST_LINE:,} characters. Break it."
             raise InputError("open", sentence)
         return text_of(text)
     except OSError as error:

@@ -142,11 +142,9 @@ class Workspace(QObject):
         self._complaints[refused.field] = refused
         self._show()
 
-    def refuse_text(self, count: int, first_part: str, name: str = "text") -> None:
-        """Report that a text is too long, and offer its first part; the present text stays."""
-        said = f"{count:,} characters are more than can be compared with each other, so they were "
-        remedy = (FIRST_CHARACTERS, first_part)
-        self.refuse(InputError(name, f"{said}not taken in.", remedy))
+    def refuse_text(self, sentence: str, first_part: str, name: str = "text") -> None:
+        """Report what of a text is too long, and offer its first part; the present text stays."""
+        self.refuse(InputError(name, sentence, (FIRST_CHARACTERS, first_part)))
 
     def write_mask(self, text: str) -> None:
         """Set the own mask from rows of 0 and 1."""

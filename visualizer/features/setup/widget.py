@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QMimeData, QSignalBlocker, Qt, QTimer, Signal
-from PySide6.QtGui import QAccessible, QTextCursor
+from PySide6.QtGui import QAccessible, QTextCursor, QTextOption
 from PySide6.QtWidgets import (
     QComboBox,
     QPlainTextEdit,
@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.documents.plain_text_file import LONGEST_TEXT, first_part
+from visualizer.documents.plain_text_file import first_part, too_long
 from visualizer.features.setup.presenter import (
     SETUP,
     AttentionParts,
@@ -126,9 +126,9 @@ class SetupPane(QScrollArea):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     textTyped = Signal(str)
-    textTooLong = Signal(int, str)
+    textTooLong = Signal(str, str)
     secondTyped = Signal(str)
-    secondTooLong = Signal(int, str)
+    secondTooLong = Signal(str, str)
     partChosen = Signal(str)
     imageWanted = Signal()
     chosen = Signal(str, object, bool)
@@ -311,8 +311,8 @@ class SetupPane(QScrollArea):
 
     def take_text(self, text: str) -> None:
         """Replace the sentence by a dropped text."""
-        if len(text) > LONGEST_TEXT:
-            self.textTooLong.emit(len(text), first_part(text))
+        if sentence := too_long(text):
+            self.textTooLong.emit(sentence, first_part(text))
         else:
             self.textTyped.emit(text)
 
@@ -469,6 +469,8 @@ class TextProblemLabel(RichLabel):
 TEXT = "Type or paste a text"
 LABELS = "Type or paste the tokens"
 """Placeholders of the box; captured attention has token labels and no text."""
+LONGEST_WORD = 4_000
+"""A word of more characters is wrapped anywhere."""
 # Qt replaces these characters when it returns the text.
 AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
@@ -476,11 +478,10 @@ AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 class SentenceEdit(QPlainTextEdit):
     """The text box of the sentence. Undo and redo are the document's, not the box's own.
 
-    `tooLong` carries the length of a rejected text and its first part: the whole would block the
-    window, and its attention matrix would not fit in memory.
+    `tooLong` carries what is too long of a rejected text, as a sentence, and its first part.
     """
 
-    tooLong = Signal(int, str)
+    tooLong = Signal(str, str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -496,21 +497,29 @@ class SentenceEdit(QPlainTextEdit):
         return not source.hasUrls() and super().canInsertFromMimeData(source)  # files are opened
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        kept = len(self.toPlainText()) - len(self.textCursor().selectedText())
-        count = kept + len(source.text())
-        if count > LONGEST_TEXT:
-            start, end = sorted((self.textCursor().anchor(), self.textCursor().position()))
-            text = self.toPlainText()
-            whole = text[:start] + source.text() + text[end:]
-            self.tooLong.emit(count, first_part(whole))
+        start, end = sorted((self.textCursor().anchor(), self.textCursor().position()))
+        text = self.toPlainText()
+        whole = text[:start] + source.text() + text[end:]
+        if sentence := too_long(whole):
+            self.tooLong.emit(sentence, first_part(whole))
         else:
+            self._wrap(whole)
             super().insertFromMimeData(source)
+
+    def _wrap(self, text: str) -> None:
+        """Wrap at words, unless one is so long that looking for its end would take seconds."""
+        is_endless = max(map(len, text.split()), default=0) > LONGEST_WORD
+        at_words = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
+        mode = QTextOption.WrapMode.WrapAnywhere if is_endless else at_words
+        if mode is not self.wordWrapMode():
+            self.setWordWrapMode(mode)
 
     def show_text(self, text: str) -> None:
         """Show the document's text, with the cursor where it differs from the former one."""
         if text.translate(AS_SHOWN).replace("\r\n", "\n") == self.toPlainText():
             return
         place = changed_span(self.toPlainText(), text)[1]
+        self._wrap(text)
         with QSignalBlocker(self):  # otherwise a mere difference in notation would count as an edit
             self.setPlainText(text)
         cursor = self.textCursor()
