@@ -435,8 +435,8 @@ class BlockwiseTensor(CachedTensor):
 
     # ------------------------------------------------------------------ drawing
 
-    def sketch(self, rows: int, columns: int, index: Index = ()) -> None:
-        """Read one row of each block of rows of which nothing is known."""
+    def sketch(self, rows: int, columns: int, index: Index = ()) -> bool:
+        """Read one row of each block of rows of which nothing is known, if there is any."""
         part = self.part(rows, columns, index)
         is_begun, _ = self._known_rows(part)
         block, first = part.blocks[0], part.rows.start
@@ -444,6 +444,7 @@ class BlockwiseTensor(CachedTensor):
         for start in range(0, len(unknown), BAND // 2):
             few = unknown[start : start + BAND // 2]
             self._draw(part, np.minimum(few * block + block // 2, self._shape[-2] - 1))
+        return len(unknown) > 0
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
         """Read rows until all drawn cells are exact, or it is over; return whether they are.

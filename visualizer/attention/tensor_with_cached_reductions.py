@@ -105,8 +105,9 @@ class CachedTensor:
         first = (*index, ..., slice(count))
         return readable(numbers[first]), readable(columns[first])
 
-    def sketch(self, rows: int, columns: int, index: Index = ()) -> None:
-        """Make a first picture for `read_pooled`, where nothing is known of a part of it."""
+    def sketch(self, rows: int, columns: int, index: Index = ()) -> bool:
+        """Make a first picture for `read_pooled`; return whether there was anything to make."""
+        return False
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
         """Make the picture for `read_pooled` exact, or until it is over; return whether it is."""

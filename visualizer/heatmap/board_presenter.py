@@ -104,8 +104,7 @@ def warm(resolved: Resolved, previous: BoardContents | None) -> BoardContents:
 def draw_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
     """Have what is seen of a long text drawn, and then exactly, until it is over."""
     for source in _sources(resolved):
-        source.sketch()
-        if is_over():
+        if source.sketch() and is_over():
             return
     for source in _sources(resolved):
         if not source.draw(is_over):

@@ -109,9 +109,9 @@ class PanelSource:
             self._uneven(), self.part, self.kin, self.is_alone, is_share=self._is_share(),
         )  # fmt: skip
 
-    def sketch(self) -> None:
-        """Have a first picture made, where there is none; called on the worker."""
-        self.held.sketch(*self.extent.blocks, self.whole)
+    def sketch(self) -> bool:
+        """Have a first picture made on the worker; return whether there was anything to make."""
+        return self.held.sketch(*self.extent.blocks, self.whole)
 
     def draw(self, is_over: Callable[[], bool]) -> bool:
         """Have the picture made exact; see `CachedTensor.draw`."""

@@ -1,0 +1,149 @@
+"""A text of which no matrix is held is read in the window like any other; nothing stale is shown.
+
+Its texts are short: what counts as long is set to nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+
+from tests.support.zoom_gestures import turn
+from visualizer.attention import run as attention_run
+from visualizer.heatmap.board_presenter import is_drawn
+from visualizer.session import worker_jobs
+from visualizer.session.cell_address import Cell
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+    from visualizer.heatmap.panel_and_board_types import Heatmap
+
+WORDS = "the quick brown fox jumps over a lazy dog and then it sleeps "
+
+
+@pytest.fixture(autouse=True)
+def every_text_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    monkeypatch.setattr(worker_jobs, "DRAWN_FOR_S", 0.0)  # shown after every band
+
+
+def until_drawn(hand: Hand) -> None:
+    hand.settle()
+    workspace = hand.window.workspace
+
+    def is_exact() -> bool:
+        resolved = workspace.screen.resolved
+        if resolved is None or resolved.run is not workspace.run:
+            return False
+        return is_drawn(resolved) and "exact" not in hand.status
+
+    hand.until(is_exact)
+
+
+def numbers_of(hand: Hand, panel: Heatmap) -> np.ndarray:
+    """What a panel is to show, by reading all numbers of its head and pooling them here."""
+    run = hand.window.workspace.run
+    assert run
+    whole = run.trace.read(panel.stage, (*panel.leading, panel.head or 0))
+    down, right = panel.rows.block, panel.columns.block
+    rows, columns = panel.rows.seen, panel.columns.seen
+    part = whole[rows.start : rows.stop, columns.start : columns.stop]
+    high = np.maximum.reduceat(part, np.arange(0, part.shape[0], down), axis=0)
+    high = np.maximum.reduceat(high, np.arange(0, part.shape[1], right), axis=1)
+    low = np.minimum.reduceat(part, np.arange(0, part.shape[0], down), axis=0)
+    low = np.minimum.reduceat(low, np.arange(0, part.shape[1], right), axis=1)
+    return np.where(low + high < 0, low, high)
+
+
+def test_it_is_drawn_exactly_and_says_what_is_not_held(hand: Hand) -> None:
+    hand.paste_sentence(WORDS * 20)
+    until_drawn(hand)
+    run = hand.window.workspace.run
+    assert run
+    assert run.trace.is_blockwise
+    for stage in ("weights", "context"):
+        panel = hand.panel(stage)
+        np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
+    assert "its 260 × 260 matrices are computed where they are looked at" in hand.status
+
+
+def test_a_cell_of_it_is_explained_pinned_and_walked_from(hand: Hand) -> None:
+    hand.paste_sentence(WORDS * 3)
+    until_drawn(hand)
+    cell = Cell("weights", (0, 20, 7))
+    hand.click_cell(cell)
+    hand.until(lambda: hand.window.workspace.view.pinned == cell)
+    run = hand.window.workspace.run
+    assert run
+    value = float(run.trace.read("weights", cell.place))
+    assert f"{value:.4f}" in hand.window.cell_pane.value.text()
+    hand.press(Qt.Key.Key_Right, Qt.KeyboardModifier.NoModifier)
+    hand.until(lambda: hand.window.workspace.view.pinned == Cell("weights", (0, 20, 8)))
+
+
+def test_the_wheel_goes_down_to_single_cells(hand: Hand) -> None:
+    hand.paste_sentence(WORDS * 40)
+    until_drawn(hand)
+    assert hand.panel("weights").is_pooled
+    for _ in range(12):
+        turn(hand, hand.point(Cell("weights", (0, 300, 100))), 1)
+    until_drawn(hand)
+    panel = hand.panel("weights")
+    assert not panel.is_pooled
+    assert {300, 100} <= {*panel.rows.seen, *panel.columns.seen}
+    np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) -> None:
+    chance = random.Random(seed)
+    workspace = hand.window.workspace
+    hand.paste_sentence(WORDS * 30)
+    hand.settle()
+    strange: list[object] = []
+
+    def check() -> None:
+        resolved, shown = workspace.screen.resolved, hand.shown
+        if resolved is None:
+            return
+        trace = resolved.run.trace
+        held = {id(trace.seen(panel.stage)) for panel in shown.heatmaps}
+        strange.extend(panel for panel in shown.heatmaps if id(panel.key[0]) not in held)  # type: ignore[index]
+
+    workspace.changed.connect(check)
+    acts = (
+        lambda: workspace.set("causal", not workspace.document.get("causal")),
+        lambda: workspace.set("seed", chance.randrange(1000)),
+        lambda: hand.window.view_controller.zoom(chance.choice((0.5, 2, 4)), (100, 100)),
+        lambda: hand.window.view_controller.pan_by(chance.randrange(-40, 40), 9),
+        lambda: hand.window.view_controller.whole(),
+        lambda: hand.paste_sentence(WORDS * chance.choice((1, 20, 30))),
+    )
+    for _ in range(25):
+        chance.choice(acts)()
+        for _ in range(chance.randrange(3)):
+            with hand.qtbot.waitSignal(workspace.changed, timeout=50, raising=False):
+                pass
+    workspace.changed.disconnect(check)
+    assert strange == []
+    until_drawn(hand)
+    panel = hand.panel("weights")
+    np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
+
+
+def test_six_tokens_are_held_whole_again(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    hand.paste_sentence(WORDS * 20)
+    until_drawn(hand)
+    monkeypatch.undo()
+    hand.type_sentence("the cat sat on the mat")
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    assert not run.trace.is_blockwise
+    assert "matrices" not in hand.status
