@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPoint, QTimer
-from PySide6.QtGui import QAction
+from PySide6.QtCore import QCoreApplication, QEvent, QItemSelectionModel, QObject, QPoint, QTimer
+from PySide6.QtGui import QAction, QValidator
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QAbstractItemDelegate,
     QAbstractScrollArea,
     QAbstractSlider,
     QApplication,
+    QBoxLayout,
     QComboBox,
     QDialog,
+    QGridLayout,
+    QHBoxLayout,
     QLabel,
     QLineEdit,
     QPlainTextEdit,
+    QStyledItemDelegate,
     QTabBar,
+    QVBoxLayout,
     QWidget,
 )
 from shiboken6 import isValid
@@ -58,9 +65,72 @@ PLAIN = (bool, str, Enum, Path, type(None))
 """Types of attributes that are compared; others are visible, counted or measured elsewhere."""
 ASIDE = (AutosaveController, PreviewController, Worker)
 """What is beside the window: after first use, a file, an answer or an idle thread is kept."""
+BARE = {
+    QAbstractItemDelegate,
+    QBoxLayout,
+    QGridLayout,
+    QHBoxLayout,
+    QItemSelectionModel,
+    QStyledItemDelegate,
+    QVBoxLayout,
+    QValidator,
+}
+"""Types of Qt's own parts without traits; subclasses of them may have some."""
 VIEWPORT = "qt_scrollarea_viewport"
 CACHES = ("_picture", "_page", "_theme", "_image")
 """Attributes that cache the last drawing, or what it was drawn in."""
+Reader = Callable[[Any], object]
+
+READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (
+    (QWidget, "place", lambda widget: widget.geometry().getRect()),
+    (QWidget, "enabled", QWidget.isEnabled),
+    (
+        QWidget,
+        "named",
+        lambda widget: (
+            widget.toolTip(),
+            widget.accessibleName(),
+            widget.accessibleDescription(),
+        ),
+    ),
+    (QWidget, "style", QWidget.styleSheet),
+    ((QLabel, QLineEdit, QAbstractButton, QAction), "text", lambda thing: thing.text()),
+    ((QAbstractButton, QAction), "checked", lambda thing: thing.isChecked()),
+    (
+        QAction,
+        "offered",
+        lambda action: (action.isEnabled(), action.isVisible(), action.shortcut().toString()),
+    ),
+    (
+        QPlainTextEdit,
+        "written",
+        lambda edit: (edit.toPlainText(), edit.document().isUndoAvailable()),
+    ),
+    (
+        QComboBox,
+        "chosen",
+        lambda box: (box.currentIndex(), box.count(), box.currentText()),
+    ),
+    (
+        QAbstractSlider,
+        "value",
+        lambda slider: (slider.value(), slider.minimum(), slider.maximum()),
+    ),
+    (QTimer, "active", QTimer.isActive),
+)
+"""What is read of visible objects: their types, the trait's name, and how."""
+
+
+class ReadersByType(dict[type, list[tuple[str, Reader]]]):
+    """What is read of each visible object of a type: a window has thousands, of few types."""
+
+    def __missing__(self, kind: type) -> list[tuple[str, Reader]]:
+        readers = [(trait, read) for kinds, trait, read in READERS if issubclass(kind, kinds)]
+        self[kind] = readers
+        return readers
+
+
+READERS_BY_TYPE = ReadersByType()
 SHOWN_ANEW = (HeadRowsView, MaskEditBar, NextTokenBarView, ShapesPane, SoloToggleButton)
 """Widgets that set all they hold whenever they are opened: of a hidden one, nothing stays."""
 MODES = (bool, Enum, type(None))
@@ -75,6 +145,8 @@ class Start:
 
     view: View
     panes: QByteArray
+    alike: set[bytes]
+    """States of panes as which `panes` came back; of those closed, Qt keeps other sizes."""
     scheme: str
     settings: ExportSettings
     folder: Path
@@ -108,7 +180,8 @@ class SharedWindow:
             come_to_rest(window)
             self._start = Start(
                 window.workspace.wanted,
-                window.saveState(),
+                panes := window.saveState(),
+                {bytes(panes.data())},
                 window.scheme,
                 window.export_controller.settings,
                 window.export_controller.folder,
@@ -173,11 +246,7 @@ def come_to_rest(window: MainWindow) -> None:
 
 def set_back(window: MainWindow, start: Start) -> bool:
     """Reset a window; return whether it is in its initial state."""
-    while popup := QApplication.activePopupWidget():
-        popup.close()
-    for dialog in window.findChildren(QDialog):
-        dialog.close()
-        dialog.deleteLater()
+    _close_what_is_in_front(window)
     let_go(window)
     for stop in (
         window.mask_edit_controller.stop,
@@ -187,15 +256,15 @@ def set_back(window: MainWindow, start: Start) -> bool:
         stop()
     if window.scheme != start.scheme:
         window.set_scheme(start.scheme)
+    window.resize(*SIZE)
+    _restore_panes(window, start)  # first, as the screen is then made for these alone
     _reload(window, start)
     window.token_pane.strip._anchor = None
     window.token_pane.finder.hide()
     window.setup_pane.more_button.setChecked(False)
-    window.resize(*SIZE)
     try:
         come_to_rest(window)
-        if window.saveState() != start.panes:  # restoring panes lays out everything
-            window.restoreState(start.panes)
+        if _restore_panes(window, start):
             come_to_rest(window)
     except TimeoutError:
         return False
@@ -213,19 +282,41 @@ def set_back(window: MainWindow, start: Start) -> bool:
             bar.setValue(bar.minimum())
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     QApplication.processEvents()
-    return traits(window) == start.traits
+    is_as_new = traits(window) == start.traits
+    if is_as_new:
+        start.alike.add(bytes(window.saveState().data()))
+    return is_as_new
+
+
+def _close_what_is_in_front(window: MainWindow) -> None:
+    while popup := QApplication.activePopupWidget():
+        popup.close()
+    for dialog in window.findChildren(QDialog):
+        dialog.close()
+        dialog.deleteLater()
+
+
+def _restore_panes(window: MainWindow, start: Start) -> bool:
+    """Open and close panes as at first, as one change; return whether any was otherwise."""
+    is_other = bytes(window.saveState().data()) not in start.alike
+    if is_other:  # restoring panes lays out everything
+        with window.docks.changed_at_once():
+            window.restoreState(start.panes)
+    return is_other
 
 
 def _reload(window: MainWindow, start: Start) -> None:
-    """Take in a new document, where the window's own, its view, history or file is another."""
+    """Take in a new document, where the window's own, its history or file is another."""
     workspace, document_controller = window.workspace, window.document_controller
     has_past = workspace.can_undo or workspace.can_redo or document_controller.path is not None
-    if has_past or (workspace.document, workspace.wanted) != (Document(), start.view):
+    if has_past or workspace.document != Document():
         document_controller.take_in(SavedDocument(Document(), start.view), None)
+    else:
+        workspace.want(start.view)  # nothing is computed
 
 
 def traits(window: MainWindow) -> Traits:
-    """Return the visible state of a window and the plain attributes of its children."""
+    """Return the visible state of a window and the plain attributes of its children, by path."""
     workspace = window.workspace
     found: Traits = {
         "document": workspace.document,
@@ -234,51 +325,43 @@ def traits(window: MainWindow) -> Traits:
         "title": (window.windowTitle(), window.isWindowModified()),
         "style": (window.styleSheet(), QApplication.font().toString()),
     }
-    return found | dict(_parts(window, "window", window))
+    waiting: list[tuple[str, QObject]] = [("window", window)]
+    while waiting:
+        name, thing = waiting.pop()
+        is_hidden = isinstance(thing, QWidget) and not thing.isVisibleTo(window)
+        if is_hidden and isinstance(thing, SHOWN_ANEW):
+            continue
+        if isinstance(thing, QTabBar) and not window.rect().intersects(thing.geometry()):
+            continue  # Qt keeps those of panes that are not tabbed now out of sight
+        if look := _look(thing, is_hidden):
+            found[name] = look
+        waiting += _parts(thing, name)
+    return found
 
 
-def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str, object]]:
-    """Yield the traits of an object and its children, by their path."""
-    is_hidden = isinstance(thing, QWidget) and not thing.isVisibleTo(window)
-    if is_hidden and isinstance(thing, SHOWN_ANEW):
-        return
-    if isinstance(thing, QTabBar) and not window.rect().intersects(thing.geometry()):
-        return  # Qt keeps those of panes that are not tabbed now out of sight
-    look = {} if is_hidden else dict(_look(thing))
-    plain = MODES if is_hidden else PLAIN
-    if isinstance(thing, QAbstractButton):
+def _parts(thing: QObject, name: str) -> Iterator[tuple[str, QObject]]:
+    """Yield an object's children that are compared, with their paths."""
+    counts: dict[str, int] = {}
+    for part in thing.children():
+        kind = type(part)
+        if kind in BARE or isinstance(part, ASIDE):
+            continue
+        own_name = part.objectName()
+        if own_name == VIEWPORT or not own_name.startswith("qt_"):  # Qt's own, made on demand
+            described = f"{kind.__name__} {own_name}"
+            counts[described] = counts.get(described, 0) + 1
+            yield f"{name} > {described} {counts[described]}", part
+
+
+def _look(thing: QObject, is_hidden: bool) -> dict[str, object]:
+    """Return the traits of an object itself."""
+    look: dict[str, object] = {}
+    if not is_hidden:
+        look |= {trait: read(thing) for trait, read in READERS_BY_TYPE[type(thing)]}
+    elif isinstance(thing, QAbstractButton):
         look["checked"] = thing.isChecked()
+    plain = MODES if is_hidden else PLAIN
     look |= {
         at: kept for at, kept in vars(thing).items() if isinstance(kept, plain) and at not in CACHES
     }
-    if look:
-        yield name, look
-    counts: dict[str, int] = {}
-    for part in thing.children():
-        own_name = part.objectName()
-        is_qts = own_name.startswith("qt_")  # Qt's own, made on demand
-        if own_name == VIEWPORT or not (is_qts or isinstance(part, ASIDE)):
-            kind = f"{type(part).__name__} {own_name}"
-            counts[kind] = counts.get(kind, 0) + 1
-            yield from _parts(part, f"{name} > {kind} {counts[kind]}", window)
-
-
-def _look(thing: QObject) -> Iterator[tuple[str, object]]:
-    if isinstance(thing, QWidget):
-        yield "place", thing.geometry().getRect()
-        yield "enabled", thing.isEnabled()
-        yield "named", (thing.toolTip(), thing.accessibleName(), thing.accessibleDescription())
-        yield "style", thing.styleSheet()
-    if isinstance(thing, QLabel | QLineEdit | QAbstractButton | QAction):
-        yield "text", thing.text()
-    if isinstance(thing, QAction):
-        yield "checked", thing.isChecked()
-        yield "offered", (thing.isEnabled(), thing.isVisible(), thing.shortcut().toString())
-    if isinstance(thing, QPlainTextEdit):
-        yield "written", (thing.toPlainText(), thing.document().isUndoAvailable())
-    if isinstance(thing, QComboBox):
-        yield "chosen", (thing.currentIndex(), thing.count(), thing.currentText())
-    if isinstance(thing, QAbstractSlider):
-        yield "value", (thing.value(), thing.minimum(), thing.maximum())
-    if isinstance(thing, QTimer):
-        yield "active", thing.isActive()
+    return look

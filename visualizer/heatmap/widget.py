@@ -441,7 +441,7 @@ class BoardView(BoardCanvas):
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if self._grip and not self._is_dragging:
             self.cellClicked.emit(self._cell_at(event.position()))
-        self._grip = None
+        self._grip, self._is_dragging = None, False
         self.viewport().unsetCursor()
 
     def _drag(self, point: QPointF) -> None:

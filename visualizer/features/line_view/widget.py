@@ -251,7 +251,7 @@ class LineView(CellScrollArea):
         painter.setOpacity(1)
 
     def _go_on(self) -> None:
-        if self._picture:
+        if self._picture and self.isVisible():  # else it goes on when it is painted again
             self._picture.go_on()
             if self._picture.is_complete:
                 self.viewport().update()
