@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from PySide6.QtCore import QCoreApplication, QEvent, QItemSelectionModel, QObject, QPoint, QTimer
 from PySide6.QtGui import QAction, QValidator
@@ -121,21 +121,35 @@ READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (
 """What is read of visible objects: their types, the trait's name, and how."""
 
 
-class ReadersByType(dict[type, list[tuple[str, Reader]]]):
-    """What is read of each visible object of a type: a window has thousands, of few types."""
-
-    def __missing__(self, kind: type) -> list[tuple[str, Reader]]:
-        readers = [(trait, read) for kinds, trait, read in READERS if issubclass(kind, kinds)]
-        self[kind] = readers
-        return readers
-
-
-READERS_BY_TYPE = ReadersByType()
 SHOWN_ANEW = (HeadRowsView, MaskEditBar, NextTokenBarView, ShapesPane, SoloToggleButton)
 """Widgets that set all they hold whenever they are opened: of a hidden one, nothing stays."""
 MODES = (bool, Enum, type(None))
 """Types compared in hidden widgets, whose sizes and texts date from when they were visible."""
 
+
+class Kind:
+    """What matters of a type of objects or attributes, looked up once: a window has thousands."""
+
+    def __init__(self, kind: type) -> None:
+        self.is_left_out = kind in BARE or issubclass(kind, ASIDE)
+        self.is_widget = issubclass(kind, QWidget)
+        self.is_tab_bar = issubclass(kind, QTabBar)
+        self.is_shown_anew = issubclass(kind, SHOWN_ANEW)
+        self.is_plain, self.is_mode = issubclass(kind, PLAIN), issubclass(kind, MODES)
+        self.readers = [(trait, read) for kinds, trait, read in READERS if issubclass(kind, kinds)]
+        is_button = issubclass(kind, QAbstractButton)
+        self.hidden_readers = [each for each in self.readers if is_button and each[0] == "checked"]
+
+
+class Kinds(dict[type, Kind]):
+    """The kinds met so far."""
+
+    def __missing__(self, kind: type) -> Kind:
+        made = self[kind] = Kind(kind)
+        return made
+
+
+KINDS = Kinds()
 Traits = dict[str, object]
 
 
@@ -328,12 +342,13 @@ def traits(window: MainWindow) -> Traits:
     waiting: list[tuple[str, QObject]] = [("window", window)]
     while waiting:
         name, thing = waiting.pop()
-        is_hidden = isinstance(thing, QWidget) and not thing.isVisibleTo(window)
-        if is_hidden and isinstance(thing, SHOWN_ANEW):
+        kind = KINDS[type(thing)]
+        is_hidden = kind.is_widget and not cast("QWidget", thing).isVisibleTo(window)
+        if is_hidden and kind.is_shown_anew:
             continue
-        if isinstance(thing, QTabBar) and not window.rect().intersects(thing.geometry()):
+        if kind.is_tab_bar and not window.rect().intersects(cast("QTabBar", thing).geometry()):
             continue  # Qt keeps those of panes that are not tabbed now out of sight
-        if look := _look(thing, is_hidden):
+        if look := _look(thing, kind, is_hidden):
             found[name] = look
         waiting += _parts(thing, name)
     return found
@@ -344,7 +359,7 @@ def _parts(thing: QObject, name: str) -> Iterator[tuple[str, QObject]]:
     counts: dict[str, int] = {}
     for part in thing.children():
         kind = type(part)
-        if kind in BARE or isinstance(part, ASIDE):
+        if KINDS[kind].is_left_out:
             continue
         own_name = part.objectName()
         if own_name == VIEWPORT or not own_name.startswith("qt_"):  # Qt's own, made on demand
@@ -353,15 +368,12 @@ def _parts(thing: QObject, name: str) -> Iterator[tuple[str, QObject]]:
             yield f"{name} > {described} {counts[described]}", part
 
 
-def _look(thing: QObject, is_hidden: bool) -> dict[str, object]:
+def _look(thing: QObject, kind: Kind, is_hidden: bool) -> dict[str, object]:
     """Return the traits of an object itself."""
-    look: dict[str, object] = {}
-    if not is_hidden:
-        look |= {trait: read(thing) for trait, read in READERS_BY_TYPE[type(thing)]}
-    elif isinstance(thing, QAbstractButton):
-        look["checked"] = thing.isChecked()
-    plain = MODES if is_hidden else PLAIN
-    look |= {
-        at: kept for at, kept in vars(thing).items() if isinstance(kept, plain) and at not in CACHES
-    }
-    return look
+    if is_hidden:
+        look = {trait: read(thing) for trait, read in kind.hidden_readers}
+        plain = {at: kept for at, kept in vars(thing).items() if KINDS[type(kept)].is_mode}
+    else:
+        look = {trait: read(thing) for trait, read in kind.readers}
+        plain = {at: kept for at, kept in vars(thing).items() if KINDS[type(kept)].is_plain}
+    return look | {at: kept for at, kept in plain.items() if at not in CACHES}
