@@ -76,6 +76,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip("torch finds no accelerator here")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Hunt for no garbage while thousands of tests are collected, nearly all of which stays."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Leave what all tests share out of the hunt for garbage: it is large, and it stays."""
     gc.collect()
