@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
-from visualizer.attention import blockwise_tensor
+from visualizer.attention import blockwise_tensor, head_measures
 from visualizer.attention import run as attention_run
 from visualizer.attention.attend import attend
 from visualizer.attention.blockwise_stages import BlockwiseStages
 from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Dtype, Mask, Mode, Projection
 from visualizer.attention.weight_transforms import WeightTransform
@@ -48,6 +49,9 @@ def small_blocks() -> Iterator[None]:
         patch.setattr(blockwise_tensor, "BAND", 2)
         patch.setattr(blockwise_tensor, "CHUNK", 3)
         patch.setattr(blockwise_tensor, "TILE", 2)
+        patch.setattr(blockwise_tensor, "MOST_BAND_CELLS", 16)
+        patch.setattr(blockwise_tensor, "CELLS_AT_ONCE", 8)
+        patch.setattr(head_measures, "SORTED_KEYS", 2)
         patch.setattr("visualizer.attention.blockwise_stages.CHUNK", 3)
         yield
 
@@ -137,6 +141,49 @@ def test_what_weights_are_looked_at_as_is_that_of_the_whole(case: Case) -> None:
         for by in (None, *HeadAggregate):
             wanted = whole.seen("weights", lens, by).read()
             assert_alike(blocks.seen("weights", lens, by).read(), wanted, 1e-9)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@examples(2)
+@given(cases(dtype=Dtype.FLOAT64, temperature=1.0), st.booleans())
+def test_measures_of_heads_are_those_of_the_whole(case: Case, are_texts_known: bool) -> None:
+    whole = run(case.texts, case.spec)
+    texts = whole.texts if are_texts_known else ()
+    blocks = by_blocks(whole.trace)
+    for stage in ("unmasked", "weights", "dropped"):
+        if stage not in whole.trace:
+            continue
+        assert not blocks.is_measured(stage, texts)
+        assert_measured_alike(blocks.measured(stage, texts), whole.trace.measured(stage, texts))
+        assert blocks.is_measured(stage, texts)
+        for leading in whole.trace.leading_indices():
+            assert_measured_alike(
+                blocks.measured_uniform(stage, leading, texts),
+                whole.trace.measured_uniform(stage, leading, texts),
+            )
+
+
+def assert_measured_alike(found: HeadMeasures, wanted: HeadMeasures) -> None:
+    for name in HeadMeasures.__struct_fields__:
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(wanted, name), rtol=1e-6, atol=1e-6, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("spec", [SPEC, replace(SPEC, mask=Mask.WINDOW, window=40)])
+def test_measures_of_a_long_text_are_those_of_the_formula(spec: AttentionSpec) -> None:
+    trace = long_run(1_100, spec).trace
+    reported: list[tuple[int, int]] = []
+    text = (tuple((LETTERS * 30)[:1_100]),)
+    found = trace.measured("weights", text, lambda done, of: reported.append((done, of)))
+    whole = run(text, spec).trace
+    assert not whole.is_blockwise
+    for name in HeadMeasures.__struct_fields__:
+        wanted = getattr(whole.measured("weights", text), name)
+        np.testing.assert_allclose(getattr(found, name), wanted, rtol=1e-5, err_msg=name)
+    assert reported == sorted(reported)
+    assert reported[-1] == (2_200, 2_200)
+    assert len(reported) > 4
 
 
 @pytest.mark.parametrize("tokens", [1_000, pytest.param(4_000, marks=pytest.mark.slow)])

@@ -158,7 +158,8 @@ class BlockwiseStages:
         key = (row.name, place)
         if key not in self._known:
             wide = torch.float64 if self.dtype is torch.float64 else torch.float32
-            self._known[key] = _RowNumbers(self.sides()[0], wide)
+            # Several threads may ask; all get the one that came first.
+            return self._known.setdefault(key, _RowNumbers(self.sides()[0], wide))
         return self._known[key]
 
     def _find(self, row: Stage, place: Place, rows: Tensor) -> None:

@@ -21,6 +21,7 @@ from msgspec import Struct
 from visualizer.attention.head_aggregates import aggregate_heads
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, readable
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.attention.weights_in_bands import Band
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -40,6 +41,10 @@ NARROW = 2**12
 """Rows of up to so many columns are read whole, which takes no longer than a part of them."""
 MOST_ROW_BYTES = 2**22
 """Bytes of the rows that were read whole lately and are kept."""
+MOST_BAND_CELLS = 2**22
+"""Cells of a band that is measured."""
+CELLS_AT_ONCE = 2**17
+"""Cells that are worked on again and again, while they are near the processor."""
 MOST_TILE_BYTES = 2**26
 """Bytes of the tiles of one tensor that are kept."""
 
@@ -351,6 +356,27 @@ class BlockwiseTensor(CachedTensor):
                 while len(self._rows) * whole.nbytes > MOST_ROW_BYTES and len(self._rows) > 1:
                     self._rows.popitem(last=False)
         return whole[columns.start : columns.stop : columns.step]
+
+    def zeros(self, sizes: tuple[int, ...]) -> Tensor:
+        """Make a tensor of its type."""
+        return torch.zeros(sizes, dtype=self._source.dtype)
+
+    def bands(self, place: Place, rows: int) -> Iterator[Band]:
+        """Yield the first rows of a matrix, a few at a time, of one head."""
+        columns = range(self._shape[-1])
+        several = min(BAND, max(1, MOST_BAND_CELLS // len(columns)))
+        for start in range(0, rows, several):
+            asked = torch.arange(start, min(start + several, rows))
+            keys = self._source.readable(place, asked, columns)
+            cells = torch.empty((len(asked), len(keys)), dtype=self._source.dtype)
+            for some in chunks(keys, CHUNK):
+                to = slice(some.start - keys.start, some.stop - keys.start)
+                cells[:, to] = self._source.cells(place, asked, some)
+            few = max(1, CELLS_AT_ONCE // max(1, len(keys)))
+            for at in range(0, len(asked), few):
+                part = cells[None, at : at + few]
+                first = start + at
+                yield Band(part, range(first, first + part.shape[1]), keys)
 
     # ------------------------------------------------------------------ what is drawn
 

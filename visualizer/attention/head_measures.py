@@ -18,16 +18,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from visualizer.attention.weights_in_bands import Band
+from visualizer.progress_callback import no_progress
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from torch import Tensor
 
+    from visualizer.attention.blockwise_tensor import BlockwiseTensor
     from visualizer.attention.spec import Texts
+    from visualizer.progress_callback import Progress
 
 # Rows of a matrix per step, and cells of the heads that are measured together: they bound the
 # temporary memory.
 ROWS, CELLS = 1024, 2**16
 CACHED_ROWS = 64
 """So many rows are worked on again and again while they are near."""
+SORTED_KEYS = 1024
+"""So many lengths of values are sorted together."""
 
 
 class HeadMeasures(Struct, frozen=True, eq=False):
@@ -73,10 +82,13 @@ class HeadMeasures(Struct, frozen=True, eq=False):
     queries: np.ndarray
 
 
-# Columns of the working tensor.
+# Columns of the working tensor; the last two tell which queries count.
 (
     ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, INDUCTION, DUPLICATE, VALUE_WEIGHTING, READS,
-) = range(10)  # fmt: skip
+    HAS_LENGTH,
+) = range(11)  # fmt: skip
+AFTER_EQUAL = ((INDUCTION, 1), (DUPLICATE, 0))
+"""The columns of equal tokens, and how far after them the keys are."""
 
 
 def measure(
@@ -97,29 +109,92 @@ def measure(
     """
     *leading, heads, queries, keys = weights.shape
     norms = None if values is None else values.norm(dim=-1)  # … head key
-    is_square = queries == keys
-    numbered = [_numbered(text) for text in texts] if is_square else []
+    text_numbers = _TextNumbers(texts if queries == keys else ())
     means = weights.new_empty((*leading, heads, READS + 1))  # … text head measure
     several = max(1, CELLS // (queries * keys))
     for place in np.ndindex(*leading):
         real = lengths[place[-1]] if lengths else queries
-        numbers = numbered[place[-1] if len(numbered) > 1 else 0] if numbered else None
         for start in range(0, heads, several):
-            own = weights[place][start : start + several, :real]
-            part = means[place][start : start + several]
-            found = _of_queries(own, is_square=is_square)
-            part[:] = _means(found)
-            part[:, [INDUCTION, DUPLICATE, VALUE_WEIGHTING]] = math.nan
-            if norms is not None:
-                part[:, VALUE_WEIGHTING] = _value_weighting(
-                    own, norms[place][start : start + several]
-                )
-            if numbers is not None:
-                part[:, INDUCTION] = _after_equal(own, numbers, found[..., READS], 1)
-                part[:, DUPLICATE] = _after_equal(own, numbers, found[..., READS], 0)
+            some = slice(start, start + several)
+            own = weights[place][some, :real]
+            means[place][some] = _measured(
+                _bands(own),
+                own.new_zeros((len(own), real, HAS_LENGTH + 1)),
+                text_numbers.at(place),
+                None if norms is None else norms[place][some],
+                is_square=queries == keys,
+            )
+    return _as_arrays(means)
+
+
+def measure_by_bands(
+    held: BlockwiseTensor,
+    lengths: tuple[int, ...],
+    texts: Texts = (),
+    values: Tensor | None = None,
+    progress: Progress = no_progress,
+) -> HeadMeasures:
+    """Measure every head of a tensor that is computed where it is read, a band of rows at a time.
+
+    Parameters
+    ----------
+    values : Tensor, optional
+        As for `measure`.
+    progress : callable
+        Called with the number of rows that are measured, and that of all.
+    """
+    *leading, heads, queries, keys = held.shape
+    text_numbers = _TextNumbers(texts if queries == keys else ())
+    of_place = [lengths[place[-1]] if lengths else queries for place in np.ndindex(*leading)]
+    done, rows = 0, heads * sum(of_place)
+    means = held.zeros((*leading, heads, READS + 1))
+    for place, real in zip(np.ndindex(*leading), of_place, strict=True):
+        for head in range(heads):
+            own = (*place, head)
+            norms = None if values is None else values[own].norm(dim=-1)[None]
+            means[own] = _measured(
+                _reported(held.bands(own, real), progress, (done, rows)),
+                held.zeros((1, real, HAS_LENGTH + 1)),
+                text_numbers.at(place),
+                norms,
+                is_square=queries == keys,
+            )[0]
+            done += real
+    progress(rows, rows)
+    return _as_arrays(means)
+
+
+def _as_arrays(means: Tensor) -> HeadMeasures:
     array = means.cpu().numpy().astype(np.float64)
     array.flags.writeable = False
     return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
+
+
+def _bands(weights: Tensor) -> Iterator[Band]:
+    """Cut the rows of some heads, [head, query, key], into bands."""
+    for start in range(0, weights.shape[1], ROWS):
+        rows = weights[:, start : start + ROWS]
+        yield Band(rows, range(start, start + rows.shape[1]), range(weights.shape[2]))
+
+
+def _reported(bands: Iterable[Band], progress: Progress, so_far: tuple[int, int]) -> Iterator[Band]:
+    """Report the progress before each band, after so many rows of all."""
+    done, rows = so_far
+    for band in bands:
+        progress(done + band.queries.start, rows)
+        yield band
+
+
+class _TextNumbers:
+    """The tokens of each text as numbers, equal ones alike; none where none stands twice."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._numbers = [_numbered(text) for text in texts]
+
+    def at(self, place: tuple[int, ...]) -> np.ndarray | None:
+        if not self._numbers:
+            return None
+        return self._numbers[place[-1] if len(self._numbers) > 1 else 0]
 
 
 def keys_read(weights: Tensor) -> np.ndarray:
@@ -168,7 +243,7 @@ def measure_uniform(
         found[PREVIOUS] = np.where(reads > 0, allowed[reads, reads - 1] / counts, math.nan)
         numbers = _numbered(text)
         if numbers is not None:
-            for column, after in ((INDUCTION, 1), (DUPLICATE, 0)):
+            for column, after in AFTER_EQUAL:
                 found[column] = [
                     _allowed_after_equal(allowed[one], numbers, one, after)
                     for one in reads.tolist()
@@ -178,6 +253,113 @@ def measure_uniform(
     if norms is not None and len(reads):
         means[VALUE_WEIGHTING] = _uniform_value_weighting(allowed[reads], norms)
     return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
+
+
+def measure_uniform_in_ranges(
+    ranges: tuple[np.ndarray, np.ndarray],
+    text: tuple[str, ...] = (),
+    norms: np.ndarray | None = None,
+) -> HeadMeasures:
+    """Return what `measure_uniform` returns where each query may read a range of keys.
+
+    No matrix of queries and keys is made. The queries are the keys.
+
+    Parameters
+    ----------
+    ranges : tuple of numpy.ndarray
+        The first key of each query without padding, and the key after its last.
+    text, norms
+        As for `measure_uniform`.
+    """
+    reads = np.flatnonzero(ranges[0] < ranges[1])
+    starts, stops = (ends[reads].astype(np.int64) for ends in ranges)
+    counts = stops - starts
+    found = np.full((READS + 1, len(reads)), math.nan)  # measure query
+    found[ENTROPY] = np.log2(counts)
+    found[LARGEST] = 1 / counts
+    before = _sum_to(reads - np.minimum(starts, reads)) - _sum_to(reads - np.minimum(stops, reads))
+    behind = np.maximum(stops, reads), np.maximum(starts, reads)
+    after = _sum_to(behind[0] - 1 - reads) - _sum_to(behind[1] - 1 - reads)
+    found[DISTANCE] = (before + after) / counts
+    found[FIRST] = (starts == 0) / counts
+    found[OWN] = ((starts <= reads) & (reads < stops)) / counts
+    is_read = (starts < reads) & (reads <= stops)
+    found[PREVIOUS] = np.where(reads > 0, is_read / counts, math.nan)
+    numbers = _numbered(text)
+    if numbers is not None:
+        for column, behind_equal in AFTER_EQUAL:
+            found[column] = _in_ranges_after_equal(numbers, reads, starts, stops, behind_equal)
+            found[column] /= counts
+    means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
+    if norms is not None and len(reads):
+        means[VALUE_WEIGHTING] = _value_weighting_in_ranges(starts, stops, norms)
+    return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
+
+
+def _sum_to(numbers: np.ndarray) -> np.ndarray:
+    """Return 1 + 2 + … up to each number."""
+    sums: np.ndarray = numbers * (numbers + 1) // 2
+    return sums
+
+
+def _in_ranges_after_equal(
+    numbers: np.ndarray, reads: np.ndarray, starts: np.ndarray, stops: np.ndarray, after: int
+) -> np.ndarray:
+    """Count the keys in ranges so far after a query's token where it stood before; NaN of none."""
+    size = len(numbers) + 1
+    known = np.sort(numbers * size + np.arange(len(numbers)))  # by token, then by place
+
+    def below(places: np.ndarray) -> np.ndarray:
+        """Count the equal tokens before a place."""
+        own = numbers[reads] * size
+        upto = np.searchsorted(known, own + np.maximum(places, 0))
+        return np.asarray(upto - np.searchsorted(known, own))
+
+    earlier = below(reads - after)
+    ends = np.minimum(stops, reads) - after
+    counts = np.maximum(0, below(ends) - below(starts - after))
+    return np.where(earlier > 0, counts, math.nan)
+
+
+def _value_weighting_in_ranges(starts: np.ndarray, stops: np.ndarray, norms: np.ndarray) -> float:
+    """Return what `_uniform_value_weighting` returns, of ranges of keys.
+
+    Of lengths n with the mean m, half of Σ |n/m − 1| is Σ (1 − n/m) over those below m.
+    """
+    moved = []
+    for own in norms.astype(np.float64):
+        sums = np.concatenate([[0], np.cumsum(own)])
+        means = (sums[stops] - sums[starts]) / (stops - starts)
+        has_length = means > 0
+        ends = [ends[has_length] for ends in (starts, stops)]
+        level = means[has_length]
+        first, last = (_below(own, level, each) for each in ends)
+        counts, lengths = (after - before for before, after in zip(first, last, strict=True))
+        moved.append((counts - lengths / level) / (ends[1] - ends[0]))
+    return _mean(np.concatenate(moved))
+
+
+def _below(
+    lengths: np.ndarray, levels: np.ndarray, stops: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Count and add up the lengths that are below each level, among those before its stop."""
+    counts, sums = np.zeros(len(levels), np.int64), np.zeros(len(levels))
+    for start in range(0, len(lengths), SORTED_KEYS):
+        block = lengths[start : start + SORTED_KEYS]
+        in_order = np.sort(block)
+        upto = np.concatenate([[0], np.cumsum(in_order)])
+        whole = stops >= start + len(block)
+        found = np.searchsorted(in_order, levels[whole])
+        counts[whole] += found
+        sums[whole] += upto[found]
+        part = np.flatnonzero(~whole & (stops > start))
+        for at in range(0, len(part), SORTED_KEYS):
+            few = part[at : at + SORTED_KEYS]
+            is_below = block < levels[few, None]
+            is_below &= np.arange(start, start + len(block)) < stops[few, None]
+            counts[few] += is_below.sum(-1)
+            sums[few] += is_below @ block
+    return counts, sums
 
 
 def _uniform_value_weighting(allowed: np.ndarray, norms: np.ndarray) -> float:
@@ -227,82 +409,121 @@ def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if values.size else math.nan
 
 
-def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
-    """Measure each query of some heads, except by equal tokens; the input has no padding."""
-    found = weights.new_zeros((*weights.shape[:2], READS + 1))  # head query measure
-    places = weights.new_ones(max(weights.shape[1:])).cumsum(0)
-    for start in range(0, weights.shape[1], ROWS):
-        block, rows = weights[:, start : start + ROWS], found[:, start : start + ROWS]
-        queries, keys = places[start : start + block.shape[1]], places[: block.shape[2]]
-        rows[..., ENTROPY] = block.xlogy(block).sum(-1) / -math.log(2)
-        rows[..., DISTANCE] = ((queries[:, None] - keys).abs() * block).sum(-1)
-        rows[..., LARGEST] = block.amax(-1)
-        rows[..., READS] = block.ne(0).any(-1)
-    found[..., FIRST] = weights[..., 0]
-    if is_square:
-        found[..., OWN] = weights.diagonal(dim1=-2, dim2=-1)
-        found[:, 1:, PREVIOUS] = weights.diagonal(-1, -2, -1)
-    else:  # queries and keys are not the same tokens
-        found[..., [DISTANCE, OWN, PREVIOUS]] = math.nan
-    return found
-
-
-def _value_weighting(weights: Tensor, norms: Tensor) -> Tensor:
-    """Return how far the rows of some heads move when weights are times the lengths of values.
+def _measured(
+    bands: Iterable[Band],
+    found: Tensor,
+    numbers: np.ndarray | None,
+    norms: Tensor | None,
+    *,
+    is_square: bool,
+) -> Tensor:
+    """Measure some heads, a band of rows after another.
 
     Parameters
     ----------
-    norms : Tensor
-        [head, key].
+    found : Tensor
+        Zeros, [head, query, measure]; the queries have no padding.
+    numbers : numpy.ndarray or None
+        The tokens, equal ones alike.
+    norms : Tensor or None
+        The lengths of the values, [head, key].
 
     Returns
     -------
     Tensor
-        [head]; NaN where no query has a length of what it reads.
+        [head, measure], the number of queries the last.
     """
-    total, count = weights.new_zeros(len(weights)), weights.new_zeros(len(weights))
-    for start in range(0, weights.shape[1], ROWS):
-        block = weights[:, start : start + ROWS].abs()
-        sums, weighted = block.sum(-1), (block @ norms[..., None])[..., 0]
-        # |w|·|‖v‖ / Σ ‖w·v‖ − 1 / Σ |w||, without a matrix of shares
-        ratios = norms[:, None] / weighted[..., None]
-        ratios -= 1 / sums[..., None]
-        moved = ratios.abs_().mul_(block).sum(-1) / 2
-        has_length = weighted.ne(0)
-        total += moved.where(has_length, 0).sum(-1)
-        count += has_length.sum(-1)
-    return total / count
+    tokens = None if numbers is None else found.new_tensor(numbers.tolist()).int()
+    for band in bands:
+        rows = found[:, band.queries.start : band.queries.stop]
+        _of_band(band, rows, is_square=is_square)
+        if norms is not None:
+            _value_weighting(band, norms, rows)
+        if tokens is not None:
+            for column, after in AFTER_EQUAL:
+                rows[..., column] = _after_equal(band, tokens, after)
+    means = _means(found)
+    if not is_square:  # queries and keys are not the same tokens
+        means[:, [DISTANCE, OWN, PREVIOUS]] = math.nan
+    for column, after in AFTER_EQUAL:
+        if numbers is None:
+            means[:, column] = math.nan
+            continue
+        has_any = found.new_tensor(_has_equal(numbers, after)[: found.shape[1]].tolist())
+        means[:, column] = _mean_where(found[..., column], has_any * found[..., READS])
+    means[:, VALUE_WEIGHTING] = _mean_where(found[..., VALUE_WEIGHTING], found[..., HAS_LENGTH])
+    return means
 
 
-def _after_equal(weights: Tensor, numbers: np.ndarray, reads: Tensor, after: int) -> Tensor:
-    """Return the mean weight of each head on keys so far after earlier occurrences of a token.
+def _of_band(band: Band, found: Tensor, *, is_square: bool) -> None:
+    """Measure each query of a band, except by equal tokens and values."""
+    weights, queries, keys = band.weights, band.queries, band.keys
+    found[..., ENTROPY] = weights.xlogy(weights).sum(-1) / -math.log(2)
+    found[..., LARGEST] = weights.amax(-1)
+    found[..., READS] = weights.ne(0).any(-1)
+    if keys.start == 0:
+        found[..., FIRST] = weights[..., 0]
+    if is_square:
+        places = weights.new_ones(max(queries.stop, keys.stop)).cumsum(0)
+        rows, columns = places[queries.start : queries.stop], places[keys.start : keys.stop]
+        found[..., DISTANCE] = ((rows[:, None] - columns).abs() * weights).sum(-1)
+        for column, before in ((OWN, 0), (PREVIOUS, 1)):
+            offset = queries.start - keys.start - before
+            cells = weights.diagonal(offset, -2, -1)
+            first = max(0, -offset)
+            found[:, first : first + cells.shape[1], column] = cells
+
+
+def _value_weighting(band: Band, norms: Tensor, found: Tensor) -> None:
+    """Find how far each row of a band moves when weights are times the lengths of values."""
+    block, lengths = band.weights.abs(), norms[:, band.keys.start : band.keys.stop]
+    sums, weighted = block.sum(-1), (block @ lengths[..., None])[..., 0]
+    # |w|·|‖v‖ / Σ ‖w·v‖ − 1 / Σ |w||, without a matrix of shares
+    ratios = lengths[:, None] / weighted[..., None]
+    ratios -= 1 / sums[..., None]
+    has_length = weighted.ne(0)
+    found[..., VALUE_WEIGHTING] = (ratios.abs_().mul_(block).sum(-1) / 2).where(has_length, 0)
+    found[..., HAS_LENGTH] = has_length
+
+
+def _after_equal(band: Band, tokens: Tensor, after: int) -> Tensor:
+    """Return each query's weight on keys so far after earlier occurrences of its token.
 
     Parameters
     ----------
-    reads : Tensor
-        1 for queries with nonzero weights, else 0, [head, query]. The mean is over those of them
-        for which there is such a key; NaN where there is none.
     after : int
         0 for the occurrences of the query's token themselves, 1 for what followed them.
     """
-    count = weights.shape[1]
-    whole = weights.new_zeros(()).long()
-    tokens, places = whole.new_tensor(numbers.tolist()), whole.new_ones(len(numbers)).cumsum(0)
-    found, has_any = weights.new_zeros(weights.shape[:2]), weights.new_zeros(count).bool()
-    for start in range(0, count, ROWS):
-        block = weights[:, start : start + ROWS, after : len(numbers)]  # what follows is padding
-        queries = slice(start, start + block.shape[1])
-        read = tokens[queries, None] == tokens[: len(numbers) - after]
-        read &= places[queries, None] > places[after:]
-        found[:, queries] = block.where(read, 0).sum(-1)
-        has_any[queries] = read.any(-1)
-    counts = has_any & reads.bool()
-    return found.where(counts, 0).sum(-1) / counts.sum(-1)
+    queries = band.queries
+    first = max(band.keys.start, after)
+    stop = min(band.keys.stop, queries.stop)  # later keys are later than all of the band's queries
+    keys = range(first, max(first, stop))
+    block = band.weights[..., keys.start - band.keys.start : keys.stop - band.keys.start]
+    own = tokens[queries.start : queries.stop]
+    read = own[:, None] == tokens[keys.start - after : keys.stop - after]
+    late = max(keys.start, queries.start)  # keys from here on are earlier than some of these only
+    places = own.new_ones(max(0, queries.stop - late)).cumsum(0) + late - 1
+    rows = own.new_ones(len(queries)).cumsum(0) + queries.start - 1
+    read[:, late - keys.start :] &= rows[:, None] > places[: max(0, keys.stop - late)]
+    return block.where(read, 0).sum(-1)
+
+
+def _has_equal(numbers: np.ndarray, after: int) -> np.ndarray:
+    """Return for which queries there is a key so far after an earlier occurrence of its token."""
+    _, firsts, which = np.unique(numbers, return_index=True, return_inverse=True)
+    found: np.ndarray = firsts[which] + after < np.arange(len(numbers))
+    return found
+
+
+def _mean_where(values: Tensor, counts: Tensor) -> Tensor:
+    """Return the mean over the queries that count, [head]; NaN where none does."""
+    is_counted = counts.ne(0)
+    return values.where(is_counted, 0).sum(-1) / is_counted.sum(-1)
 
 
 def _means(found: Tensor) -> Tensor:
     """Return the means over the queries with nonzero weights, and the number of these."""
-    reads = found[..., READS]
+    found, reads = found[..., : READS + 1], found[..., READS]
     sums = (found * reads[..., None]).sum(-2)  # a row without weights is all zeros
     means = sums / reads.sum(-1, keepdim=True)
     means[:, PREVIOUS] = sums[:, PREVIOUS] / reads[:, 1:].sum(-1)

@@ -193,6 +193,24 @@ def readable_keys(masking: Masking, keys: int, text: int, first: int, last: int)
     return range(min(start, stop), stop)
 
 
+def key_ranges(masking: Masking, tokens: int, text: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the first key that each query of a text may read, and the key after the last.
+
+    None where they need be no range: with a matrix of the user's own.
+    """
+    if masking.own is not None:
+        return None
+    places = np.arange(tokens)
+    starts, stops = np.zeros(tokens, np.int64), np.full(tokens, tokens)
+    if masking.mask is not Mask.NONE:
+        stops = places + 1
+        if masking.mask is Mask.WINDOW:
+            starts = np.maximum(0, places - masking.window + 1)
+    if masking.lengths:
+        stops = np.minimum(stops, masking.lengths[text])
+    return starts, stops
+
+
 def own_cells(
     field: str, own: BooleanMatrix, tokens: int, remedy: Remedy | None = None
 ) -> np.ndarray:

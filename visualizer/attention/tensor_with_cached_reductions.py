@@ -68,8 +68,12 @@ class CachedTensor:
         key : hashable
             Identifies the result; different computations need different keys.
         """
+        return self.keep_result(key, lambda: make(self.tensor.detach()))
+
+    def keep_result(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the cached result for a key as `keep` does, of what is made without the tensor."""
         if key not in self._kept:
-            self._kept[key] = make(self.tensor.detach())
+            self._kept[key] = make()
         return self._kept[key]
 
     @property
@@ -159,9 +163,8 @@ class CachedTensor:
             made = self.keep(transform, lambda own: CachedTensor(without_first(own)))
             return made
         vectors = values.tensor.detach()
-        made = kept_with(
-            values, self, transform, lambda own: CachedTensor(times_value(own, vectors))
-        )
+        own = self.tensor.detach()
+        made = kept_with(values, self, transform, lambda: CachedTensor(times_value(own, vectors)))
         return made
 
     def aggregated(self, by: HeadAggregate) -> CachedTensor:
@@ -199,23 +202,28 @@ def readable(tensor: Tensor) -> np.ndarray:
 
 
 def kept_with(
-    values: CachedTensor | None,
-    held: CachedTensor,
-    key: Hashable,
-    make: Callable[[Tensor], Any],
+    values: CachedTensor | None, held: CachedTensor, key: Hashable, make: Callable[[], Any]
 ) -> Any:
     """Return a cached result of a tensor and of the values that its weights were used with.
 
     Weights may outlive many values; weak keys drop a result together with its values.
     """
     if values is None:
-        return held.keep(key, make)
-    by_values: WeakKeyDictionary[CachedTensor, Any] = held.keep(
-        (key, "by values"), lambda _: WeakKeyDictionary()
+        return held.keep_result(key, make)
+    by_values: WeakKeyDictionary[CachedTensor, Any] = held.keep_result(
+        (key, "by values"), lambda: WeakKeyDictionary()
     )
     if values not in by_values:
-        by_values[values] = make(held.tensor.detach())
+        by_values[values] = make()
     return by_values[values]
+
+
+def is_kept_with(values: CachedTensor | None, held: CachedTensor, key: Hashable) -> bool:
+    """Whether `kept_with` has a result already."""
+    if values is None:
+        return key in held.kept
+    by_key = (key, "by values")
+    return by_key in held.kept and values in held.keep_result(by_key, dict)
 
 
 def _first(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -17,25 +17,31 @@ from visualizer.attention.head_measures import (
     HeadMeasures,
     keys_read,
     measure,
+    measure_by_bands,
     measure_uniform,
+    measure_uniform_in_ranges,
 )
-from visualizer.attention.masks import FORBIDDING, Masking, allowed_cells
+from visualizer.attention.masks import FORBIDDING, Masking, allowed_cells, key_ranges
 from visualizer.attention.stages import Operation, Stage, is_hatched, shape, stages
 from visualizer.attention.tensor_with_cached_reductions import (
     CachedTensor,
     Index,
+    is_kept_with,
     kept_with,
     readable,
 )
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.progress_callback import no_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from torch import Tensor
 
+    from visualizer.attention.blockwise_tensor import BlockwiseTensor
     from visualizer.attention.head_aggregates import HeadAggregate
     from visualizer.attention.spec import AttentionSpec, Texts
+    from visualizer.progress_callback import Progress
 
 LeadingIndex = tuple[int, ...]
 """A place on a trace's leading axes: which layer, which text; empty where there are none."""
@@ -323,25 +329,40 @@ class Trace:
         """Return the smallest and largest finite number of a stage, over all heads and texts."""
         return self._held[stage].limits()
 
-    def measured(self, stage: str, texts: Texts = ()) -> HeadMeasures:
+    def measured(
+        self, stage: str, texts: Texts = (), progress: Progress = no_progress
+    ) -> HeadMeasures:
         """Return the measures of each head of a stage of weights.
 
         They are cached with its tensor, and with that of the values by which weights are weighted.
+        Of a stage that is computed block by block they may take minutes.
 
         Parameters
         ----------
         texts : tuple of tuple of str
             The tokens of each text, for induction; empty where queries and keys differ.
+        progress : callable
+            Called while a stage is measured block by block.
         """
         held, lengths, values = self._held[stage], self.spec.lengths, self._held.get("values")
         vectors = None if values is None else values.tensor.detach()
-        measures: HeadMeasures = kept_with(
-            values,
-            held,
-            ("measures", lengths, texts),
-            lambda weights: measure(weights, lengths, texts, vectors),
-        )
+
+        def made() -> HeadMeasures:
+            if held.is_blockwise:
+                blocks = cast("BlockwiseTensor", held)
+                return measure_by_bands(blocks, lengths, texts, vectors, progress)
+            return measure(held.tensor.detach(), lengths, texts, vectors)
+
+        measures: HeadMeasures = kept_with(values, held, self._measures_key(texts), made)
         return measures
+
+    def is_measured(self, stage: str, texts: Texts = ()) -> bool:
+        """Whether `measured` has its numbers at once, or soon: those of a stage that is held."""
+        held, values = self._held[stage], self._held.get("values")
+        return not held.is_blockwise or is_kept_with(values, held, self._measures_key(texts))
+
+    def _measures_key(self, texts: Texts) -> Hashable:
+        return "measures", self.spec.lengths, texts
 
     def measured_uniform(
         self, stage: str, leading: LeadingIndex, texts: Texts = ()
@@ -354,24 +375,24 @@ class Trace:
         """
         text, held, values = self.at("text", leading), self._held[stage], self._held.get("values")
         words = texts[text] if texts else ()
-        if not self.has_module and not self.layer_masks:
-            known: HeadMeasures = kept_with(
-                values,
-                held,
-                ("uniform", words),
-                lambda weights: measure_uniform(
-                    keys_read(weights), self.tokens, words, self._lengths_of_values(text)
-                ),
-            )
-            return known
-        masking = Masking.of(self.spec_at(leading), stage)
+        is_known = self.has_module or bool(self.layer_masks) or held.is_blockwise
+        masking = Masking.of(self.spec_at(leading), stage) if is_known else None
 
-        def made(_: Tensor) -> HeadMeasures:
-            real = masking.lengths[text] if masking.lengths else self.tokens
+        def made() -> HeadMeasures:
             norms = self._lengths_of_values(text)
+            if masking is None:
+                whole = held.tensor.detach()
+                return measure_uniform(keys_read(whole), self.tokens, words, norms)
+            real = masking.lengths[text] if masking.lengths else self.tokens
+            is_square = self.sides[0] == self.sides[1]
+            ranges = key_ranges(masking, self.tokens, text)
+            if held.is_blockwise and is_square and ranges is not None:
+                own = ranges[0][:real], ranges[1][:real]
+                return measure_uniform_in_ranges(own, words, norms)
             return measure_uniform(self.allowed(stage, leading), real, words, norms)
 
-        measures: HeadMeasures = kept_with(values, held, ("uniform", masking, text, words), made)
+        key = ("uniform", masking, text, words) if masking else ("uniform", words)
+        measures: HeadMeasures = kept_with(values, held, key, made)
         return measures
 
     def _lengths_of_values(self, text: int) -> np.ndarray | None:

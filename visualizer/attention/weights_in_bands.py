@@ -1,0 +1,24 @@
+"""Weights of some queries that are read together; imports no torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Band(Struct, frozen=True, eq=False):
+    """The weights of consecutive queries of some heads, [head, query, key].
+
+    Parameters
+    ----------
+    queries, keys : range
+        Which they are; the weights of all other keys are 0.
+    """
+
+    weights: Tensor
+    queries: range
+    keys: range
