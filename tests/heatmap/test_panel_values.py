@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tests.support.screens import needs, resolved, warm
 from tests.support.small_runs import a_run, board, panel
+from visualizer.attention import run as attention_run
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation, Route
@@ -427,3 +428,17 @@ def test_texts_side_by_side_have_a_head_though_only_folds_are_shown() -> None:
         spread=True,
     )
     assert [(heatmap.leading, heatmap.head) for heatmap in shown.heatmaps] == [((0,), 0), ((1,), 0)]
+
+
+def test_rows_of_which_a_coarser_picture_is_known_lie_within_their_own_range(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)
+    run.trace.holding("weights").sketch(4, 4, (0, slice(None), slice(None)))
+    shown = panel(run, "weights", 0, colouring=ColourOptions(limits=ColourLimits.ROW))
+    assert shown.values.shape == (60, 60)
+    assert shown.row_ends is not None
+    assert (shown.values <= shown.row_ends[:, None]).all()
+    assert (shown.values.max(-1) > 0).all()

@@ -105,7 +105,7 @@ class PanelSource:
             colour, forbidden, dropped, self._sums(),
             self._notes(colour, values, (forbidden, dropped, hidden)), self._unit(),
             self.extent.side,
-            self._row_ends() if colour.limits is ColourLimits.ROW else None, hidden,
+            self._row_ends(values) if colour.limits is ColourLimits.ROW else None, hidden,
             self._uneven(), self.part, self.kin, self.is_alone, is_share=self._is_share(),
         )  # fmt: skip
 
@@ -174,11 +174,15 @@ class PanelSource:
             ends = np.maximum(ends, other.row_ends(self.index))
         return ends
 
-    def _row_ends(self) -> np.ndarray:
+    def _row_ends(self, values: np.ndarray) -> np.ndarray:
         ends, block = self._ends(), self.extent.blocks[0]
         if block > 1:
             ends = np.maximum.reduceat(ends, np.arange(0, len(ends), block))
-        return ends[self.extent.cells[0]]
+        shown: np.ndarray = ends[self.extent.cells[0]]
+        if self.held.is_blockwise:  # rows that were not read have numbers of a coarser picture
+            sizes = np.abs(np.nan_to_num(values, nan=0, posinf=0, neginf=0))
+            shown = np.maximum(shown, sizes.max(-1, initial=0))
+        return shown
 
     def _forbidden(self, hatch: Masking) -> np.ndarray:
         return forbidden_in(hatch, self.trace.sides, self.text, self.extent)
