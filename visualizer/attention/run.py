@@ -97,6 +97,11 @@ class Run(Struct, frozen=True, eq=False):
         return not self.key_tokens or (self.key_tokens,) == self.texts
 
     @property
+    def compared_texts(self) -> Texts:
+        """The tokens by which queries and keys can be compared; none where they differ."""
+        return self.texts if self.has_same_keys else ()
+
+    @property
     def patches(self) -> ImagePatches | None:
         """The image whose patches its tokens are; None of a text."""
         return self.captured.patches if self.captured else None

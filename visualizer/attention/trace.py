@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from visualizer.attention.captured_attention import LayerMask, with_mask
+from visualizer.attention.head_measurement import HeadMeasurement
 from visualizer.attention.head_measures import (
     HeadMeasures,
     keys_read,
@@ -361,7 +362,15 @@ class Trace:
         held, values = self._held[stage], self._held.get("values")
         return not held.is_blockwise or is_kept_with(values, held, self._measures_key(texts))
 
-    def _measures_key(self, texts: Texts) -> Hashable:
+    def head_measurement(self, stage: str, texts: Texts = ()) -> HeadMeasurement:
+        """Return how far `measured` has come with a stage, for who shows that."""
+        key = "measurement", *self._measures_key(texts)
+        found: HeadMeasurement = kept_with(
+            self._held.get("values"), self._held[stage], key, HeadMeasurement
+        )
+        return found
+
+    def _measures_key(self, texts: Texts) -> tuple[Hashable, ...]:
         return "measures", self.spec.lengths, texts
 
     def measured_uniform(

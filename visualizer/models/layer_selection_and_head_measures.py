@@ -94,7 +94,7 @@ def head_rows(runs: Iterable[LayerRun]) -> list[dict[str, float]]:
     rows = []
     for each in runs:
         run = each.run
-        measures = run.trace.measured("weights", run.texts if run.has_same_keys else ())
+        measures = run.trace.measured("weights", run.compared_texts)
         for at, layer in enumerate(each.group.layers):
             for head in range(run.trace.spec.heads):
                 place = (at, head) if run.trace.axes else (head,)

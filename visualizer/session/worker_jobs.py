@@ -238,6 +238,16 @@ def answer_question(
     return answer_model_question(reading, question, progress, report)
 
 
+def measure_heads(run: Run, progress: Progress) -> None:
+    """Measure the heads of a run and what uniform attention gives; on a thread of its own."""
+    from visualizer.attention.run import leave_core_to_window
+
+    leave_core_to_window()
+    for leading in run.trace.leading_indices():
+        run.trace.measured_uniform("weights", leading, run.compared_texts)
+    run.trace.measured("weights", run.compared_texts, progress)
+
+
 @cache
 def _import_torch() -> None:
     """Import torch on a thread of its own, and wait for it.

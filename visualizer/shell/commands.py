@@ -26,6 +26,7 @@ from visualizer.heatmap.panel_and_board_types import target_of
 from visualizer.session.colour_maps import COLOUR_MAPS, MapKind, maps_of
 from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.head_measurement_offer import MeasurementOffer, measurement_offer
 from visualizer.session.timeline import Grain
 from visualizer.session.view import CodeDialect
 from visualizer.shell.pane_table import PANES
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
     from visualizer.session.colour_maps import ColourMap
     from visualizer.session.document import Document
+    from visualizer.session.head_measurement_controller import HeadMeasurementController
     from visualizer.session.screen import Screen
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
@@ -95,6 +97,7 @@ class Controllers(Struct, frozen=True, eq=False):
     head_edit_controller: HeadEditController
     model_image_controller: ModelImageController
     attribution_controller: AttributionController
+    head_measurement_controller: HeadMeasurementController
     model_generation_controller: ModelGenerationController
     focus_cycle: PaneFocusCycle
     presenter: PresenterMode
@@ -202,6 +205,11 @@ def _can_ablate(now: WindowState) -> bool:
     resolved = now.screen.resolved
     question = ablation_question(resolved.run if resolved else None, "")
     return question is not None and not now.screen.panel(ATTRIBUTION).is_complete
+
+
+def _measuring(now: WindowState) -> MeasurementOffer | None:
+    resolved = now.screen.resolved
+    return measurement_offer(resolved.run) if resolved else None
 
 
 def _can_swap(now: WindowState) -> bool:
@@ -392,6 +400,11 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
         is_enabled=_can_ablate, is_checked=lambda now: now.screen.panel(ATTRIBUTION).is_ablating,
         tip="Run the model once without each head: the Attribution pane shows what is lost"),
+    Row("measure_heads", MODULE, "Measure the heads o&f a long text, or stop",
+        lambda c: c.head_measurement_controller.toggle(), ("Ctrl+Alt+Q",),
+        is_enabled=lambda now: _measuring(now) is not None,
+        is_checked=lambda now: bool((offer := _measuring(now)) and offer.is_measuring),
+        tip="Measure every head row by row: the Heads and Scatter panes show the numbers"),
     Row("model_generation.toggle", CONTINUE, "&Write on, or stop",
         lambda c: c.model_generation_controller.toggle(), ("Ctrl+Shift+E",),
         is_enabled=lambda now: now.continued.can_run,

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from visualizer.features.view_bar.colours_widget import ColoursPane
     from visualizer.features.view_bar.view_controller import ViewController
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
+    from visualizer.session.head_measurement_controller import HeadMeasurementController
     from visualizer.session.model_question_controller import ModelQuestionController
     from visualizer.session.workspace import Workspace
+    from visualizer.widgets.long_work_widget import LongWorkWidget
 
 
 class PaneControllers(Struct, frozen=True, eq=False):
@@ -64,6 +66,7 @@ class PaneControllers(Struct, frozen=True, eq=False):
     head_edit_controller: HeadEditController
     model_image_controller: ModelImageController
     model_question_controller: ModelQuestionController
+    head_measurement_controller: HeadMeasurementController
     attribution_controller: AttributionController
     model_generation_controller: ModelGenerationController
     show_stage: Callable[[str], object]
@@ -161,8 +164,9 @@ def connect_shapes(pane: ShapesPane, to: PaneControllers) -> None:
 
 
 def connect_heads(pane: HeadTablePane, to: PaneControllers) -> None:
-    """Show a head alone."""
+    """Show a head alone, and measure the heads of a long text."""
     pane.headChosen.connect(to.view_controller.solo_head_of_layer)
+    _connect_measuring(pane.measuring, to)
 
 
 def connect_layers(pane: LayerOverviewPane, to: PaneControllers) -> None:
@@ -202,6 +206,12 @@ def connect_scatter(pane: HeadScatterPane, to: PaneControllers) -> None:
     """Choose the measures, and show a head on the board."""
     pane.measuresChosen.connect(to.view_controller.set_scatter)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
+    _connect_measuring(pane.measuring, to)
+
+
+def _connect_measuring(work: LongWorkWidget, to: PaneControllers) -> None:
+    work.toggled.connect(to.head_measurement_controller.toggle)
+    to.name_keys(dict.fromkeys((work.start, work.stop), "measure_heads"))
 
 
 def connect_continue(pane: ModelGenerationPane, to: PaneControllers) -> None:

@@ -42,6 +42,7 @@ from visualizer.heatmap.cell_selection_controller import CellSelectionController
 from visualizer.heatmap.panel_cell_lookup import cell_of
 from visualizer.heatmap.widget import BoardView
 from visualizer.session.colour_options import ColourLimits
+from visualizer.session.head_measurement_controller import HeadMeasurementController
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.model_question_controller import ModelQuestionController
 from visualizer.shell import screen_reader_announcer
@@ -228,6 +229,7 @@ class MainWindow(QMainWindow):
         self.model_question_controller = ModelQuestionController(
             self.workspace, (LENS, ATTRIBUTION), self
         )
+        self.head_measurement_controller = HeadMeasurementController(self.workspace, self)
         self.attribution_controller = AttributionController(
             self.workspace, self.model_question_controller, self
         )
@@ -272,6 +274,7 @@ class MainWindow(QMainWindow):
             head_edit_controller=self.head_edit_controller,
             model_image_controller=self.model_image_controller,
             attribution_controller=self.attribution_controller,
+            head_measurement_controller=self.head_measurement_controller,
             model_generation_controller=self.model_generation_controller,
             focus_cycle=self.focus_cycle,
             presenter=self.presenter,
@@ -297,6 +300,7 @@ class MainWindow(QMainWindow):
             head_edit_controller=self.head_edit_controller,
             model_image_controller=self.model_image_controller,
             model_question_controller=self.model_question_controller,
+            head_measurement_controller=self.head_measurement_controller,
             attribution_controller=self.attribution_controller,
             model_generation_controller=self.model_generation_controller,
             show_stage=self.show_stage,
@@ -590,6 +594,7 @@ class MainWindow(QMainWindow):
             self.model_image_controller,
             self.document_controller,
             self.model_question_controller,
+            self.head_measurement_controller,
             self.model_generation_controller,
             self.workspace,
         ):

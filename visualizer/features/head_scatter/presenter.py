@@ -15,11 +15,11 @@ from visualizer.attention.model_answers import (
     QuestionKind,
 )
 from visualizer.number_format import format_short
+from visualizer.session.head_measurement_offer import MeasurementOffer, measurement_offer
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.model_answers import ModelAnswer
-    from visualizer.attention.run import Run
     from visualizer.session.resolved_view import Resolved
 
 PANE = "Scatter"
@@ -111,6 +111,8 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
         The heads on the heatmaps.
     map_name : str
         The colour map of layers.
+    offer : MeasurementOffer or None
+        What is offered while the heads of a long text are not measured.
     """
 
     choices: tuple[ScatterMeasure, ...] = MEASURES
@@ -121,6 +123,7 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
     shown: frozenset[Place] = frozenset()
     map_name: str = ""
     made_of: tuple[object, ...] = ()
+    offer: MeasurementOffer | None = None
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -154,10 +157,10 @@ SCATTER: PanelId[HeadScatterPanel] = PanelId(PANE)
 
 def warm(resolved: Resolved) -> None:
     """Measure the heads ahead of `present_scatter`; called on the worker."""
-    if "weights" in resolved.run.trace:
-        texts = _texts(resolved.run)
-        resolved.run.trace.measured("weights", texts)
-        resolved.run.trace.measured_uniform("weights", resolved.leading, texts)
+    trace, texts = resolved.run.trace, resolved.run.compared_texts
+    if "weights" in trace and trace.is_measured("weights", texts):
+        trace.measured("weights", texts)
+        trace.measured_uniform("weights", resolved.leading, texts)
 
 
 def present_scatter(
@@ -169,8 +172,10 @@ def present_scatter(
         return HeadScatterPanel(message=COVERED)
     if "weights" not in run.trace:
         return HeadScatterPanel(message=SCORES)
+    if offer := measurement_offer(run):
+        return HeadScatterPanel(message=offer.says, offer=offer)
     said = _said(resolved)
-    measures = run.trace.measured("weights", _texts(run))
+    measures = run.trace.measured("weights", run.compared_texts)
     layer = run.trace.at("layer", resolved.leading)
     shown = frozenset((layer, head) for head in resolved.heads)
     map_name = resolved.view.colouring.sequential
@@ -194,11 +199,6 @@ def present_scatter(
     )
 
 
-def _texts(run: Run) -> tuple[tuple[str, ...], ...]:
-    """Return the tokens by which queries and keys can be compared; none where they differ."""
-    return run.texts if run.has_same_keys else ()
-
-
 def _axis(
     resolved: Resolved, measure: ScatterMeasure, answers: dict[str, np.ndarray], layers: int
 ) -> ScatterAxis:
@@ -206,10 +206,10 @@ def _axis(
     if measure.name in answers:
         return ScatterAxis(measure, answers[measure.name], 0.0)
     run = resolved.run
-    values: np.ndarray = getattr(run.trace.measured("weights", _texts(run)), measure.name)
+    values: np.ndarray = getattr(run.trace.measured("weights", run.compared_texts), measure.name)
     text = run.trace.at("text", resolved.leading)
     values = values[tuple(text if axis == "text" else slice(None) for axis in run.trace.axes)]
-    alike = run.trace.measured_uniform("weights", resolved.leading, _texts(run))
+    alike = run.trace.measured_uniform("weights", resolved.leading, run.compared_texts)
     return ScatterAxis(measure, values.reshape(layers, -1), float(getattr(alike, measure.name)[0]))
 
 

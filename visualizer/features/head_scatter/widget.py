@@ -12,12 +12,14 @@ from PySide6.QtWidgets import QComboBox, QWidget
 from visualizer.features.head_scatter.presenter import SCATTER, HeadScatterPanel
 from visualizer.heatmap.value_to_colour_mapping import LARGEST, image, table
 from visualizer.number_format import format_short
+from visualizer.session.head_measurement_offer import COUNTED, START, START_TIP
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.long_work_widget import LongWorkWidget
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -56,6 +58,7 @@ class HeadScatterPane(QWidget):
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.across, self.up = QComboBox(), QComboBox()
         self.plot, self.said = HeadScatterPlot(), PlainLabel()
+        self.measuring = LongWorkWidget(START, START_TIP, COUNTED)
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
         for box, title in ((self.up, "Up"), (self.across, "Across")):
             box.setAccessibleName(f"Measure {title.lower()}")
@@ -68,6 +71,7 @@ class HeadScatterPane(QWidget):
             row.addWidget(box, 1)
             column.addWidget(whole)
         column.addWidget(self.plot, 1)
+        column.addWidget(self.measuring)
         column.addWidget(self.said)
         self.said.setWordWrap(True)
         self.said.setProperty("role", "quiet")
@@ -87,6 +91,10 @@ class HeadScatterPane(QWidget):
             box.setEnabled(axis is not None)
             if axis is not None:
                 box.setCurrentIndex(box.findData(axis.measure.name))
+        offer = panel.offer
+        self.measuring.show_work(
+            offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
+        )
         self.said.setFixedHeight(LINES * self.said.fontMetrics().lineSpacing())
         self.plot.show_panel(panel, theme)
 

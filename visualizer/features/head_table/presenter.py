@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.number_format import format_number, format_share
+from visualizer.session.head_measurement_offer import MeasurementOffer, measurement_offer
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -185,6 +186,8 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
         differ in it.
     measures, leading, numbers : HeadMeasures, tuple of int
         The inputs, to recognise an unchanged panel.
+    offer : MeasurementOffer or None
+        What stands in place of the table while the heads of a long text are not measured.
     """
 
     lead: str
@@ -195,6 +198,7 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     measures: HeadMeasures | None
     leading: tuple[LeadingIndex, ...]
     numbers: tuple[int, ...] = ()
+    offer: MeasurementOffer | None = None
 
     @property
     def made_of(self) -> tuple[object, ...]:
@@ -207,16 +211,11 @@ HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
 
 def warm(resolved: Resolved) -> None:
     """Compute the measures ahead of `present_heads`; called on the worker."""
-    if "weights" in resolved.run.trace:
-        texts = _texts(resolved.run)
-        resolved.run.trace.measured("weights", texts)
-        for leading in np.ndindex(resolved.run.trace.leading):  # another text may be looked at next
-            resolved.run.trace.measured_uniform("weights", leading, texts)
-
-
-def _texts(run: Run) -> Texts:
-    """Return the tokens by which queries and keys can be compared; none where they differ."""
-    return run.texts if run.has_same_keys else ()
+    trace, texts = resolved.run.trace, resolved.run.compared_texts
+    if "weights" in trace and trace.is_measured("weights", texts):
+        trace.measured("weights", texts)
+        for leading in np.ndindex(trace.leading):  # another text may be looked at next
+            trace.measured_uniform("weights", leading, texts)
 
 
 def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTablePanel | None:
@@ -229,7 +228,9 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
         return None
     if "weights" not in run.trace:
         return HeadTablePanel("", (SCORES,), (), (), (), None, ())
-    texts, places = _texts(run), _of_all_layers(run, leading)
+    if offer := measurement_offer(run):
+        return HeadTablePanel("", (), (), (), (), None, (), offer=offer)
+    texts, places = run.compared_texts, _of_all_layers(run, leading)
     measures = run.trace.measured("weights", texts)
     queries = np.concatenate([measures.queries[place] for place in places])
     lead = _lead(run, queries, leading)

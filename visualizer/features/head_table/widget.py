@@ -25,11 +25,13 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.head_table.item_model import DOT, KEYS, ROWS, HeadTableModel
 from visualizer.features.head_table.presenter import HEADS, as_tsv
+from visualizer.session.head_measurement_offer import COUNTED, START, START_TIP
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.long_work_widget import LongWorkWidget
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class HeadTablePane(QWidget):
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self._column = column = column_layout(self, (12, 8, 8, 8), spacing=6)
         self.said, self.lead = PlainLabel(), PlainLabel()
+        self.measuring = LongWorkWidget(START, START_TIP, COUNTED)
         self.view = HeadTableView()
         self.view.headOpened.connect(self.headChosen)
         for label in (self.said, self.lead):
@@ -63,6 +66,7 @@ class HeadTablePane(QWidget):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             column.addWidget(label)
         self.lead.setProperty("role", "quiet")
+        column.addWidget(self.measuring)
         column.addWidget(self.view, 1)
         column.addStretch()
         self._shown: tuple[HeadTablePanel | None, Theme] | None = None
@@ -76,12 +80,17 @@ class HeadTablePane(QWidget):
         if self._shown and self._shown[0] is table and self._shown[1] == theme:
             return
         self._shown = (table, theme)
+        offer = table.offer if table else None
+        self.measuring.show_work(
+            offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
+        )
         said = "\n".join(table.sentences) if table else EMPTY
+        said = offer.says if offer else said
         set_accessible_value(self, said)
         self.said.setText(said.replace(" %", "\N{NO-BREAK SPACE}%"))
         self.said.setVisible(bool(said))
         self.lead.setText(table.lead if table else "")
-        self.lead.setVisible(table is not None)
+        self.lead.setVisible(table is not None and offer is None)
         self.view.setVisible(table is not None and bool(table.rows))
         self.view.show_table(table, theme)
         self._make_room()

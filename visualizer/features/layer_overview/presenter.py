@@ -37,6 +37,10 @@ LIKENESS_SIDE = 8
 """Likeness is that of weights pooled to so many cells a side."""
 SCORES = "These are scores: the overview shows weights only."
 COVERED = "Hidden during a prediction."
+LONG = (
+    "The text is too long for small pictures of all heads: its matrices are computed where they "
+    "are looked at. The heatmaps show each head."
+)
 Place = tuple[int, int]
 """A layer of the run, and a head in it, from 0."""
 
@@ -143,7 +147,7 @@ def needs(resolved: Resolved) -> tuple[int, HeadOrder]:
 def warm(resolved: Resolved) -> None:
     """Pool and measure the weights ahead of `present_layers`; called on the worker."""
     run = resolved.run
-    if "weights" in run.trace:
+    if "weights" in run.trace and not run.trace.is_blockwise:
         text = _text(run, resolved.leading)
         weights = _pooled(run, text)
         _measured(run, resolved.leading)
@@ -158,6 +162,8 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
         return LayerOverviewPanel(message=COVERED)
     if "weights" not in run.trace:
         return LayerOverviewPanel(message=SCORES)
+    if run.trace.is_blockwise:
+        return LayerOverviewPanel(message=LONG)
     measures, uniform = _measured(run, resolved.leading)
     text = _text(run, resolved.leading)
     panel = _unmeasured(resolved, text)

@@ -31,6 +31,11 @@ def why_none(run: Run) -> str:
     """The reason why a run has no lines; empty where it has some."""
     if "weights" not in run.trace:
         return "These are scores, and lines are drawn of weights."
+    if run.trace.is_blockwise:
+        return (
+            "The text is too long for lines: its weights are computed where they are looked at. "
+            "The heatmaps show them."
+        )
     if not run.has_same_keys:
         return "Lines lead from a text to itself, and here queries and keys are other tokens."
     return ""

@@ -1,0 +1,180 @@
+"""A text of which no matrix is held, in the window: every pane shows it or says what it lacks."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from visualizer.attention import run as attention_run
+from visualizer.attention.head_measures import HeadMeasures
+from visualizer.attention.run import run as compute_run
+from visualizer.features.head_scatter.presenter import SCATTER
+from visualizer.features.head_table.presenter import HEADS
+from visualizer.features.layer_overview.presenter import LAYERS
+from visualizer.features.line_view.presenter import LINES
+from visualizer.session import worker_jobs
+from visualizer.session.cell_address import Cell
+from visualizer.session.head_measurement_controller import FAILED
+from visualizer.session.head_measurement_offer import LONG
+from visualizer.shell.pane_table import PANES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.window_input import Hand
+    from visualizer.attention.run import Run
+
+TEXT = "the cat sat on the mat and the dog sat on the cat " * 8
+
+
+@pytest.fixture
+def long_text(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
+    """A window with a text that is read as long ones are."""
+    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    hand.type_sentence(TEXT)
+    hand.settle()
+    assert run_of(hand).trace.is_blockwise
+    return hand
+
+
+def run_of(hand: Hand) -> Run:
+    run = hand.window.workspace.run
+    assert run
+    return run
+
+
+def open_pane(hand: Hand, id_: str) -> Any:
+    """Open a pane as the View menu does."""
+    if id_ not in hand.window.docks.seen:
+        hand.window.docks.actions[id_].trigger()
+    hand.until(lambda: id_ in hand.window.docks.seen)
+    hand.settle()
+    return hand.window.panes[id_]
+
+
+def is_idle(hand: Hand) -> bool:
+    return not hand.window.head_measurement_controller.is_working
+
+
+def test_every_pane_is_opened_and_used_on_a_long_text(long_text: Hand) -> None:
+    hand = long_text
+    for pane in PANES:
+        if pane.id != "Lesson":
+            open_pane(hand, pane.id).grab()
+            hand.hover(Cell("weights", (0, 40, 3)))
+    hand.click_cell(Cell("weights", (0, 50, 20)))
+    hand.settle()
+    hand.type_sentence(TEXT + "again")
+    hand.settle()
+    assert len(run_of(hand).texts[0]) == len(TEXT.split()) + 1
+    for id_ in hand.window.docks.seen:
+        hand.window.panes[id_].grab()
+    assert not hand.boxes()
+
+
+def test_panes_of_pictures_of_all_weights_say_that_the_text_is_too_long(long_text: Hand) -> None:
+    hand = long_text
+    open_pane(hand, "Layers")
+    open_pane(hand, "Lines")
+    screen = hand.window.workspace.screen
+    assert "too long" in screen.panel(LAYERS).message
+    lines = screen.panel(LINES)
+    assert lines
+    assert "too long" in lines.message
+
+
+def test_heads_are_measured_when_that_is_asked_for(
+    long_text: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = long_text
+    pane = open_pane(hand, "Heads")
+    assert pane.said.text() == LONG
+    assert not pane.view.isVisible()
+    hand.click(pane.measuring.start)
+    hand.until(lambda: is_idle(hand))
+    hand.settle()
+    assert not pane.measuring.isVisible()
+    assert pane.view.isVisible()
+    run = run_of(hand)
+    monkeypatch.undo()
+    whole = compute_run(run.texts, run.trace.spec)
+    assert not whole.trace.is_blockwise
+    table = hand.window.workspace.screen.panel(HEADS)
+    assert table
+    assert table.measures
+    wanted = whole.trace.measured("weights", run.texts)
+    for name in HeadMeasures.__struct_fields__:
+        found = getattr(table.measures, name)
+        np.testing.assert_allclose(found, getattr(wanted, name), rtol=1e-5, err_msg=name)
+    scatter = open_pane(hand, "Scatter")
+    assert not scatter.measuring.isVisible()
+    assert len(hand.window.workspace.screen.panel(SCATTER).places) == run.trace.spec.heads
+
+
+class Slow:
+    """Measures in two steps, the second when it is let go on."""
+
+    def __init__(self) -> None:
+        self.has_begun, self.goes_on = threading.Event(), threading.Event()
+        self.has_ended = threading.Event()
+
+    def measure(self, run: Run, progress: Callable[[int, int], None]) -> None:
+        self.has_begun.set()
+        try:
+            while not self.goes_on.wait(0.01):
+                progress(3, 10)
+        finally:
+            self.has_ended.set()
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    made = Slow()
+    monkeypatch.setattr(worker_jobs, "measure_heads", made.measure)
+    return made
+
+
+def test_measuring_is_stopped_by_the_button_or_by_the_command(long_text: Hand, slow: Slow) -> None:
+    hand = long_text
+    pane = open_pane(hand, "Scatter")
+    command = hand.window.actions_.by_id["measure_heads"]
+    command.trigger()
+    hand.until(lambda: pane.measuring.progress.value() == 30)
+    assert command.isChecked()
+    assert "30 %" in hand.window.workspace.screen.panel(SCATTER).message
+    hand.click(pane.measuring.stop)
+    hand.until(slow.has_ended.is_set)
+    assert pane.measuring.start.isVisible()
+    assert not command.isChecked()
+    assert hand.window.workspace.screen.panel(SCATTER).message == LONG
+
+
+def test_another_text_ends_the_measuring(long_text: Hand, slow: Slow) -> None:
+    hand = long_text
+    pane = open_pane(hand, "Heads")
+    hand.click(pane.measuring.start)
+    hand.until(slow.has_begun.is_set)
+    hand.type_sentence(TEXT + "again")
+    hand.settle()
+    hand.until(slow.has_ended.is_set)
+    assert is_idle(hand)
+    assert pane.said.text() == LONG
+    assert pane.measuring.start.isVisible()
+
+
+def test_what_fails_is_said(long_text: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    hand = long_text
+    pane = open_pane(hand, "Heads")
+
+    def fail(*given: object) -> None:
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr(worker_jobs, "measure_heads", fail)
+    hand.click(pane.measuring.start)
+    assert "ZeroDivisionError: of all things" in hand.details_of_bug()
+    assert pane.said.text() == f"{FAILED} {LONG}"
+    assert pane.measuring.start.isVisible()

@@ -1,0 +1,48 @@
+"""What panes say and offer while the heads of a long text are not measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+LONG = (
+    "The text is long: its heads are measured row by row, which may take minutes. The heatmaps "
+    "can be used meanwhile."
+)
+START, START_TIP = "Measure the heads", "Measure every head of the long text, row by row"
+COUNTED = "Rows that were measured"
+MEASURING = "The heads are being measured: {share} of the rows are done."
+
+
+class MeasurementOffer(Struct, frozen=True):
+    """A measurement that can be started, or is under way.
+
+    Parameters
+    ----------
+    says : str
+        A sentence on what is not there yet.
+    is_measuring : bool
+        Whether it is under way.
+    share : int
+        How much is done, in per cent.
+    """
+
+    says: str
+    is_measuring: bool = False
+    share: int = 0
+
+
+def measurement_offer(run: Run) -> MeasurementOffer | None:
+    """Return what is offered; None where the heads are measured, or measured at once."""
+    trace, texts = run.trace, run.compared_texts
+    if "weights" not in trace or trace.is_measured("weights", texts):
+        return None
+    measurement = trace.head_measurement("weights", texts)
+    if not measurement.is_wanted:
+        return MeasurementOffer(f"{measurement.problem} {LONG}".strip())
+    share = 100 * measurement.done // max(1, measurement.of)
+    return MeasurementOffer(MEASURING.format(share=f"{share} %"), True, share)
