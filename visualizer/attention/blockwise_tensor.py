@@ -43,7 +43,7 @@ MOST_ROW_BYTES = 2**22
 """Bytes of the rows that were read whole lately and are kept."""
 MOST_BAND_CELLS = 2**22
 """Cells of a band that is measured."""
-CELLS_AT_ONCE = 2**17
+CELLS_AT_ONCE = 2**19
 """Cells that are worked on again and again, while they are near the processor."""
 MOST_TILE_BYTES = 2**26
 """Bytes of the tiles of one tensor that are kept."""

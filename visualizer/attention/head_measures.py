@@ -458,15 +458,18 @@ def _measured(
 def _of_band(band: Band, found: Tensor, *, is_square: bool) -> None:
     """Measure each query of a band, except by equal tokens and values."""
     weights, queries, keys = band.weights, band.queries, band.keys
-    found[..., ENTROPY] = weights.xlogy(weights).sum(-1) / -math.log(2)
+    is_zero = weights.eq(0)
+    # As xlogy, which takes ten times as long.
+    bits = weights.masked_fill(is_zero, 1).log_().mul_(weights).sum(-1) / -math.log(2)
+    found[..., ENTROPY] = bits
     found[..., LARGEST] = weights.amax(-1)
-    found[..., READS] = weights.ne(0).any(-1)
+    found[..., READS] = is_zero.all(-1).logical_not()
     if keys.start == 0:
         found[..., FIRST] = weights[..., 0]
     if is_square:
         places = weights.new_ones(max(queries.stop, keys.stop)).cumsum(0)
         rows, columns = places[queries.start : queries.stop], places[keys.start : keys.stop]
-        found[..., DISTANCE] = ((rows[:, None] - columns).abs() * weights).sum(-1)
+        found[..., DISTANCE] = (rows[:, None] - columns).abs_().mul(weights).sum(-1)
         for column, before in ((OWN, 0), (PREVIOUS, 1)):
             offset = queries.start - keys.start - before
             cells = weights.diagonal(offset, -2, -1)
@@ -500,12 +503,12 @@ def _after_equal(band: Band, tokens: Tensor, after: int) -> Tensor:
     keys = range(first, max(first, stop))
     block = band.weights[..., keys.start - band.keys.start : keys.stop - band.keys.start]
     own = tokens[queries.start : queries.stop]
-    read = own[:, None] == tokens[keys.start - after : keys.stop - after]
+    others = own[:, None] != tokens[keys.start - after : keys.stop - after]
     late = max(keys.start, queries.start)  # keys from here on are earlier than some of these only
     places = own.new_ones(max(0, queries.stop - late)).cumsum(0) + late - 1
     rows = own.new_ones(len(queries)).cumsum(0) + queries.start - 1
-    read[:, late - keys.start :] &= rows[:, None] > places[: max(0, keys.stop - late)]
-    return block.where(read, 0).sum(-1)
+    others[:, late - keys.start :] |= rows[:, None] <= places[: max(0, keys.stop - late)]
+    return block.masked_fill(others, 0).sum(-1)
 
 
 def _has_equal(numbers: np.ndarray, after: int) -> np.ndarray:

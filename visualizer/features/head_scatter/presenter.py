@@ -173,6 +173,8 @@ def present_scatter(
     if "weights" not in run.trace:
         return HeadScatterPanel(message=SCORES)
     if offer := measurement_offer(run):
+        if previous and previous.offer == offer:
+            return previous
         return HeadScatterPanel(message=offer.says, offer=offer)
     said = _said(resolved)
     measures = run.trace.measured("weights", run.compared_texts)

@@ -95,6 +95,7 @@ class HeadScatterPane(QWidget):
         self.measuring.show_work(
             offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
         )
+        self.said.setVisible(offer is None)
         self.said.setFixedHeight(LINES * self.said.fontMetrics().lineSpacing())
         self.plot.show_panel(panel, theme)
 

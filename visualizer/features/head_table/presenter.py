@@ -229,6 +229,8 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
     if "weights" not in run.trace:
         return HeadTablePanel("", (SCORES,), (), (), (), None, ())
     if offer := measurement_offer(run):
+        if previous and previous.offer == offer:
+            return previous
         return HeadTablePanel("", (), (), (), (), None, (), offer=offer)
     texts, places = run.compared_texts, _of_all_layers(run, leading)
     measures = run.trace.measured("weights", texts)
