@@ -259,6 +259,7 @@ def measure_uniform_in_ranges(
     ranges: tuple[np.ndarray, np.ndarray],
     text: tuple[str, ...] = (),
     norms: np.ndarray | None = None,
+    progress: Progress = no_progress,
 ) -> HeadMeasures:
     """Return what `measure_uniform` returns where each query may read a range of keys.
 
@@ -270,6 +271,8 @@ def measure_uniform_in_ranges(
         The first key of each query without padding, and the key after its last.
     text, norms
         As for `measure_uniform`.
+    progress : callable
+        Called before each head of the lengths, as done with nothing: it may end the work.
     """
     reads = np.flatnonzero(ranges[0] < ranges[1])
     starts, stops = (ends[reads].astype(np.int64) for ends in ranges)
@@ -292,7 +295,7 @@ def measure_uniform_in_ranges(
             found[column] /= counts
     means = [_mean(row[~np.isnan(row)]) for row in found[:READS]]
     if norms is not None and len(reads):
-        means[VALUE_WEIGHTING] = _value_weighting_in_ranges(starts, stops, norms)
+        means[VALUE_WEIGHTING] = _value_weighting_in_ranges(starts, stops, norms, progress)
     return HeadMeasures(*(np.array([one]) for one in (*means, len(reads))))
 
 
@@ -321,13 +324,16 @@ def _in_ranges_after_equal(
     return np.where(earlier > 0, counts, math.nan)
 
 
-def _value_weighting_in_ranges(starts: np.ndarray, stops: np.ndarray, norms: np.ndarray) -> float:
+def _value_weighting_in_ranges(
+    starts: np.ndarray, stops: np.ndarray, norms: np.ndarray, progress: Progress
+) -> float:
     """Return what `_uniform_value_weighting` returns, of ranges of keys.
 
     Of lengths n with the mean m, half of Σ |n/m − 1| is Σ (1 − n/m) over those below m.
     """
     moved = []
     for own in norms.astype(np.float64):
+        progress(0, len(norms))
         sums = np.concatenate([[0], np.cumsum(own)])
         means = (sums[stops] - sums[starts]) / (stops - starts)
         has_length = means > 0
@@ -395,7 +401,8 @@ def _distances(allowed: np.ndarray, query: int) -> int:
 
 def _numbered(text: tuple[str, ...]) -> np.ndarray | None:
     """Number the tokens of a text, equal ones alike; None where none stands twice."""
-    distinct, numbers = np.unique(np.array(text, dtype=object), return_inverse=True)
+    distinct: dict[str, int] = {}
+    numbers = np.array([distinct.setdefault(token, len(distinct)) for token in text], np.int64)
     return numbers if len(distinct) < len(text) else None
 
 

@@ -374,7 +374,11 @@ class Trace:
         return "measures", self.spec.lengths, texts
 
     def measured_uniform(
-        self, stage: str, leading: LeadingIndex, texts: Texts = ()
+        self,
+        stage: str,
+        leading: LeadingIndex,
+        texts: Texts = (),
+        progress: Progress = no_progress,
     ) -> HeadMeasures:
         """Return the measures of a head that reads every allowed key of a text alike.
 
@@ -397,7 +401,7 @@ class Trace:
             ranges = key_ranges(masking, self.tokens, text)
             if held.is_blockwise and is_square and ranges is not None:
                 own = ranges[0][:real], ranges[1][:real]
-                return measure_uniform_in_ranges(own, words, norms)
+                return measure_uniform_in_ranges(own, words, norms, progress)
             return measure_uniform(self.allowed(stage, leading), real, words, norms)
 
         key = ("uniform", masking, text, words) if masking else ("uniform", words)

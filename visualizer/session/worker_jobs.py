@@ -244,7 +244,7 @@ def measure_heads(run: Run, progress: Progress) -> None:
 
     leave_core_to_window()
     for leading in run.trace.leading_indices():
-        run.trace.measured_uniform("weights", leading, run.compared_texts)
+        run.trace.measured_uniform("weights", leading, run.compared_texts, progress)
     run.trace.measured("weights", run.compared_texts, progress)
 
 
