@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 
 from visualizer.attention import dropout_mask
 from visualizer.attention.blockwise_tensor import (
@@ -81,6 +82,10 @@ class BlockwiseStages:
         self._contexts: dict[tuple[str, Place, int] | None, Tensor] = {}
         """Single rows that were computed lately; what is told of one reads it several times."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle what is computed with, without what was found of rows."""
+        return BlockwiseStages, (replace(self.work, pool=None), self.held)
+
     @property
     def spec(self) -> AttentionSpec:
         return self.work.spec
@@ -93,9 +98,10 @@ class BlockwiseStages:
         """Return a stage that is computed when it is read."""
         leading = self.work.given.shape[:-2]
         sizes = (*leading, *shape(self.spec, row.dims, self.work.tokens))
-        return BlockwiseTensor(sizes, self._source(row))
+        return BlockwiseTensor(sizes, self.source(row))
 
-    def _source(self, row: Stage) -> BlockSource:
+    def source(self, row: Stage) -> BlockSource:
+        """Return what computes blocks of a stage."""
         if row.dims[-1] != "key":
             return _VectorSource(self, row)
         kind = _SoftmaxSource if _is_softmax(self, row) else _CellSource
@@ -158,8 +164,8 @@ class BlockwiseStages:
         key = (row.name, place)
         if key not in self._known:
             wide = torch.float64 if self.dtype is torch.float64 else torch.float32
-            # Several threads may ask; all get the one that came first.
-            return self._known.setdefault(key, _RowNumbers(self.sides()[0], wide))
+            # Another thread may be making them, too: all use those that were there first.
+            self._known.setdefault(key, _RowNumbers(self.sides()[0], wide))
         return self._known[key]
 
     def _find(self, row: Stage, place: Place, rows: Tensor) -> None:
@@ -338,17 +344,31 @@ _CELLS: dict[Operation, Callable[[BlockwiseStages, Stage, Place, Tensor, slice],
 # ---------------------------------------------------------------------- sources
 
 
-class _CellSource(BlockSource):
-    """A stage of queries and keys."""
+class _StageSource(BlockSource):
+    """A stage of the table."""
 
     def __init__(self, maker: BlockwiseStages, row: Stage) -> None:
         self.maker, self.row = maker, row
-        self.is_signed = not row.is_weights or maker.spec.normalisation is Normalisation.SUM
-        self.outside = 0.0 if row.is_weights else -math.inf
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _source_named, (self.maker, self.row.name)
 
     @property
     def dtype(self) -> torch.dtype:
         return self.maker.dtype
+
+
+def _source_named(maker: BlockwiseStages, name: str) -> BlockSource:
+    return maker.source(maker.rows[name])
+
+
+class _CellSource(_StageSource):
+    """A stage of queries and keys."""
+
+    def __init__(self, maker: BlockwiseStages, row: Stage) -> None:
+        super().__init__(maker, row)
+        self.is_signed = not row.is_weights or maker.spec.normalisation is Normalisation.SUM
+        self.outside = 0.0 if row.is_weights else -math.inf
 
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
         return self.maker.cells(self.row, place, rows, columns)
@@ -384,15 +404,8 @@ class _SoftmaxSource(_CellSource):
         return self.maker.numbers(self.row, place).largest[rows]
 
 
-class _VectorSource(BlockSource):
+class _VectorSource(_StageSource):
     """A stage of vectors of queries."""
-
-    def __init__(self, maker: BlockwiseStages, row: Stage) -> None:
-        self.maker, self.row = maker, row
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.maker.dtype
 
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
         if self.row.operation is Operation.WEIGHTED_SUM:

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -213,6 +213,14 @@ class _Tile:
             self.low[rows, :width] = np.minimum(self.low[rows, :width], low)
         self.is_begun[rows] = True
 
+    def copy(self) -> _Tile:
+        """Return the same cells, to be drawn on apart from these."""
+        made = _Tile(self.low is not None, self.high.dtype)
+        made.high[:], made.read[:], made.is_begun[:] = self.high, self.read, self.is_begun
+        if made.low is not None and self.low is not None:
+            made.low[:] = self.low
+        return made
+
     def values(self, rows: slice, columns: slice) -> np.ndarray:
         """Return the numbers farthest from 0, the positive one of two."""
         high = self.high[rows, columns]
@@ -239,6 +247,31 @@ class BlockwiseTensor(CachedTensor):
         self._row_ends: dict[Place, np.ndarray] = {}
         self._low, self._high = math.inf, -math.inf
         self._lock = Lock()
+        self._keeps_all = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle what its blocks are computed from, without what was drawn."""
+        return BlockwiseTensor, (self._shape, self._source)
+
+    def with_own_pictures(self) -> BlockwiseTensor:
+        """Return the same numbers with what was drawn so far, to be drawn on apart from this.
+
+        It keeps all that is drawn of it, until that is dropped with `drop`.
+        """
+        made = BlockwiseTensor(self._shape, self._source)
+        with self._lock:
+            made._tiles.update((key, tile.copy()) for key, tile in self._tiles.items())
+            made._row_ends = {place: ends.copy() for place, ends in self._row_ends.items()}
+            made._low, made._high = self._low, self._high
+        made._kept = {key: _apart(kept) for key, kept in [*self._kept.items()]}
+        made._keeps_all = True
+        return made
+
+    def drop(self, rows: int, columns: int) -> None:
+        """Forget the picture of these blocks; what its numbers tell of colours stays."""
+        with self._lock:
+            for key in [key for key in self._tiles if key[1] == (rows, columns)]:
+                del self._tiles[key]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -527,6 +560,8 @@ class BlockwiseTensor(CachedTensor):
 
     def _let_go(self) -> None:
         """Drop the tiles that were drawn longest ago, but none of the coarsest picture."""
+        if self._keeps_all:
+            return
         coarsest = max(blocks for _, blocks, *_ in self._tiles)
         held = sum(tile.bytes for tile in self._tiles.values())
         for key in [*self._tiles][:-1]:
@@ -546,8 +581,9 @@ class BlockwiseTensor(CachedTensor):
         finite_high = high[high.isfinite()]
         finite_low = least[least.isfinite()]
         if finite_high.numel():
+            lowest = finite_low if finite_low.numel() else finite_high  # where none is below 0
             self._high = max(self._high, float(finite_high.max()))
-            self._low = min(self._low, float(finite_low.min()))
+            self._low = min(self._low, float(lowest.min()))
 
     def rows_drawn(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
         """Return the rows that a pooled row stands for so far: all of them, or a single one."""
@@ -584,6 +620,15 @@ class BlockwiseTensor(CachedTensor):
 def _dropped(index: Index) -> Index:
     """Return the index that takes a number's axis away, and leaves a slice's."""
     return tuple(slice(None) if isinstance(at, slice) else 0 for at in index)
+
+
+def _apart(kept: Any) -> Any:
+    """Return a tensor made of another, or several by their values, with pictures of its own."""
+    if isinstance(kept, BlockwiseTensor):
+        return kept.with_own_pictures()
+    if isinstance(kept, WeakKeyDictionary):
+        return WeakKeyDictionary({values: _apart(made) for values, made in [*kept.items()]})
+    return kept
 
 
 def chunks(columns: range, step: int) -> Iterator[slice]:

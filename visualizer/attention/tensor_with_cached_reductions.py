@@ -38,6 +38,14 @@ class CachedTensor:
         self.tensor = tensor
         self._kept: dict[Hashable, Any] = {}
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle the numbers, without what was cached of them."""
+        return CachedTensor, (self.tensor,)
+
+    def with_own_pictures(self) -> CachedTensor:
+        """Return the same numbers, of which pictures can be made apart from those of this."""
+        return self
+
     is_blockwise = False
     """Whether it is computed where it is read, and what is drawn may be known in part."""
     version = 0

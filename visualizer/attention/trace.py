@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -101,15 +101,42 @@ class Trace:
         self._held = dict(held)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle the numbers, without what was cached of them; they return to the CPU."""
+        """Copy and pickle the numbers, without what was cached of them; they return to the CPU.
+
+        Of matrices that are computed block by block, it is what they are computed from.
+        """
+        if self.is_blockwise:
+            parts = self._parts(self._held)[2:]
+            return _trace_by_blocks, (self.spec, self._own_rows, *parts)
         held = {name: self.read(name) for name in self.names}
         parameters = {name: self.read(name) for name in self.parameters}
-        rows = None if self.has_module else self.stages
         weights = {name: self.read(name) for name in self.model_weights}
         return trace_of_arrays, (
-            self.spec, rows, parameters, held, self.axes, weights, self.layer_masks,
+            self.spec, self._own_rows, parameters, held, self.axes, weights, self.layer_masks,
             self.cut,
         )  # fmt: skip
+
+    @property
+    def _own_rows(self) -> tuple[Stage, ...] | None:
+        """The stages that a copy cannot make of the spec; None where it can."""
+        return None if self.has_module else self.stages
+
+    def _parts(self, held: Mapping[str, CachedTensor]) -> tuple[Any, ...]:
+        return (
+            self.spec, self.stages, self.parameters, held, self.recomputed, self.axes,
+            self.model_weights, self.layer_masks, self.cut,
+        )  # fmt: skip
+
+    def with_own_pictures(self) -> Trace:
+        """Return the same numbers, of which pictures can be drawn apart from those of this.
+
+        Where all is held, it is the very same trace.
+        """
+        if not self.is_blockwise:
+            return self
+        return Trace(
+            *self._parts({name: one.with_own_pictures() for name, one in self._held.items()})
+        )
 
     def __contains__(self, stage: str) -> bool:
         return stage in self._held
@@ -423,6 +450,11 @@ class Trace:
             actual = self.shape(stage.name)
             if actual != expected:
                 raise AssertionError(f"{stage.name} has shape {actual} and not {expected}")
+
+
+def _trace_by_blocks(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:
+    """Make the trace of a copy whose matrices are computed block by block."""
+    return Trace(spec, rows or stages(spec), *parts)
 
 
 def trace_of_arrays(

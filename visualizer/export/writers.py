@@ -17,7 +17,7 @@ from visualizer.export.data import (
 )
 from visualizer.export.figure_view import view_of_figure
 from visualizer.export.figures.document_attachment import attached_document
-from visualizer.export.figures.figure_page import THEMES, figure_of, figure_within, page_of
+from visualizer.export.figures.figure_page import THEMES, exact_page_of, figure_within
 from visualizer.export.figures.png_writer import write_png
 from visualizer.export.figures.printed_text_size import check_text_size
 from visualizer.export.figures.svg_pdf_writer import write_pdf, write_svg
@@ -55,7 +55,7 @@ def _webpage(
     snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     progress(0, 10)
-    figure = figure_within(snapshot, figure_settings, room_for)
+    figure = figure_within(snapshot, figure_settings, room_for, progress)
     theme, document = THEMES[figure_settings.paper], attached_document(snapshot, figure_settings)
     tell = part_of_progress(progress, 20, 100)
     write_webpage(figure.board, figure.name, figure.caption, theme, file, document, tell)
@@ -186,7 +186,7 @@ def _readable(
     if suffix not in PRINTED:
         return write
     progress(0, 10)
-    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
+    page = exact_page_of(snapshot, figure_settings, progress)
     if said := check_text_size(page, snapshot, figure_settings):
         notice(said)
     return partial(PRINTED[suffix], page=page)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from visualizer.heatmap.comparison_board_presenter import present_compared
 from visualizer.heatmap.hovered_or_pinned_cell import CellCursor, present_cursor
@@ -23,6 +24,7 @@ from visualizer.heatmap.step_cell_and_prediction_highlights import (
     with_pointed,
 )
 from visualizer.session.colour_options import ColourCurve
+from visualizer.session.resolved_view import resolve
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -30,7 +32,12 @@ if TYPE_CHECKING:
 
     from visualizer.attention.stages import Stage
     from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.progress_callback import Progress
     from visualizer.session.resolved_view import Resolved
+
+
+SHARES = 1000
+"""In how many parts the drawing of a panel is told."""
 
 
 class BoardContents(Struct, frozen=True, eq=False):
@@ -111,6 +118,49 @@ def draw_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
             return
 
 
+def draw_panels(resolved: Resolved, progress: Progress) -> None:
+    """Have all panels of a long text drawn exactly, but not the small map of the whole.
+
+    Parameters
+    ----------
+    progress : callable
+        Called after each band of rows; an exception from it cancels.
+    """
+    sources = [*_panel_sources(resolved)]
+    for number, source in enumerate(sources):
+        draw_panel(source, part_of_sources(progress, number, len(sources)))
+
+
+def draw_panel(source: PanelSource, progress: Progress) -> None:
+    """Have a panel of a long text drawn exactly; see `draw_panels`."""
+
+    def is_over() -> bool:
+        progress(round(source.exact_share * SHARES), SHARES)
+        return False
+
+    source.draw(is_over)
+
+
+def part_of_sources(progress: Progress, number: int, count: int) -> Progress:
+    """Return a callback for one of several parts of equal size."""
+
+    def tell(done: int, of: int) -> None:
+        progress(number * of + done, count * of)
+
+    return tell
+
+
+def sketch_panels(resolved: Resolved, room: int, progress: Progress) -> None:
+    """Have a first picture of all panels of a long text, of this many cells a side."""
+    coarse = resolve(
+        resolved.document, replace(resolved.view, room=room), resolved.run, resolved.computed
+    )
+    sources = [*_panel_sources(coarse)]
+    for number, source in enumerate(sources):
+        progress(number, len(sources))
+        source.sketch()
+
+
 def is_drawn(resolved: Resolved) -> bool:
     """Whether all that is seen is drawn exactly."""
     return all(source.exact_share == 1 for source in _sources(resolved))
@@ -132,6 +182,13 @@ def how_exact(resolved: Resolved) -> str:
 
 def _sources(resolved: Resolved) -> Iterator[PanelSource]:
     """Give the panels that show a text too long to be held; what is seen of them is drawn late."""
+    yield from _panel_sources(resolved)
+    if resolved.overview and resolved.run.trace.is_blockwise:
+        yield overview_source(resolved, resolved.overview, resolved.overview_head)
+
+
+def _panel_sources(resolved: Resolved) -> Iterator[PanelSource]:
+    """Give them without the small map of the whole."""
     if not resolved.run.trace.is_blockwise:
         return
     for stage in resolved.shown_stages:
@@ -141,8 +198,6 @@ def _sources(resolved: Resolved) -> Iterator[PanelSource]:
     if resolved.sheet and pinned:
         stage = resolved.run.trace.stage(resolved.sheet)
         yield PanelSource(resolved, stage, pinned.head, pinned.fold)
-    if resolved.overview:
-        yield overview_source(resolved, resolved.overview, resolved.overview_head)
 
 
 def _board_key(resolved: Resolved) -> Hashable:

@@ -111,16 +111,23 @@ class PanelSource:
 
     def sketch(self) -> bool:
         """Have a first picture made on the worker; return whether there was anything to make."""
-        return self.held.sketch(*self.extent.blocks, self.whole)
+        made = [held.sketch(*self.extent.blocks, self.whole) for held in self._drawn]
+        return any(made)
 
     def draw(self, is_over: Callable[[], bool]) -> bool:
         """Have the picture made exact; see `CachedTensor.draw`."""
-        return self.held.draw(*self.extent.blocks, self.whole, is_over)
+        return all(held.draw(*self.extent.blocks, self.whole, is_over) for held in self._drawn)
 
     @property
     def exact_share(self) -> float:
         """The share of its rows that are exact."""
-        return self.held.exact_share(*self.extent.blocks, self.whole)
+        return min(held.exact_share(*self.extent.blocks, self.whole) for held in self._drawn)
+
+    @property
+    def _drawn(self) -> tuple[CachedTensor, ...]:
+        """What its picture reads: besides its own numbers, those before dropout."""
+        before = None if self.by or self.lens is not WeightTransform.PLAIN else self._before()
+        return (self.held, *([before] if before else []))
 
     @property
     def text(self) -> int:

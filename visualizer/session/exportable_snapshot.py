@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -24,3 +25,13 @@ class Snapshot(Struct, frozen=True, eq=False):
     document: Document
     view: View
     run: Run
+
+    def with_own_pictures(self) -> Snapshot:
+        """Return the same, of which more can be drawn without a change of what a window shows.
+
+        Only of a text too long to be held are pictures drawn in parts.
+        """
+        if not self.run.trace.is_blockwise:
+            return self
+        run = replace(self.run, trace=self.run.trace.with_own_pictures())
+        return replace(self, run=run)

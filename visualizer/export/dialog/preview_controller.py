@@ -15,7 +15,7 @@ from visualizer.export.data.data_preview import preview_text
 from visualizer.export.data.file_size_estimate import size_sentence
 from visualizer.export.export_settings import size_in_words
 from visualizer.export.figure_settings import PIXELS_AN_INCH
-from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.figure_page import page_of, sketched_figure_of
 from visualizer.export.figures.printed_text_size import SmallText, small_text
 from visualizer.export.figures.rasterization import LARGEST_SIDE, picture
 from visualizer.export.films.film_layout import lay_out_film
@@ -88,14 +88,14 @@ def preview(
         return frame_of(
             lay_out_film(snapshot, settings.figure_settings, progress), 0, room, ratio, progress
         )
-    return _figure(snapshot, settings, room, ratio)
+    return _figure(snapshot, settings, room, ratio, progress)
 
 
 def _figure(
-    snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float
+    snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     figure_settings = settings.figure_settings
-    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
+    page = page_of(sketched_figure_of(snapshot, figure_settings, progress), figure_settings)
     width, height = page.size.width(), page.size.height()
     fitted = min(room.width() * ratio / width, room.height() * ratio / height)
     dpi = min(figure_settings.dpi, LARGEST_SIDE / max(width, height) * PIXELS_AN_INCH)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from PySide6.QtCore import QByteArray, QMimeData
 
-from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.figure_page import exact_page_of
 from visualizer.export.figures.rasterization import picture
 from visualizer.export.figures.svg_pdf_writer import svg
 from visualizer.progress_callback import part_of_progress
@@ -46,6 +46,6 @@ def clipboard_figure(
         When it is too large for the memory.
     """
     progress(0, 10)
-    page = page_of(figure_of(snapshot, figure_settings), figure_settings)
+    page = exact_page_of(snapshot, figure_settings, progress)
     image = picture(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     return ClipboardFigure(image, svg(page, part_of_progress(progress, 60, 100)))

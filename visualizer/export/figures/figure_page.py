@@ -22,7 +22,11 @@ from visualizer.features.comparison_bar.presenter import lead_of
 from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board_arrangement import EDGE
 from visualizer.heatmap.board_placement import lay_out
-from visualizer.heatmap.board_presenter import present_board_contents
+from visualizer.heatmap.board_presenter import (
+    draw_panels,
+    present_board_contents,
+    sketch_panels,
+)
 from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
 from visualizer.heatmap.step_highlight_paint import paint_highlights
 from visualizer.heatmap.step_motion_paint import eased, moving_cells, paint_moving_cells
@@ -57,6 +61,8 @@ GALLOP = (1, 2, 4, 8, 16, 32, 64, 96)
 """Of how many of these steps a scale that fits is looked for first."""
 MOST_CELLS = 8_000_000
 """Most cells of all panels together; more are pooled, to limit time and file size."""
+SKETCHED_ROWS, LEAST_SKETCHED = 512, 32
+"""Rows that are read of a long text for a first picture: of all panels, and at least of each."""
 TALLEST = 1e6
 """Height available to a text of any length."""
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
@@ -108,7 +114,50 @@ class FigurePage(Struct, frozen=True, eq=False):
 
 
 def figure_of(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureContent:
-    """Read the content of a figure, pooled to the available cells."""
+    """Read the content of a figure, pooled to the available cells.
+
+    Of a long text it is what is known of the pictures; see `exact_figure_of`.
+    """
+    return _framed(snapshot, figure_settings)[1]
+
+
+def exact_figure_of(
+    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
+) -> FigureContent:
+    """Read the content of a figure as `figure_of`, after a long text's pictures are drawn exactly.
+
+    What a window shows of the run does not change. It is the first fifth of the progress.
+    """
+    snapshot = snapshot.with_own_pictures()
+    framed_at, figure = _framed(snapshot, figure_settings)
+    return _drawn(framed_at, figure, figure_settings, progress)
+
+
+def sketched_figure_of(
+    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
+) -> FigureContent:
+    """Read the content of a figure as `figure_of`, of a long text after a quick first picture."""
+    if not snapshot.run.trace.is_blockwise:
+        return figure_of(snapshot, figure_settings)
+    snapshot = snapshot.with_own_pictures()
+    framed_at, figure = _framed(snapshot, figure_settings)
+    room = max(LEAST_SKETCHED, SKETCHED_ROWS // max(1, len(figure.board.heatmaps)))
+    sketch_panels(framed_at, room, progress)
+    return _read(_anew(framed_at), figure_settings)
+
+
+def _drawn(
+    framed_at: Resolved, figure: FigureContent, figure_settings: FigureSettings, progress: Progress
+) -> FigureContent:
+    """Return a figure with the panels of a long text drawn exactly."""
+    if not framed_at.run.trace.is_blockwise:
+        return figure
+    draw_panels(framed_at, lambda done, of: progress(done, 5 * of))
+    return _read(_anew(framed_at), figure_settings)
+
+
+def _framed(snapshot: Snapshot, figure_settings: FigureSettings) -> tuple[Resolved, FigureContent]:
+    """Find the cells that a figure has room for, and read its content with them."""
     framed_at = view_of_figure(snapshot, figure_settings)
     view = framed_at.view
     width, height = (
@@ -120,25 +169,36 @@ def figure_of(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureCont
     layout = _layout(figure, figure_settings, width, height)
     space, small = max(8, min(layout.room, most)), layout.small_room
     if (space, small) != (view.room, view.small_room):
-        figure = _read(_with_room(framed_at, space, small), figure_settings)
+        framed_at = _with_room(framed_at, space, small)
+        figure = _read(framed_at, figure_settings)
     page = page_of(figure, figure_settings)
     if page.scale < figure_settings.enlarged and any(
         one.is_pooled for one in figure.board.heatmaps
     ):
         sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
         space = int(max(sides) * page.scale * figure_settings.dpi / PIXELS_AN_INCH) // 8 * 8
-        figure = _read(_with_room(framed_at, max(8, space)), figure_settings)
-    return figure
+        framed_at = _with_room(framed_at, max(8, space))
+        figure = _read(framed_at, figure_settings)
+    return framed_at, figure
 
 
 def figure_within(
-    snapshot: Snapshot, figure_settings: FigureSettings, most: Callable[[int], int]
+    snapshot: Snapshot,
+    figure_settings: FigureSettings,
+    most: Callable[[int], int],
+    progress: Progress = no_progress,
 ) -> FigureContent:
-    """Read the content of a figure, pooled to `most` of its number of panels."""
-    resolved = view_of_figure(snapshot, figure_settings)
+    """Read the exact content of a figure, pooled to `most` of its number of panels."""
+    resolved = view_of_figure(snapshot.with_own_pictures(), figure_settings)
     panels = len(_read(resolved, figure_settings).board.heatmaps)
     times = 2 if snapshot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
-    return _read(_with_room(resolved, most(times * panels)), figure_settings)
+    resolved = _with_room(resolved, most(times * panels))
+    return _drawn(resolved, _read(resolved, figure_settings), figure_settings, progress)
+
+
+def _anew(resolved: Resolved) -> Resolved:
+    """Return the same view without the colours that were chosen before its pictures were drawn."""
+    return _with_room(resolved, resolved.view.room, resolved.view.small_room)
 
 
 def _with_room(resolved: Resolved, room: int, small_room: int = 0) -> Resolved:
@@ -160,6 +220,13 @@ def _read(resolved: Resolved, figure_settings: FigureSettings) -> FigureContent:
 def _text_of(resolved: Resolved) -> str:
     """Name the shown text of a batch, or the layer, where there are several."""
     return "" if resolved.is_spread else resolved.leading_in_words
+
+
+def exact_page_of(
+    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
+) -> FigurePage:
+    """Lay out the page of an exact figure; see `exact_figure_of`."""
+    return page_of(exact_figure_of(snapshot, figure_settings, progress), figure_settings)
 
 
 def page_of(figure: FigureContent, figure_settings: FigureSettings) -> FigurePage:

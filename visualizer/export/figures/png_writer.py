@@ -13,7 +13,7 @@ import numpy as np
 from PySide6.QtGui import QImage
 
 from visualizer.export.figures.document_attachment import attached_document, put_into_png
-from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.figure_page import exact_page_of
 from visualizer.export.figures.rasterization import picture
 from visualizer.progress_callback import Progress, no_progress, part_of_progress
 from visualizer.python_thread_for_qt_thread import on_python_thread
@@ -53,8 +53,9 @@ def write_png(
     InputError
         When it is too large for the memory.
     """
-    progress(0, 10)
-    page = page or page_of(figure_of(snapshot, figure_settings), figure_settings)
+    if page is None:
+        progress(0, 10)
+        page = exact_page_of(snapshot, figure_settings, progress)
     image = picture(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     put_into_png(image, attached_document(snapshot, figure_settings))
     save(image, file, part_of_progress(progress, 60, 100))

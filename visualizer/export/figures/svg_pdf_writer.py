@@ -16,7 +16,7 @@ from visualizer.export.figures.document_attachment import (
     put_into_pdf,
     put_into_svg,
 )
-from visualizer.export.figures.figure_page import figure_of, page_of, paint_page
+from visualizer.export.figures.figure_page import exact_page_of, paint_page
 from visualizer.progress_callback import Progress, no_progress, part_of_progress
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ def write_svg(
 
     A page that has been laid out is not laid out again.
     """
-    progress(0, 10)
-    page = page or page_of(figure_of(snapshot, figure_settings), figure_settings)
+    if page is None:
+        progress(0, 10)
+        page = exact_page_of(snapshot, figure_settings, progress)
     drawn = svg(page, part_of_progress(progress, 20, 95))
     progress(9, 10)
     file.write(put_into_svg(drawn, attached_document(snapshot, figure_settings)))
@@ -64,8 +65,9 @@ def write_pdf(
     page: FigurePage | None = None,
 ) -> None:
     """Write a figure as a PDF of one page of the figure's size; see `write_svg` of its page."""
-    progress(0, 10)
-    page = page or page_of(figure_of(snapshot, figure_settings), figure_settings)
+    if page is None:
+        progress(0, 10)
+        page = exact_page_of(snapshot, figure_settings, progress)
     drawn = pdf(
         page, attached_document(snapshot, figure_settings), part_of_progress(progress, 20, 95)
     )

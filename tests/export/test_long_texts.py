@@ -1,0 +1,184 @@
+"""Texts whose matrices are not held are exported with exact numbers, of which no matrix is read."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.support.long_texts import held_shot, long_shot
+from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.spec import Mode
+from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.figures.clipboard_figure import clipboard_figure
+from visualizer.export.figures.figure_page import (
+    exact_figure_of,
+    figure_of,
+    figure_within,
+    sketched_figure_of,
+)
+from visualizer.export.figures.rasterization import pixels
+from visualizer.export.figures.webpage_writer import room_for
+from visualizer.export.writers import export, export_into
+from visualizer.heatmap.board_presenter import is_drawn, present_board_contents, warm
+from visualizer.progress_callback import CancelledError, no_progress
+from visualizer.session.resolved_view import resolve
+from visualizer.session.view import View
+from visualizer.session.zoom_ranges import Zoom
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.export.figures.figure_page import FigureContent
+    from visualizer.session.exportable_snapshot import Snapshot
+
+pytestmark = pytest.mark.usefixtures("application")
+TRAIN: dict[str, Any] = {"mode": Mode.TRAIN, "dropout": 0.3}
+SMALL = FigureSettings(width_mm=120, dpi=96)
+
+
+def assert_exact(figure: FigureContent, snapshot: Snapshot) -> None:
+    """Compare a figure's cells with those of numbers read a row at a time."""
+    assert figure.board.heatmaps
+    for heatmap in figure.board.heatmaps:
+        trace, lens = snapshot.run.trace, snapshot.view.lens
+        held = trace.seen(heatmap.stage, lens, heatmap.fold)
+        head = () if heatmap.head is None else (heatmap.head,)
+        down, right = heatmap.rows.block, heatmap.columns.block
+        for drawn, start in enumerate(heatmap.rows.seen[::down]):
+            rows = held.read((*heatmap.leading, *head, slice(start, start + down)))
+            wide = rows[:, heatmap.columns.seen.start : heatmap.columns.seen.stop]
+            starts = np.arange(0, wide.shape[1], right)
+            high = np.maximum.reduceat(wide.max(0), starts)
+            low = np.minimum.reduceat(np.where(np.isfinite(wide), wide, np.inf).min(0), starts)
+            wanted = np.where(-low > high, low, high)
+            np.testing.assert_allclose(heatmap.values[drawn], wanted, rtol=1e-5, atol=1e-6)
+        assert not [note for note in heatmap.notes if "exact" in note]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"zoom": Zoom(range(100, 500), range(50, 450))},
+        {"zoom": Zoom(range(200, 210), range(190, 205))},
+        {"stages": frozenset({"scaled", "context"}), "heads": None},
+        {"heads": frozenset(), "folds": frozenset({HeadAggregate.MAX})},
+        {"lens": WeightTransform.WITHOUT_FIRST},
+    ],
+)
+def test_a_figure_is_exact_and_the_window_keeps_its_picture(fields: dict[str, object]) -> None:
+    view = replace(View(stages=frozenset({"weights"}), heads=frozenset({0}), room=128), **fields)
+    one = long_shot(view=view, heads=2, d_out=4)
+    assert one.run.trace.is_blockwise
+    resolved = resolve(one.document, one.view, one.run, one.document)
+    shown = warm(resolved, None)
+    versions = [one.run.trace.holding(name).version for name in one.run.trace.names]
+    assert_exact(exact_figure_of(one, SMALL), one)
+    assert not is_drawn(resolved)
+    assert versions == [one.run.trace.holding(name).version for name in one.run.trace.names]
+    assert present_board_contents(resolved, shown).board is shown.board
+
+
+def test_a_figure_has_as_many_cells_as_its_pixels_have_room_for() -> None:
+    one = long_shot(view=View(stages=frozenset({"weights"}), heads=frozenset({0}), room=16))
+    sizes = []
+    for dpi in (48, 96, 600):
+        figure = exact_figure_of(one, replace(SMALL, dpi=dpi))
+        assert_exact(figure, one)
+        sizes.append(figure.board.heatmaps[0].values.shape[0])
+    assert sizes[0] < sizes[1] < sizes[2] == 600
+
+
+def test_dropped_cells_are_those_of_the_held_text() -> None:
+    view = View(stages=frozenset({"dropped"}), heads=frozenset({0}))
+    held, long = held_shot(300, view, **TRAIN), long_shot(300, view, **TRAIN)
+    assert long.run.trace.is_blockwise
+    figures = [exact_figure_of(each, replace(SMALL, dpi=400)) for each in (held, long)]
+    wanted, found = (figure.board.heatmaps[0] for figure in figures)
+    assert found.dropped is not None
+    np.testing.assert_array_equal(found.dropped, wanted.dropped)
+    np.testing.assert_allclose(found.values, wanted.values, rtol=1e-5)
+
+
+def test_pictures_are_those_of_the_held_text() -> None:
+    view = View(stages=frozenset({"weights", "scaled"}), heads=frozenset({0}))
+    held, long = held_shot(256, view), long_shot(256, view)
+    wide = replace(SMALL, dpi=500)  # not pooled, which is by other blocks
+    found, wanted = (pixels(each, wide).astype(int) for each in (long, held))
+    assert found.shape == wanted.shape
+    # The caption says how they are read, and colours of equal numbers may round otherwise.
+    body = slice(0, found.shape[0] - 300)
+    assert (np.abs(found - wanted)[body].max(-1) > 2).mean() < 1e-3
+
+
+def test_a_web_page_and_the_clipboard_are_exact() -> None:
+    one = long_shot()
+    assert_exact(figure_within(one, SMALL, room_for), one)
+    exact = pixels(one, SMALL)
+    image = clipboard_figure(one, SMALL, no_progress).image
+    assert (image.height(), image.width()) == exact.shape[:2]
+    middle = exact[exact.shape[0] // 2, exact.shape[1] // 2, :3].tolist()
+    colour = image.pixelColor(image.width() // 2, image.height() // 2)
+    assert [colour.red(), colour.green(), colour.blue()] == middle
+
+
+def test_a_preview_is_a_first_picture_that_says_so() -> None:
+    one = long_shot(view=View(stages=frozenset({"weights"}), heads=frozenset({0}), room=64))
+    assert np.isnan(figure_of(one, SMALL).board.heatmaps[0].values).any()
+    heatmap = sketched_figure_of(one, SMALL).board.heatmaps[0]
+    assert not np.isnan(heatmap.values).any()
+    assert any("exact" in note for note in heatmap.notes)
+    assert one.run.trace.holding("weights").version == 0
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".html"])
+def test_a_cancelled_export_leaves_nothing(suffix: str, tmp_path: Path) -> None:
+    one = long_shot(2_000)
+    calls: list[int] = []
+
+    def progress(done: int, of: int) -> None:
+        calls.append(done)
+        if len(calls) == 4:
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        export(tmp_path / f"a{suffix}", one, SMALL, progress)
+    assert len(calls) == 4  # while pictures were drawn, a band of rows after the other
+    assert not [*tmp_path.iterdir()]
+
+
+def test_progress_grows() -> None:
+    told: list[float] = []
+    export_into(
+        io.BytesIO(), ".png", long_shot(2_000), SMALL, lambda done, of: told.append(done / of)
+    )
+    assert told == sorted(told)
+    assert len({*told}) > 8
+
+
+@pytest.mark.parametrize(
+    "way", [copy.copy, copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))]
+)
+def test_a_copied_run_is_computed_block_by_block_again(way: object) -> None:
+    run = long_shot(400, **TRAIN).run
+    run.trace.read("dropped", (0, slice(5)))
+    other = way(run)  # type: ignore[operator]
+    assert other.trace.is_blockwise
+    for name in run.trace.names:
+        np.testing.assert_array_equal(other.trace.read(name), run.trace.read(name))
+    for name in run.trace.parameters:
+        np.testing.assert_array_equal(other.trace.read(name), run.trace.read(name))
+
+
+def test_a_pickled_run_is_as_large_as_its_vectors() -> None:
+    run = long_shot(2_000).run
+    size, numbers = len(pickle.dumps(run)), run.trace.bytes
+    assert size < 2 * numbers
+    assert size < 2**21  # of one matrix it would be 16 MB

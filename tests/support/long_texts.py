@@ -1,0 +1,36 @@
+"""Snapshots of texts whose matrices are computed block by block, whatever their length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from visualizer import app
+from visualizer.attention import run as attention_run
+from visualizer.session.document import Document
+from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.view import View
+
+
+def long_text(tokens: int) -> str:
+    """Words, one a token, each seventh the same."""
+    return " ".join(f"w{number % 7}" for number in range(tokens))
+
+
+def long_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> Snapshot:
+    """Compute a text block by block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention_run, "HELD_WHOLE", 0)
+        patch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+        return held_shot(tokens, view, **settings)
+
+
+def held_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> Snapshot:
+    """Compute the same text as `long_shot`, and hold its matrices."""
+    document = replace(Document(), text=long_text(tokens))
+    for name, value in settings.items():
+        document = document.set(name, value)
+    view = view or View(stages=frozenset({"weights"}), heads=frozenset({0}), room=128)
+    return Snapshot(document, view, app.compute(document, None))
