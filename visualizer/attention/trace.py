@@ -264,6 +264,11 @@ class Trace:
         held = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
         return held + sum(each.bytes for each in self._held.values() if each.is_blockwise)
 
+    @property
+    def held_stages(self) -> tuple[Stage, ...]:
+        """The stages whose numbers are in memory: of a long text, those before the scores."""
+        return tuple(one for one in self.stages if not self._held[one.name].is_blockwise)
+
     @cached_property
     def is_blockwise(self) -> bool:
         """Whether its matrices of queries and keys are computed block by block when read."""

@@ -1,5 +1,7 @@
 """Recorded runs as archive members: all stages and weights of a spec, or none of them.
 
+Of a text too long for its matrices to be held, they are the stages before the scores.
+
 Stages may be missing when a file is read, as in one written before the program had them; the run is
 then computed. A stage that the program does not know is refused: it is a newer program's, and the
 numbers that follow from it would not follow from what is shown.
@@ -51,7 +53,8 @@ def trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np.
     texts = unpadded(run)
     tokens = [token for text in texts for token in text]
     about = {"device": run.device, "notices": list(run.notices)}
-    arrays = {f"{place}/{name}": run.trace.read(name) for name in run.trace.names}
+    held = [stage.name for stage in run.trace.held_stages]
+    arrays = {f"{place}/{name}": run.trace.read(name) for name in held}
     for name in run.trace.parameters:
         arrays[f"{place}/parameters/{name}"] = run.trace.read(name)
     arrays[f"{place}/texts/tokens"] = np.array([*map(len, texts)], "<i4")

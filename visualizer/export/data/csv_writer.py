@@ -32,24 +32,30 @@ def write_csv(
 ) -> None:
     """Write matrices of a run as CSV.
 
-    A single matrix is a table with column labels above and row labels before. Several are in tidy
-    form, a line for each number with the columns of `TIDY` and, after the head, one for each of
-    the run's leading axes (``layer``, ``text``); heads, texts, layers, rows and columns are counted
-    from 1, as in the window, and fields that a stage does not have are empty.
+    A single whole matrix is a table with column labels above and row labels before. Several, and a
+    part of one, are in tidy form, a line for each number with the columns of `TIDY` and, after the
+    head, one for each of the run's leading axes (``layer``, ``text``); heads, texts, layers, rows
+    and columns are counted from 1, as in the window, and fields that a stage does not have are
+    empty.
     """
     tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
-    rows = _wide if len(sheets) == 1 else _tidy
-    if len(sheets) != 1:
+    rows = _wide if is_one_table(sheets) else _tidy
+    if not is_one_table(sheets):
         writer.writerow((*TIDY[:2], *run.trace.counted_axes, *TIDY[2:]))
     for sheet in sheets:
         writer.writerows(rows(run, sheet, tell))
 
 
+def is_one_table(sheets: Sequence[ExportMatrix]) -> bool:
+    """Whether matrices are written as a table, and not a line for each number."""
+    return len(sheets) == 1 and not sheets[0].is_part
+
+
 def _wide(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list[str]]:
     row_labels, column_labels = sheet.labels(run)
     yield [sheet.axes(run)[0], *map(escape_formula, column_labels)]
-    for label, numbers in zip(row_labels, sheet.read(run), strict=True):
+    for label, numbers in zip(row_labels, sheet.each_row(run), strict=True):
         yield [escape_formula(label), *exact_row(numbers)]
         tell()
 
@@ -59,9 +65,11 @@ def _tidy(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tupl
     tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
     whose = (sheet.name(run), head, *(str(at + 1) for at in sheet.leading or (0,)))
-    for row, (label, numbers) in enumerate(zip(row_labels, sheet.read(run), strict=True), 1):
-        for column, (token, value) in enumerate(zip(tokens, exact_row(numbers), strict=True), 1):
-            yield (*whose, str(row), str(column), label, token, value)
+    rows, across = sheet.numbers(run)
+    columns = [str(column + 1) for column in across]
+    for row, label, numbers in zip(rows, row_labels, sheet.each_row(run), strict=True):
+        for column, token, value in zip(columns, tokens, exact_row(numbers), strict=True):
+            yield (*whose, str(row + 1), column, label, token, value)
         tell()
 
 

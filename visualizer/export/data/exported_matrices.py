@@ -1,19 +1,29 @@
-"""The matrices that data exports write: whole, unpooled stages of one text and head."""
+"""The matrices that data exports write: unpooled stages of one text and head.
+
+They are whole, unless the text is too long for its matrices to be held: then they are the part that
+is zoomed in on, or the rows of the chosen tokens or of the pinned cell.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.errors import InputError
 from visualizer.heatmap.panel_and_board_types import counted_from_one
 from visualizer.language.tokenizers import all_visible, visible
+from visualizer.session.token_selection_and_search import TokenRole, runs
+from visualizer.session.zoom_ranges import row_role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
 
@@ -27,6 +37,11 @@ SEEN = {
     WeightTransform.WITHOUT_FIRST: "without the first token",
     WeightTransform.TIMES_VALUE: "× ‖value‖",
 }
+
+MOST_NUMBERS = 2**24
+"""Most numbers of a long text that are written into a table."""
+BAND = 32
+"""Rows that are read together of a part."""
 
 _NO_LETTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -42,6 +57,10 @@ class ExportMatrix(Struct, frozen=True):
         The layer and text, as an index of the run's leading axes.
     lens : WeightTransform
         The transform that is applied to it, if it is weights.
+    rows_seen : tuple of range
+        The rows that it has; empty for all.
+    columns_seen : range or None
+        The columns that it has; None for all.
     """
 
     stage: str
@@ -49,6 +68,13 @@ class ExportMatrix(Struct, frozen=True):
     leading: LeadingIndex = ()
     fold: HeadAggregate | None = None
     lens: WeightTransform = WeightTransform.PLAIN
+    rows_seen: tuple[range, ...] = ()
+    columns_seen: range | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it lacks rows or columns of its stage."""
+        return bool(self.rows_seen) or self.columns_seen is not None
 
     def title(self, run: Run) -> str:
         """Name the stage, the head and the text."""
@@ -61,6 +87,10 @@ class ExportMatrix(Struct, frozen=True):
             parts.append(f"head {self.head + 1}")
         named = zip(run.trace.axes, self.leading, strict=True)
         parts += [f"{axis} {at + 1}" for axis, at in named]
+        if self.rows_seen:
+            parts.append(f"rows {', '.join(map(_counted, self.rows_seen))}")
+        if self.columns_seen is not None:
+            parts.append(f"columns {_counted(self.columns_seen)}")
         return ", ".join(parts)
 
     def axes(self, run: Run) -> tuple[str, str]:
@@ -74,10 +104,18 @@ class ExportMatrix(Struct, frozen=True):
         Line breaks, control characters and lone surrogates are replaced by symbols, so that a
         label is one line of text that any file can hold.
         """
-        rows = self._tokens(run, self.axes(run)[0])
+        rows, columns = self.numbers(run)
+        words = self._tokens(run, self.axes(run)[0], rows)
         if self.has_keys(run):
-            return rows, self._tokens(run, "key")
-        return rows, counted_from_one(self._columns(run))
+            return words, self._tokens(run, "key", columns)
+        counted = counted_from_one(run.trace.shape(self.stage)[-1])
+        return words, counted[columns.start : columns.stop]
+
+    def numbers(self, run: Run) -> tuple[tuple[int, ...], range]:
+        """Return the numbers of its rows and columns in the stage, from 0."""
+        rows, columns = run.trace.shape(self.stage)[-2:]
+        across = range(columns) if self.columns_seen is None else self.columns_seen
+        return tuple(chain(*(self.rows_seen or (range(rows),)))), across
 
     def has_keys(self, run: Run) -> bool:
         """Whether its columns are tokens."""
@@ -89,16 +127,39 @@ class ExportMatrix(Struct, frozen=True):
         return self.stage if lens is WeightTransform.PLAIN else f"{self.stage} {lens}"
 
     def read(self, run: Run) -> np.ndarray:
-        """Read the matrix, read-only [row, column], in the spec's floating-point type."""
+        """Read the whole matrix, read-only [row, column], in the spec's floating-point type."""
+        return self.read_rows(run, slice(None))
+
+    def read_rows(self, run: Run, rows: slice) -> np.ndarray:
+        """Read some rows of the stage, of the columns that the matrix has."""
         head = () if self.head is None else (self.head,)
         held = run.trace.seen(self.stage, self.lens, self.fold)
-        return held.read((*self.leading, *head))
+        across = self.numbers(run)[1]
+        return held.read((*self.leading, *head, rows, slice(across.start, across.stop)))
 
-    def _tokens(self, run: Run, axis: str) -> tuple[str, ...]:
-        return tuple(map(_on_one_line, all_visible(run.words(self.leading, axis))))
+    def each_row(self, run: Run) -> Iterator[np.ndarray]:
+        """Read its rows one after the other; of a long text, a few at a time."""
+        if not run.trace.is_blockwise:
+            yield from self.read(run)
+            return
+        rows = self.rows_seen or (range(run.trace.shape(self.stage)[-2]),)
+        for span in rows:
+            for start in range(span.start, span.stop, BAND):
+                yield from self.read_rows(run, slice(start, min(start + BAND, span.stop)))
+
+    def _tokens(self, run: Run, axis: str, places: Sequence[int]) -> tuple[str, ...]:
+        words = run.words(self.leading, axis)
+        return tuple(map(_on_one_line, all_visible(tuple(words[at] for at in places))))
 
     def rows(self, run: Run) -> int:
+        """Return how many rows it has."""
+        if self.rows_seen:
+            return sum(map(len, self.rows_seen))
         return int(run.trace.shape(self.stage)[-2])
+
+    def size(self, run: Run) -> int:
+        """Return how many numbers it has."""
+        return self.rows(run) * len(self.numbers(run)[1])
 
     def _stage(self, run: Run) -> Stage:
         return run.trace.stage(self.stage)
@@ -108,23 +169,64 @@ class ExportMatrix(Struct, frozen=True):
             run.trace.possible(self.lens) if self._stage(run).is_weights else WeightTransform.PLAIN
         )
 
-    def _columns(self, run: Run) -> int:
-        return int(run.trace.shape(self.stage)[-1])
-
 
 def _on_one_line(label: str) -> str:
     return _NO_LETTER.sub(lambda found: visible(found.group()), label)
+
+
+def _counted(span: range) -> str:
+    """Name a range of rows or columns, counted from 1."""
+    return f"{span.start + 1:,}" if len(span) == 1 else f"{span.start + 1:,}–{span.stop:,}"
 
 
 def shown_matrices(resolved: Resolved) -> tuple[ExportMatrix, ...]:
     """Return the matrices of the panels that a view shows, stage by stage.
 
     In a comparison, those of the run itself.
+
+    Raises
+    ------
+    InputError
+        When the text is long, and more is shown of it than a table holds.
     """
-    return tuple(sheet for stage in resolved.shown_stages for sheet in _of(resolved, stage))
+    found = tuple(sheet for stage in resolved.shown_stages for sheet in _of(resolved, stage))
+    run = resolved.run
+    count = sum(sheet.size(run) for sheet in found)
+    if run.trace.is_blockwise and count > MOST_NUMBERS:
+        side = math.isqrt(MOST_NUMBERS // len(found))
+        sentence = (
+            f"What is shown of this long text has {count:,} numbers, and a table holds "
+            f"{MOST_NUMBERS:,}. Zoom in on at most {side:,} × {side:,} tokens, pin a cell to have "
+            "its row, or choose tokens to have theirs."
+        )
+        raise InputError("export", sentence)
+    return found
 
 
 def _of(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
+    rows, columns = _seen(resolved, stage)
+    for whole in _whole(resolved, stage):
+        yield replace(whole, rows_seen=rows, columns_seen=columns)
+
+
+def _seen(resolved: Resolved, stage: Stage) -> tuple[tuple[range, ...], range | None]:
+    """Return the rows and columns that are written of a stage; see `ExportMatrix`."""
+    zoom, pinned, tokens = resolved.zoom, resolved.pinned, resolved.view.tokens
+    if not resolved.run.trace.is_blockwise:
+        return (), None
+    if zoom is not None:
+        rows, columns = zoom.of(stage)
+        return (rows,), columns
+    if row_role(stage.name) != TokenRole.QUERY:
+        return (), None
+    count = resolved.run.trace.shape(stage.name)[-2]
+    chosen = [at for at in tokens.chosen if at < count and tokens.role is TokenRole.QUERY]
+    if not chosen and pinned and row_role(pinned.stage) == TokenRole.QUERY:
+        chosen = [pinned.place[-2]]
+    return runs(chosen), None
+
+
+def _whole(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
     lens = resolved.view.lens
     if resolved.is_spread:
         head = resolved.spread_head(stage)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from visualizer.export.data import exported_matrices
-from visualizer.export.data.csv_writer import exact_row
+from visualizer.export.data.csv_writer import exact_row, is_one_table
 from visualizer.export.data.json_writer import row_text
-from visualizer.export.data.parameters_safetensors_writer import mask_names, weights_in
+from visualizer.export.data.parameters_safetensors_writer import MASK_CELL, mask_names, weights_in
 from visualizer.export.figure_view import view_of_figure
 from visualizer.number_format import format_number, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import numpy as np
 
     from visualizer.attention.run import Run
     from visualizer.export.data.exported_matrices import ExportMatrix
@@ -26,24 +26,22 @@ ROWS = 7
 """How many rows of a matrix are sampled for the estimate."""
 HEADER = 256
 """Bytes of an array besides its numbers."""
-MASK_CELL = 4
-"""Bytes of a cell of a mask among weights."""
 
 
 def size_of_arrays(run: Run, names: Sequence[str]) -> int:
     """Return the size in bytes of stages and parameters in binary form."""
-    return sum(_count(run, name) * _first(run, name).itemsize + HEADER for name in names)
+    return sum(_count(run, name) * _some_rows(run, name)[0].itemsize + HEADER for name in names)
 
 
 def size_of_json(run: Run) -> int:
     """Estimate the bytes of a run as JSON."""
-    names = (*run.trace.names, *run.trace.parameters)
-    return round(sum(_count(run, name) * _mean(_first(run, name), row_text) for name in names))
+    names = array_names(run, ".json")
+    return round(sum(_count(run, name) * _mean(_some_rows(run, name), row_text) for name in names))
 
 
 def size_of_csv(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the bytes of matrices as CSV."""
-    if len(sheets) == 1:
+    if is_one_table(sheets):
         return round(_size(run, sheets[0], _as_row))
     return round(sum(_size(run, sheet, _as_row, _before(run, sheet)) for sheet in sheets))
 
@@ -56,8 +54,8 @@ def size_of_markdown(run: Run, sheets: Sequence[ExportMatrix]) -> int:
 def _size(
     run: Run, sheet: ExportMatrix, write: Callable[[np.ndarray], str], beside: float = 0
 ) -> float:
-    numbers = sheet.read(run)
-    return numbers.size * (beside + _mean(numbers, write))
+    rows = [sheet.read_rows(run, slice(at, at + 1))[0] for at in _spread(sheet.numbers(run)[0])]
+    return sheet.size(run) * (beside + _mean(rows, write))
 
 
 def _before(run: Run, sheet: ExportMatrix) -> float:
@@ -79,25 +77,36 @@ def _as_cells(numbers: np.ndarray) -> str:
     return " | ".join(map(format_number, numbers.tolist())) + " | "
 
 
-def _mean(numbers: np.ndarray, write: Callable[[np.ndarray], str]) -> float:
-    """Return the mean bytes of a number, from rows spread over a matrix."""
-    rows = np.atleast_2d(numbers)
+def _mean(rows: Sequence[np.ndarray], write: Callable[[np.ndarray], str]) -> float:
+    """Return the mean bytes of a number, from some rows of a matrix."""
+    written = sum(len(write(row).encode()) + 1 for row in rows)
+    return written / max(1, sum(int(row.size) for row in rows))
+
+
+def _spread(rows: Sequence[int]) -> list[int]:
+    """Choose a few rows, spread over all of them."""
     count = min(ROWS, len(rows))
-    some = [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
-    written = sum(len(write(row).encode()) + 1 for row in some)
-    return written / max(1, sum(int(row.size) for row in some))
+    return [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
 
 
-def _first(run: Run, name: str) -> np.ndarray:
-    """Read the matrix of the first head and text of an array."""
-    more = len(run.trace.shape(name)) - 2
-    return run.trace.read(name, (0,) * max(0, more))
+def _some_rows(run: Run, name: str) -> list[np.ndarray]:
+    """Read a few rows of the first head and text of an array."""
+    *leading, rows, _ = (1, *run.trace.shape(name))
+    first = (0,) * (len(leading) - 1)
+    if not leading:  # one vector
+        return [run.trace.read(name)]
+    return [run.trace.read(name, (*first, at)) for at in _spread(range(rows))]
 
 
 def _count(run: Run, name: str) -> int:
     return math.prod(run.trace.shape(name))
 
 
+WITHOUT_MATRICES = frozenset({".npz", ".json"})
+"""The formats that hold whole stages, and so no matrix of a long text."""
+LEFT_OUT = (
+    "The text is too long for matrices of queries and keys; CSV and Markdown take a part of them."
+)
 LARGE = 50 * 2**20
 """Bytes of text from which a smaller format is recommended."""
 TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
@@ -110,14 +119,19 @@ TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
 
 def array_names(run: Run, suffix: str) -> tuple[str, ...]:
     """Return the names of the arrays that a binary export holds."""
-    weights = weights_in(run) if suffix == ".safetensors" else tuple(run.trace.parameters)
-    return weights if suffix == ".safetensors" else (*run.trace.names, *weights)
+    if suffix == ".safetensors":
+        return weights_in(run)
+    stages = (stage.name for stage in run.trace.held_stages)
+    return (*stages, *run.trace.parameters)
 
 
 def size_sentence(snapshot: Snapshot, settings: ExportSettings) -> str:
     """Describe the estimated file size, a smaller format if it is large, and the format's note."""
     said = _size_in_words(snapshot, settings)
-    note = settings.format.note
+    notes = [settings.format.note]
+    if snapshot.run.trace.is_blockwise and settings.suffix in WITHOUT_MATRICES:
+        notes.insert(0, LEFT_OUT)
+    note = " ".join(filter(None, notes))
     return f"{said.rstrip('.')}. {note}" if note else said
 
 

@@ -9,7 +9,8 @@ queries of each layer, and ``captured`` has the ``file`` that it was read from a
 ``key_tokens``; otherwise ``captured`` is null. Values are nested lists, one level a dim; each
 number is exactly that of the trace. JSON has no −∞, ∞ and NaN: they are the strings
 ``"-Infinity"``, ``"Infinity"`` and ``"NaN"``, which ``float`` in Python and ``Number`` in
-JavaScript turn back.
+JavaScript turn back. Of a text too long for its matrices to be held, the stages are those before
+the scores.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def write_json(
         The document file.
     """
     trace = run.trace
-    names = (*trace.names, *trace.parameters)
+    names = (*(stage.name for stage in run.trace.held_stages), *trace.parameters)
     tell = ProgressCounter(
         progress, sum(math.prod(trace.shape(name)[:-1]) for name in names), BLOCK
     )
@@ -100,7 +101,7 @@ def _pieces(run: Run, version: str, document: bytes) -> Iterator[str]:
     }
     yield from ("{", json.dumps(head, allow_nan=False)[1:-1])
     yield ',\n"stages": ['
-    for position, stage in enumerate(run.trace.stages):
+    for position, stage in enumerate(run.trace.held_stages):
         yield ",\n" if position else "\n"
         yield from _object(_described(run, stage), run.trace.read(stage.name))
     yield '],\n"parameters": {'

@@ -40,8 +40,8 @@ def _lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[str
     yield ""
     yield _row((f"{plain(rows)} ↓ {plain(columns)} →", *map(plain, column_labels)))
     yield _row(("---", *("---:" for _ in column_labels)))
-    for label, numbers in zip(row_labels, sheet.read(run).tolist(), strict=True):
-        yield _row((plain(label), *map(format_number, numbers)))
+    for label, numbers in zip(row_labels, sheet.each_row(run), strict=True):
+        yield _row((plain(label), *map(format_number, numbers.tolist())))
         tell()
 
 

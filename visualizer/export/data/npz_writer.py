@@ -25,13 +25,15 @@ def npz(run: Run, file: BinaryIO, progress: Progress = no_progress, document: by
     ``parameters/`` and their names in the book's ``state_dict``; the spec is one string of JSON.
 
     The bytes of the document file come first, as ``document``, so that the file can be opened
-    again. Captured attention is without it: its arrays alone are opened as what they are.
+    again. Captured attention is without it: its arrays alone are opened as what they are. Of a text
+    too long for its matrices to be held, the stages are those before the scores.
     """
-    tell = ProgressCounter(progress, len(run.trace.names) + len(run.trace.parameters))
+    names = [stage.name for stage in run.trace.held_stages]
+    tell = ProgressCounter(progress, len(names) + len(run.trace.parameters))
     with zipfile.ZipFile(file, "w") as archive:
         if document:
             _add(archive, DOCUMENT, np.frombuffer(document, np.uint8))
-        for name in run.trace.names:  # from a GPU, one stage at a time is copied
+        for name in names:  # from a GPU, one stage at a time is copied
             _add(archive, name, run.trace.read(name))
             tell()
         seen = [_without_nul(text) for text in run.texts]

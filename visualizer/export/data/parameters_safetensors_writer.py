@@ -14,11 +14,17 @@ from visualizer.attention.mechanisms import Mechanism, mechanism_of
 from visualizer.attention.spec import Mask
 from visualizer.errors import InputError
 from visualizer.export.data.json_writer import PROGRAM, plain_spec
+from visualizer.number_format import format_count, format_size
 from visualizer.session.computation_caption import caption
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+
+
+MASK_CELL = 4
+"""Bytes of a cell of a mask."""
+MOST_MASK_BYTES = 2**29
 
 
 def write_safetensors(run: Run, file: BinaryIO) -> None:
@@ -31,12 +37,15 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
     Raises
     ------
     InputError
-        When the module has no weights.
+        When the module has no weights, or its masks are too large.
     """
     trace = run.trace
+    names = mask_names(run)
+    _check_masks(run, len(names))
     # It writes memory in its present order, so transposed views would be mixed up.
     arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weights_in(run)}
-    arrays |= dict.fromkeys(mask_names(run), forbidden_cells(run))
+    if names:
+        arrays |= dict.fromkeys(names, forbidden_cells(run))
     said = {
         "program": PROGRAM,
         "version": __version__,
@@ -44,6 +53,18 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
         "spec": json.dumps(plain_spec(trace.spec), allow_nan=False),
     }
     file.write(save(arrays, said))
+
+
+def _check_masks(run: Run, count: int) -> None:
+    tokens = run.trace.tokens
+    size = count * tokens**2 * MASK_CELL
+    if size > MOST_MASK_BYTES:
+        sentence = (
+            f"The book’s module holds {format_count(count, 'mask')} of {tokens:,} × {tokens:,} "
+            f"cells, which have {format_size(size)}. Use a shorter text, or export as NPZ, which "
+            "has the weights without masks."
+        )
+        raise InputError("export", sentence)
 
 
 def weights_in(run: Run) -> tuple[str, ...]:
