@@ -239,15 +239,16 @@ class BlockwiseTensor(CachedTensor):
 
     is_blockwise = True
 
-    def __init__(self, shape: tuple[int, ...], source: BlockSource) -> None:
-        self._shape, self._source = shape, source
+    def __init__(
+        self, shape: tuple[int, ...], source: BlockSource, *, keeps_all: bool = False
+    ) -> None:
+        self._shape, self._source, self._keeps_all = shape, source, keeps_all
         self._kept = {}
         self._tiles: OrderedDict[TileKey, _Tile] = OrderedDict()
         self._rows: OrderedDict[tuple[Place, int], np.ndarray] = OrderedDict()
         self._row_ends: dict[Place, np.ndarray] = {}
         self._low, self._high = math.inf, -math.inf
         self._lock = Lock()
-        self._keeps_all = False
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle what its blocks are computed from, without what was drawn."""
@@ -258,13 +259,12 @@ class BlockwiseTensor(CachedTensor):
 
         It keeps all that is drawn of it, until that is dropped with `drop`.
         """
-        made = BlockwiseTensor(self._shape, self._source)
+        made = BlockwiseTensor(self._shape, self._source, keeps_all=True)
         with self._lock:
             made._tiles.update((key, tile.copy()) for key, tile in self._tiles.items())
             made._row_ends = {place: ends.copy() for place, ends in self._row_ends.items()}
             made._low, made._high = self._low, self._high
         made._kept = {key: _apart(kept) for key, kept in [*self._kept.items()]}
-        made._keeps_all = True
         return made
 
     def drop(self, rows: int, columns: int) -> None:
@@ -297,7 +297,7 @@ class BlockwiseTensor(CachedTensor):
         self, key: Hashable, shape: tuple[int, ...], source: Callable[[], BlockSource]
     ) -> BlockwiseTensor:
         if key not in self._kept:
-            self._kept[key] = BlockwiseTensor(shape, source())
+            self._kept[key] = BlockwiseTensor(shape, source(), keeps_all=self._keeps_all)
         made: BlockwiseTensor = self._kept[key]
         return made
 
@@ -320,7 +320,8 @@ class BlockwiseTensor(CachedTensor):
         kept = self._kept.setdefault(transform, WeakKeyDictionary())
         if values not in kept:
             lengths = values.tensor.detach().norm(dim=-1)
-            kept[values] = BlockwiseTensor(self._shape, TimesLengthSource(self._source, lengths))
+            source = TimesLengthSource(self._source, lengths)
+            kept[values] = BlockwiseTensor(self._shape, source, keeps_all=self._keeps_all)
         return kept[values]
 
     def minus(self, other: CachedTensor) -> CachedTensor:

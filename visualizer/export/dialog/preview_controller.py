@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 FINER = 2
 """Supersampling factor, which keeps thin lines and single cells visible."""
+FIRST_PICTURE = " · a first picture, which is exact in the file"
 PIXELS = ".png"
 """The raster format of figures; others are vector graphics."""
 
@@ -108,9 +109,10 @@ def _figure(
         size = QSize(max(1, round(width * fitted)), max(1, round(height * fitted)))
         small = large.scaled(size, mode=Qt.TransformationMode.SmoothTransformation)
     small.setDevicePixelRatio(ratio)
+    first = FIRST_PICTURE if snapshot.run.trace.is_blockwise else ""
     if "width_mm" not in settings.deciding:
-        return ExportPreview(small, "", "As large as the browser’s window")
-    said = size_in_words(width, height, None if is_drawing else dpi)
+        return ExportPreview(small, "", f"As large as the browser’s window{first}")
+    said = size_in_words(width, height, None if is_drawing else dpi) + first
     return ExportPreview(small, "", said, small_text=small_text(page, snapshot, figure_settings))
 
 
