@@ -28,6 +28,7 @@ from visualizer.api.argument_validation import (
 )
 from visualizer.api.arguments_without_effect import check_layout, read_weight_names
 from visualizer.api.figure_and_explained_number import Explained, Figure
+from visualizer.api.indices_into_stages import read_part
 from visualizer.api.keyword_argument_types import Look, Settings
 from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.run_parameters_as_spec_weights import biases_of, weights_of
@@ -163,7 +164,8 @@ class Attention:
 
     ``attention["weights"]`` reads a stage, read-only, with its named dims in the order of
     ``attention.dims("weights")``; in a batch the texts are the first axis, as are the layers
-    where attention of several was opened.
+    where attention of several was opened. A part is read by its indices:
+    ``attention["weights", 0, :10]``. Of a long text, matrices are not held, and are read so.
 
     It can be copied and pickled, as can its figures and explanations: its numbers are kept as numpy
     arrays, on the CPU.
@@ -176,8 +178,9 @@ class Attention:
     def __repr__(self) -> str:
         return f"<Attention: {caption(self.run)}>"
 
-    def __getitem__(self, stage: str) -> np.ndarray:
-        return self.run.trace.read(self._checked(stage))
+    def __getitem__(self, stage: str | tuple[str | int | slice, ...]) -> np.ndarray:
+        name, *index = stage if isinstance(stage, tuple) else (stage,)
+        return self.run.trace.read(*read_part(self.run.trace, self._checked(name), index))
 
     def __contains__(self, stage: object) -> bool:
         return isinstance(stage, str) and stage in self.stages

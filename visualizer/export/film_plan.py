@@ -25,6 +25,11 @@ MOTION_FRAME_MS = 40
 MOTION_FRAMES = MOTION_MS // MOTION_FRAME_MS
 MOTION_SHARES = tuple((frame + 0.5) / MOTION_FRAMES for frame in range(MOTION_FRAMES))
 
+TOO_LONG = (
+    "A film shows how whole matrices are filled, and those of a text as long as this are not held. "
+    "Use a shorter text, or export pictures of parts of it."
+)
+
 
 class FilmFrame(Struct, frozen=True):
     """A frame of a film.
@@ -122,8 +127,11 @@ def film_plan_of(trace: Trace, settings: FilmSettings) -> FilmPlan:
     Raises
     ------
     InputError
-        When there are more steps than a film may have.
+        When there are more steps than a film may have, or the text is too long for its matrices
+        to be held.
     """
+    if trace.is_blockwise:
+        raise InputError("export", TOO_LONG)
     timeline = Timeline.of(trace, settings.grain)
     first, last = 0, len(timeline) - 1
     if settings.span:

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from msgspec.structs import replace
 
 from tests.support.attention_strategies import Batch, Case, cases
+from tests.support.long_texts import long_shot
 from tests.support.small_runs import a_run
+from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of
 from visualizer.attention.spec import (
     Arrangement,
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.run import Run
+    from visualizer.attention.tensor_with_cached_reductions import Index
 
 RUNNER = """
 import contextlib, importlib.abc, io, json, pathlib, sys
@@ -404,3 +408,28 @@ def test_words_of_every_script_are_written_so_that_they_read_back(tmp_path: Path
     source = script(run, CodeDialect.LECTURE)
     assert source.replace("\n", "").isprintable()
     assert execute({"odd": source}, tmp_path)["odd"].startswith("All numbers agree")
+
+
+@pytest.mark.parametrize("dialect", list(CodeDialect))
+@pytest.mark.parametrize("settings", [{}, {"heads": 2, "d_out": 4, "output_projection": True}])
+def test_a_long_text_is_asserted_by_rows(
+    dialect: CodeDialect, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = long_shot(200, **settings).run
+    largest: list[int] = []
+    read = BlockwiseTensor.read
+
+    def few(own: BlockwiseTensor, index: Index = ()) -> np.ndarray:
+        numbers = read(own, index)
+        largest.append(numbers.size // numbers.shape[-1])
+        return numbers
+
+    monkeypatch.setattr(BlockwiseTensor, "read", few)
+    written = script(run, dialect)
+    assert max(largest) <= run.trace.spec.heads
+    assert "rows_of_" in written
+    with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(True):
+        exec(compile(written, "script", "exec"), {"__name__": "__main__"})
+        wrong = written.replace("assert_close(rows_of_", "assert_close(1.01 * rows_of_", 1)
+        with pytest.raises(AssertionError):
+            exec(compile(wrong, "script", "exec"), {"__name__": "__main__"})

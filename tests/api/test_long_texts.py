@@ -1,0 +1,90 @@
+"""Attention of a long text: a part is read, explained and drawn, and never a whole matrix."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.long_texts import held_shot, long_shot
+from visualizer.api import indices_into_stages
+from visualizer.api.attention_api import Attention
+from visualizer.errors import InputError
+from visualizer.read_files_and_restore_runs import ROOMY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKENS = 120
+LONG, HELD = (
+    Attention(one.document, ROOMY, one.run)
+    for one in (make(TOKENS, heads=2, d_out=4) for make in (long_shot, held_shot))
+)
+
+
+def indices(size: int) -> st.SearchStrategy[int | slice]:
+    ends = st.one_of(st.none(), st.integers(-size - 3, size + 3))
+    steps = st.one_of(st.none(), st.integers(1, 5))
+    return st.one_of(st.integers(-size, size - 1), st.builds(slice, ends, ends, steps))
+
+
+@examples(1)
+@given(st.sampled_from(LONG.stages), st.data())
+def test_a_part_is_that_of_numpy(stage: str, data: st.DataObject) -> None:
+    whole = HELD[stage]
+    index = tuple(data.draw(indices(size)) for size in whole.shape)
+    index = index[: data.draw(st.integers(0, len(index)))]
+    for one in (HELD, LONG):
+        found = one[(stage, *index)]
+        assert found.shape == whole[index].shape
+        np.testing.assert_allclose(found, whole[index], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        ((2,), "There is no index 2, only 0 to 1"),
+        ((0, 0, 0, 0), "has 3 axes: head, query, key"),
+        ((0, slice(None, None, -1)), "A part is named by whole numbers and slices"),
+        ((0.5,), "not by 0.5"),
+        ((True,), "not by True"),
+        ((slice("a", None),), "A part is named by"),
+        ((None,), "A part is named by"),
+    ],
+)
+def test_what_names_no_part_is_refused(index: tuple[Any, ...], said: str) -> None:
+    for one in (HELD, LONG):
+        with pytest.raises(InputError, match=said):
+            one[("weights", *index)]
+
+
+def test_a_whole_matrix_is_refused_with_a_part_that_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(indices_into_stages, "MOST_BYTES", 10 * TOKENS * 4 + 7)
+    with pytest.raises(InputError, match=r"2 × 120 × 120 numbers.*\[\"weights\", 0, :10\]"):
+        LONG["weights"]
+    assert LONG["weights", 0, :10].shape == (10, TOKENS)
+    with pytest.raises(InputError, match="11 × 120 numbers"):
+        LONG["weights", 0, 5:16]
+    assert LONG["queries"].shape == (2, TOKENS, 2)
+    assert HELD["weights"].shape == (2, TOKENS, TOKENS)
+
+
+def test_a_number_is_explained() -> None:
+    found = LONG.explain("weights", head=1, query=90, key=80)
+    wanted = HELD.explain("weights", head=1, query=90, key=80)
+    assert math.isclose(found.value, wanted.value, rel_tol=1e-5)
+    assert found.formula == wanted.formula
+
+
+def test_films_are_refused_and_pictures_are_written(tmp_path: Path, qapp: object) -> None:
+    with pytest.raises(InputError, match="A film shows how whole matrices are filled"):
+        LONG.figure().save(tmp_path / "a.gif")
+    LONG.figure("weights", heads=0).save(tmp_path / "a.png", tmp_path / "a.csv")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.png", "a.csv"}

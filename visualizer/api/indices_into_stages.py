@@ -1,0 +1,81 @@
+"""Indices into a stage from notebooks, and how much of a stage is read at once."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from visualizer.api.argument_validation import shown
+from visualizer.errors import InputError
+from visualizer.number_format import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from visualizer.attention.tensor_with_cached_reductions import Index
+    from visualizer.attention.trace import Trace
+
+MOST_BYTES = 2**29
+"""Most bytes that are read at once of a matrix that is not held."""
+
+
+def read_part(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str, Index]:
+    """Check indices into a stage, and that what they name is not too much to be read.
+
+    Returns
+    -------
+    tuple of str and tuple of int or slice
+        The arguments of `Trace.read`.
+
+    Raises
+    ------
+    InputError
+        When there is no such part, or the stage is not held and the part is too large.
+    """
+    sizes = trace.shape(stage)
+    if len(index) > len(sizes):
+        dims = ", ".join((*trace.axes, *trace.stage(stage).dims))
+        raise InputError("stage", f"“{stage}” has {len(sizes)} axes: {dims}.")
+    part = tuple(_index(at, size) for at, size in zip(index, sizes, strict=False))
+    if trace.holding(stage).is_blockwise:
+        _check_size(trace, stage, part)
+    return stage, part
+
+
+def _index(at: object, size: int) -> int | slice:
+    if isinstance(at, slice):
+        try:
+            start, stop, step = at.indices(size)
+        except TypeError:
+            step = 0
+        if step > 0:
+            return slice(start, max(start, stop), step)
+    elif hasattr(at, "__index__") and not isinstance(at, bool):
+        place = int(at.__index__())
+        if -size <= place < size:
+            return place % size
+        raise InputError("stage", f"There is no index {place}, only 0 to {size - 1}.")
+    sentence = f"A part is named by whole numbers and slices such as :10, not by {shown(at)}."
+    raise InputError("stage", sentence)
+
+
+def _check_size(trace: Trace, stage: str, part: Index) -> None:
+    """Raise `InputError` if a part of a stage that is not held would take too much memory."""
+    sizes = trace.shape(stage)
+    wanted = [
+        1 if isinstance(at, int) else len(range(*at.indices(size)))
+        for at, size in zip(part, sizes, strict=False)
+    ]
+    wanted += sizes[len(part) :]
+    cell = trace.read(stage, (0,) * len(sizes)).itemsize
+    count = math.prod(wanted) * cell
+    if count <= MOST_BYTES:
+        return
+    whole = " × ".join(f"{each:,}" for each in wanted)
+    index = "0, " * (len(sizes) - 2) + f":{max(1, MOST_BYTES // (cell * sizes[-1]))}"
+    sentence = (
+        f"The text is long, and this part of “{stage}” has {whole} numbers, which take "
+        f"{format_size(count)}. Read at most {format_size(MOST_BYTES)} at once, such as "
+        f'attention["{stage}", {index}]; `explain` and `figure` take any text.'
+    )
+    raise InputError("stage", sentence)
