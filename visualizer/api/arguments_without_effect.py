@@ -156,6 +156,9 @@ def _check_weights(spec: AttentionSpec) -> None:
             raise InputError("weights", sentence)
 
 
+_ONE_HEAD = (FigureExtent.PANEL, FigureExtent.CELLS, FigureExtent.HEAD)
+
+
 def check_layout(
     layout: FigureExtent, stages: frozenset[str] | None, heads: frozenset[int] | None
 ) -> None:
@@ -168,8 +171,8 @@ def check_layout(
     """
     everything = FigureExtent.ALL
     for name, given, whole, single in (
-        ("stages", stages, FigureExtent.STAGES, (FigureExtent.PANEL,)),
-        ("heads", heads, FigureExtent.HEADS, (FigureExtent.PANEL, FigureExtent.HEAD)),
+        ("stages", stages, FigureExtent.STAGES, (FigureExtent.PANEL, FigureExtent.CELLS)),
+        ("heads", heads, FigureExtent.HEADS, _ONE_HEAD),
     ):
         if given and layout in {whole, everything}:
             sentence = f'{name} has no effect where layout is "{layout}", which shows all of them.'

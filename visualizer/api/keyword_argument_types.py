@@ -124,7 +124,8 @@ class Look(TypedDict, total=False):
     layout : str
         ``"shown"`` for exactly the stages and heads given, which is the default; ``"panel"`` for
         one stage of one head, ``"head"`` for one head, ``"heads"`` for all heads, ``"stages"`` for
-        all stages, ``"all"`` for both.
+        all stages, ``"all"`` for both; ``"cells"`` for one panel as a PNG with a pixel for each
+        cell, at most 16,384 a side.
     theme : str
         ``"print"``, ``"light"`` or ``"dark"``.
     width : str

@@ -130,6 +130,9 @@ class CachedTensor:
         *_, row = index
         return range(row * rows, min((row + 1) * rows, self.shape[-2]))
 
+    def drop(self, rows: int, columns: int) -> None:
+        """Forget what was drawn of these blocks, where pictures are drawn in parts."""
+
     def exact_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the rows of `read_pooled` that are exact."""
         return 1.0

@@ -249,7 +249,8 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                          "help": "the text of a batch to show, counted from 1; all writes one "
                                  "file for each (default: 1)"},
         "--layout": _named(FigureExtent, "how much to show: the stages and heads given, one "
-                           "panel, one head, all heads, all stages, or everything",
+                           "panel, one head, all heads, all stages, everything, or "
+                           "one panel with a pixel for each cell",
                            _LOOK.extent),
         "--colour-map": {"action": "append", **option_types.name_option(
                              [each.id for each in COLOUR_MAPS],

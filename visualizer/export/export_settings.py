@@ -32,6 +32,7 @@ EXTENTS = {
     FigureExtent.HEADS: "All heads",
     FigureExtent.STAGES: "All stages",
     FigureExtent.ALL: "All stages, all heads",
+    FigureExtent.CELLS: "One panel, a pixel for each cell",
 }
 FILM_EXTENTS = {
     FigureExtent.SHOWN: "The heads that are shown",
@@ -43,7 +44,10 @@ _HEADS_OF = {
     FigureExtent.PANEL: FigureExtent.HEAD,
     FigureExtent.STAGES: FigureExtent.SHOWN,
     FigureExtent.ALL: FigureExtent.HEADS,
+    FigureExtent.CELLS: FigureExtent.HEAD,
 }
+OF_CELLS = ".png"
+"""The format whose files may have a pixel for each cell."""
 PAPERS = {FigurePaper.PRINT: "For print", FigurePaper.LIGHT: "Light", FigurePaper.DARK: "Dark"}
 OWN = "Own size"
 """The preset name of figure settings that match no preset's size."""
@@ -53,6 +57,7 @@ LEAST_POINTS, MOST_POINTS = 3.0, 144.0
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
 """The fields that a preset sets."""
 _FILMS = ("extent", "paper", "points", "title", "has_caption", "has_marks", "film")
+_CELLS = frozenset({"extent", "paper", "dpi", "carries_document"})
 _FIGURES = (*_SIZE, "extent", "title", "has_caption", "has_marks", "carries_document")
 
 
@@ -111,12 +116,23 @@ class ExportSettings(Struct, frozen=True):
             FormatKind.NUMBERS: (),
             FormatKind.DOCUMENT: (),
         }
+        if self.is_of_cells:
+            return _CELLS
         return frozenset(self.format.decided_by or by_kind[self.format.kind])
+
+    @property
+    def is_of_cells(self) -> bool:
+        """Whether it is a picture with a pixel for each cell of a panel."""
+        return self.suffix == OF_CELLS and self.look.extent is FigureExtent.CELLS
 
     @property
     def extents(self) -> dict[FigureExtent, str]:
         """The possible extents, with their names."""
-        return FILM_EXTENTS if self.format.kind is FormatKind.FILM else EXTENTS
+        if self.format.kind is FormatKind.FILM:
+            return FILM_EXTENTS
+        if self.suffix == OF_CELLS:
+            return EXTENTS
+        return {one: words for one, words in EXTENTS.items() if one is not FigureExtent.CELLS}
 
     @property
     def figure_settings(self) -> FigureSettings:
@@ -126,7 +142,9 @@ class ExportSettings(Struct, frozen=True):
         )
         if figure_settings.extent in self.extents:
             return figure_settings
-        return replace(figure_settings, extent=_HEADS_OF[figure_settings.extent])
+        is_film = self.format.kind is FormatKind.FILM
+        extent = _HEADS_OF[figure_settings.extent] if is_film else FigureExtent.PANEL
+        return replace(figure_settings, extent=extent)
 
 
 def preset_of(figure_settings: FigureSettings) -> str:

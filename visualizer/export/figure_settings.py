@@ -23,6 +23,8 @@ class FigureExtent(StrEnum):
     HEADS = "heads"
     STAGES = "stages"
     ALL = "all"
+    CELLS = "cells"
+    """One panel, of which every cell is a pixel; in other formats than PNG as `PANEL`."""
 
 
 class FigurePaper(StrEnum):

@@ -21,8 +21,10 @@ def view_of_figure(snapshot: Snapshot, figure_settings: FigureSettings) -> Resol
     """Resolve what a figure shows: without hover, and without a pin unless marks are shown."""
     view = replace(snapshot.view, hovered=None, panes=frozenset(), lesson=None)
     resolved = _resolved(snapshot, view)
-    if figure_settings.extent is not FigureExtent.SHOWN and not resolved.focus:
-        resolved = _resolved(snapshot, _of_extent(resolved, figure_settings.extent))
+    extent = figure_settings.extent
+    extent = FigureExtent.PANEL if extent is FigureExtent.CELLS else extent
+    if extent is not FigureExtent.SHOWN and not resolved.focus:
+        resolved = _resolved(snapshot, _of_extent(resolved, extent))
     return resolved if figure_settings.has_marks else _resolved(snapshot, _unmarked(resolved))
 
 

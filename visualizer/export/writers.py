@@ -15,6 +15,7 @@ from visualizer.export.data import (
     npz_writer,
     parameters_safetensors_writer,
 )
+from visualizer.export.figure_settings import FigureExtent
 from visualizer.export.figure_view import view_of_figure
 from visualizer.export.figures.document_attachment import attached_document
 from visualizer.export.figures.figure_page import THEMES, exact_page_of, figure_within
@@ -183,7 +184,7 @@ def _readable(
     notice: Callable[[str], object],
 ) -> Write:
     """Return a writer that, of a printed figure, writes the page whose text was checked."""
-    if suffix not in PRINTED:
+    if suffix not in PRINTED or (suffix, figure_settings.extent) == (".png", FigureExtent.CELLS):
         return write
     progress(0, 10)
     page = exact_page_of(snapshot, figure_settings, progress)

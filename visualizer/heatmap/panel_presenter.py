@@ -118,6 +118,11 @@ class PanelSource:
         """Have the picture made exact; see `CachedTensor.draw`."""
         return all(held.draw(*self.extent.blocks, self.whole, is_over) for held in self._drawn)
 
+    def drop(self) -> None:
+        """Forget its picture, where more of it than is in memory is drawn in parts."""
+        for held in self._drawn:
+            held.drop(*self.extent.blocks)
+
     @property
     def exact_share(self) -> float:
         """The share of its rows that are exact."""

@@ -16,6 +16,7 @@ from visualizer.export.data.file_size_estimate import size_sentence
 from visualizer.export.export_settings import size_in_words
 from visualizer.export.figure_settings import PIXELS_AN_INCH
 from visualizer.export.figures.figure_page import page_of, sketched_figure_of
+from visualizer.export.figures.panel_cells_picture import panel_cells_of
 from visualizer.export.figures.printed_text_size import SmallText, small_text
 from visualizer.export.figures.rasterization import LARGEST_SIDE, picture
 from visualizer.export.films.film_layout import lay_out_film
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
     from visualizer.export.export_settings import ExportSettings
+    from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.progress_callback import Progress
     from visualizer.session.exportable_snapshot import Snapshot
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 FINER = 2
 """Supersampling factor, which keeps thin lines and single cells visible."""
 FIRST_PICTURE = " · a first picture, which is exact in the file"
+MOST_SKETCHED = 512
+"""Most rows of a panel that are read for a first picture of all of its cells."""
 PIXELS = ".png"
 """The raster format of figures; others are vector graphics."""
 
@@ -96,6 +100,8 @@ def _figure(
     snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     figure_settings = settings.figure_settings
+    if settings.is_of_cells:
+        return _cells(snapshot, figure_settings, room, ratio)
     page = page_of(sketched_figure_of(snapshot, figure_settings, progress), figure_settings)
     width, height = page.size.width(), page.size.height()
     fitted = min(room.width() * ratio / width, room.height() * ratio / height)
@@ -114,6 +120,19 @@ def _figure(
         return ExportPreview(small, "", f"As large as the browser’s window{first}")
     said = size_in_words(width, height, None if is_drawing else dpi) + first
     return ExportPreview(small, "", said, small_text=small_text(page, snapshot, figure_settings))
+
+
+def _cells(
+    snapshot: Snapshot, figure_settings: FigureSettings, room: QSize, ratio: float
+) -> ExportPreview:
+    cells = panel_cells_of(snapshot, figure_settings)
+    most = room * ratio
+    image = cells.sketched(max(8, min(most.width(), most.height(), MOST_SKETCHED)))
+    size = QSize(*cells.size).scaled(most, Qt.AspectRatioMode.KeepAspectRatio)
+    image = image.scaled(size.expandedTo(QSize(1, 1)))
+    image.setDevicePixelRatio(ratio)
+    first = FIRST_PICTURE if snapshot.run.trace.is_blockwise else ""
+    return ExportPreview(image, "", f"{cells.size_in_words}{first}")
 
 
 def frame_of(

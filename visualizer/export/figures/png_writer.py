@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 from PySide6.QtGui import QImage
 
+from visualizer.documents.embedded_document import KEYWORD, as_text
+from visualizer.export.figure_settings import MM_AN_INCH, FigureExtent
 from visualizer.export.figures.document_attachment import attached_document, put_into_png
 from visualizer.export.figures.figure_page import exact_page_of
+from visualizer.export.figures.panel_cells_picture import panel_cells_of
 from visualizer.export.figures.rasterization import picture
 from visualizer.progress_callback import Progress, no_progress, part_of_progress
 from visualizer.python_thread_for_qt_thread import on_python_thread
+from visualizer.session.computation_caption import caption
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.session.exportable_snapshot import Snapshot
@@ -53,12 +59,27 @@ def write_png(
     InputError
         When it is too large for the memory.
     """
+    if figure_settings.extent is FigureExtent.CELLS:
+        _write_cells(snapshot, figure_settings, file, progress)
+        return
     if page is None:
         progress(0, 10)
         page = exact_page_of(snapshot, figure_settings, progress)
     image = picture(page, figure_settings.dpi, part_of_progress(progress, 20, 60))
     put_into_png(image, attached_document(snapshot, figure_settings))
     save(image, file, part_of_progress(progress, 60, 100))
+
+
+def _write_cells(
+    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+) -> None:
+    """Write a picture with a pixel for each cell of a panel."""
+    cells = panel_cells_of(snapshot, figure_settings)
+    dots = round(figure_settings.dpi / MM_AN_INCH * 1000)
+    texts = {"Title": cells.stage.title, "Description": caption(snapshot.run)}
+    if document := attached_document(snapshot, figure_settings):
+        texts[KEYWORD] = as_text(document)
+    save_bands(cells.bands(progress), cells.size, file, (dots, dots), texts)
 
 
 def save(image: QImage, file: BinaryIO, progress: Progress = no_progress) -> None:
@@ -69,33 +90,67 @@ def save(image: QImage, file: BinaryIO, progress: Progress = no_progress) -> Non
     enlarged cells have many, are differences to it (filter 2), all 0. See the PNG specification,
     third edition, sections 5, 9 and 11.
     """
-    sizes = struct.pack(">IIBBBBB", image.width(), image.height(), 8, 2, 0, 0, 0)
-    dots = struct.pack(">IIB", image.dotsPerMeterX(), image.dotsPerMeterY(), 1)
+    texts = {key: image.text(key) for key in image.textKeys()}
+    dots = image.dotsPerMeterX(), image.dotsPerMeterY()
+    size = image.width(), image.height()
+    save_bands(_bands_of(image, progress), size, file, dots, texts)
+
+
+def save_bands(
+    bands: Iterable[np.ndarray],
+    size: tuple[int, int],
+    file: BinaryIO,
+    dots: tuple[int, int],
+    texts: Mapping[str, str],
+) -> None:
+    """Write a picture that is made a few rows at a time as PNG; see `save`.
+
+    Parameters
+    ----------
+    bands : iterable of numpy.ndarray
+        uint8 [row, byte], red, green and blue of each pixel. An exception from it cancels.
+    size : tuple of int
+        Width and height in pixels.
+    dots : tuple of int
+        Pixels a metre, across and down.
+    texts : mapping of str to str
+        Metadata by their keywords.
+    """
     file.write(SIGNATURE)
-    _write_chunk(file, b"IHDR", sizes)
-    _write_chunk(file, b"pHYs", dots)
-    for key in image.textKeys():
-        _write_chunk(file, b"iTXt", key.encode("latin-1") + bytes(5) + _coded(image.text(key)))
-    on_python_thread(lambda: _write_rows(image, file, progress))
+    _write_chunk(file, b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
+    _write_chunk(file, b"pHYs", struct.pack(">IIB", *dots, 1))
+    for key, text in texts.items():
+        _write_chunk(file, b"iTXt", key.encode("latin-1") + bytes(5) + _coded(text))
+    on_python_thread(lambda: _write_rows(bands, size[1], file))
     _write_chunk(file, b"IEND", b"")
+
+
+def _bands_of(image: QImage, progress: Progress) -> Iterator[np.ndarray]:
+    """Yield the rows of an image; see `save_bands`."""
+    for top in range(0, image.height(), BAND):
+        progress(top, image.height())
+        height = min(BAND, image.height() - top)
+        part = image.copy(0, top, image.width(), height)
+        band = part.convertToFormat(QImage.Format.Format_RGB888)
+        held = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())
+        yield held[:, : 3 * image.width()]
 
 
 def _coded(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _write_rows(image: QImage, file: BinaryIO, progress: Progress) -> None:
+def _write_rows(bands: Iterable[np.ndarray], height: int, file: BinaryIO) -> None:
     """Write the pixels, several bands packed side by side, as one zlib stream (RFC 1950)."""
-    checksum, last = zlib.adler32(b""), None
+    checksum, last, below = zlib.adler32(b""), None, 0
     pending: deque[Future[bytes]] = deque()
     cores = os.cpu_count() or 1
     _write_chunk(file, b"IDAT", ZLIB_HEADER)
     with ThreadPoolExecutor(cores) as threads:  # zlib lets go of Python's lock
-        for top in range(0, image.height(), BAND):
-            progress(top, image.height())
-            rows, last = _filtered(image, top, last)
-            checksum = zlib.adler32(rows.data, checksum)
-            pending.append(threads.submit(_packed, rows, top + BAND >= image.height()))
+        for pixels in bands:
+            rows, last = _filtered(pixels, last)
+            checksum, below = zlib.adler32(rows.data, checksum), below + len(rows)
+            pending.append(threads.submit(_packed, rows, below >= height))
             if len(pending) > cores:
                 _write_chunk(file, b"IDAT", pending.popleft().result())
         while pending:
@@ -109,7 +164,7 @@ def _packed(rows: np.ndarray, is_last: bool) -> bytes:
     return packed + packer.flush(zlib.Z_FINISH if is_last else zlib.Z_SYNC_FLUSH)
 
 
-def _filtered(image: QImage, top: int, above: bytes | None) -> tuple[np.ndarray, bytes]:
+def _filtered(pixels: np.ndarray, above: bytes | None) -> tuple[np.ndarray, bytes]:
     """Return some rows after their filter bytes, [row, byte], and the pixels of the last one.
 
     Parameters
@@ -117,12 +172,8 @@ def _filtered(image: QImage, top: int, above: bytes | None) -> tuple[np.ndarray,
     above : bytes or None
         The pixels of the row above the first.
     """
-    height = min(BAND, image.height() - top)
-    band = image.copy(0, top, image.width(), height).convertToFormat(QImage.Format.Format_RGB888)
-    held = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())
-    pixels = held[:, : 3 * image.width()]  # freed with this function
-    rows = np.empty((height, 1 + pixels.shape[1]), np.uint8)
-    is_like = np.empty(height, bool)
+    rows = np.empty((len(pixels), 1 + pixels.shape[1]), np.uint8)
+    is_like = np.empty(len(pixels), bool)
     is_like[0] = pixels[0].tobytes() == above
     is_like[1:] = (pixels[1:] == pixels[:-1]).all(1)
     rows[:, 0] = np.where(is_like, UP, 0)

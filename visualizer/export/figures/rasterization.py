@@ -8,8 +8,9 @@ import numpy as np
 from PySide6.QtGui import QImage, QPainter
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH
+from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH, FigureExtent
 from visualizer.export.figures.figure_page import exact_page_of, paint_page
+from visualizer.export.figures.panel_cells_picture import cells_as_array, panel_cells_of
 from visualizer.progress_callback import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ LARGEST_SIDE = 30_000
 
 def pixels(snapshot: Snapshot, figure_settings: FigureSettings) -> np.ndarray:
     """Paint a figure as an array, uint8 [row, column, 4]: red, green, blue and alpha."""
+    if figure_settings.extent is FigureExtent.CELLS:
+        return cells_as_array(panel_cells_of(snapshot, figure_settings))
     image = picture(exact_page_of(snapshot, figure_settings), figure_settings.dpi)
     image = image.convertToFormat(QImage.Format.Format_RGBA8888)
     return np.array(image.constBits()).reshape(image.height(), image.width(), 4)

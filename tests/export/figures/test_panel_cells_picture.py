@@ -1,0 +1,181 @@
+"""A panel as a picture of a pixel a cell has the colours of its figure, and takes little memory."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from PIL import Image
+from PySide6.QtCore import QSize
+
+from tests.support.examples import examples
+from tests.support.long_texts import held_shot, long_shot
+from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.spec import Mask, Mode, Normalisation
+from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.documents.open_document import open_document
+from visualizer.errors import InputError
+from visualizer.export.dialog.preview_controller import preview
+from visualizer.export.export_settings import ExportSettings
+from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
+from visualizer.export.figures import panel_cells_picture
+from visualizer.export.figures.panel_cells_picture import panel_cells_of
+from visualizer.export.figures.rasterization import pixels
+from visualizer.export.writers import export, export_into
+from visualizer.heatmap import value_to_colour_mapping
+from visualizer.progress_callback import CancelledError, no_progress
+from visualizer.session.cell_address import Cell
+from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.session.view import View
+from visualizer.session.zoom_ranges import Zoom
+from visualizer.widgets.theme import LIGHT, PRINT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.session.exportable_snapshot import Snapshot
+
+pytestmark = pytest.mark.usefixtures("application")
+CELLS = FigureSettings(extent=FigureExtent.CELLS)
+TOKENS = 90
+SPECS: tuple[dict[str, Any], ...] = (
+    {"heads": 1},
+    {"mode": Mode.TRAIN, "dropout": 0.3, "heads": 2, "d_out": 4},
+    {"normalisation": Normalisation.SUM, "mask": Mask.NONE, "heads": 1},
+)
+BOTH = [tuple(make(TOKENS, **spec) for make in (held_shot, long_shot)) for spec in SPECS]
+
+
+def picture_of(snapshot: Snapshot, settings: FigureSettings = CELLS) -> np.ndarray:
+    file = io.BytesIO()
+    export_into(file, ".png", snapshot, settings)
+    with Image.open(file) as image:
+        return np.asarray(image.convert("RGB")).astype(int)
+
+
+def colours_of(snapshot: Snapshot) -> np.ndarray:
+    """The colours of the whole panel, made at once from what is held."""
+    cells = panel_cells_of(snapshot, CELLS)
+    heatmap = cells._source(cells.extent).heatmap({})
+    words = value_to_colour_mapping.table(heatmap.colour.map, PRINT)[
+        value_to_colour_mapping.colour_indices(heatmap)
+    ]
+    return np.stack([words >> shift & 255 for shift in (16, 8, 0)], -1).astype(int)
+
+
+@examples(1)
+@given(
+    st.sampled_from(BOTH),
+    st.sampled_from(["scaled", "weights", "context", "dropped"]),
+    st.sampled_from([WeightTransform.PLAIN, *WeightTransform]),
+    st.sampled_from([each for each in ColourLimits if each is not ColourLimits.TYPED]),
+    st.sampled_from([ColourCurve.LINEAR, ColourCurve.LOG]),
+    st.sampled_from([frozenset[HeadAggregate](), frozenset({HeadAggregate.MEAN})]),
+    st.sampled_from([16_384, 45, 32]),
+)
+def test_bands_have_the_colours_of_the_whole(
+    both: tuple[Snapshot, Snapshot],
+    stage: str,
+    lens: WeightTransform,
+    limits: ColourLimits,
+    curve: ColourCurve,
+    folds: frozenset[HeadAggregate],
+    most: int,
+) -> None:
+    if both[0].run.trace.spec.heads > 1 and limits is not ColourLimits.ROW:
+        limits = ColourLimits.PANEL  # else colours end at numbers of heads that are not drawn
+    colouring = replace(View().colouring, limits=limits, curve=curve)
+    view = View(stages=frozenset({stage}), lens=lens, colouring=colouring, folds=folds)
+    held, long = (replace(each, view=view) for each in both)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(panel_cells_picture, "LARGEST", most)
+        patch.setattr(panel_cells_picture, "ROWS", 7)
+        patch.setattr(panel_cells_picture, "COARSE", 16)
+        wanted, found = picture_of(held), picture_of(long)
+        np.testing.assert_array_equal(wanted, colours_of(held))
+    if wanted.shape == found.shape:  # else blocks of a long text are powers of two
+        assert (np.abs(found - wanted).max(-1) > 4).mean() < 2e-3
+    assert max(found.shape[:2]) <= most
+
+
+def test_it_is_all_of_the_pinned_panel_whatever_is_zoomed_in_on() -> None:
+    _, long = BOTH[1]
+    view = View(pinned=Cell("scaled", (1, 40, 30)), zoom=Zoom(range(20, 50), range(10, 40)))
+    shown = replace(long, view=view)
+    cells = panel_cells_of(shown, CELLS)
+    assert (cells.stage.name, cells.whose) == ("scaled", (1, None))
+    assert cells.size == (TOKENS, TOKENS)
+    np.testing.assert_array_equal(pixels(shown, CELLS)[..., :3], picture_of(shown))
+    in_light = picture_of(shown, replace(CELLS, paper=FigurePaper.LIGHT))
+    assert in_light.shape == (TOKENS, TOKENS, 3)
+    assert cells.theme is PRINT is not LIGHT
+
+
+def test_the_window_keeps_its_picture_and_the_file_opens_again(tmp_path: Path) -> None:
+    one = long_shot(TOKENS)
+    export(tmp_path / "a.png", one, CELLS)
+    assert one.run.trace.holding("weights").version == 0
+    assert open_document(tmp_path / "a.png").document == one.document
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.info["Title"] == "Weights"
+
+
+def test_colours_by_rank_are_refused_unless_by_row() -> None:
+    colouring = replace(View().colouring, curve=ColourCurve.RANK)
+    one = long_shot(300, View(stages=frozenset({"weights"}), colouring=colouring))
+    with pytest.raises(InputError, match="Rank by row"):
+        picture_of(one)
+    by_row = replace(one.view, colouring=replace(colouring, limits=ColourLimits.ROW))
+    assert picture_of(replace(one, view=by_row)).shape == (300, 300, 3)
+
+
+def test_other_formats_have_the_panel() -> None:
+    for suffix in (".svg", ".html"):
+        settings = ExportSettings(suffix, CELLS)
+        assert FigureExtent.CELLS not in settings.extents
+        assert settings.figure_settings.extent is FigureExtent.PANEL
+    assert ExportSettings(".gif", CELLS).figure_settings.extent is FigureExtent.HEAD
+
+
+def test_a_preview_is_a_first_picture() -> None:
+    one = long_shot(600)
+    made = preview(one, ExportSettings(".png", CELLS), QSize(200, 100), 1, no_progress)
+    assert made.image is not None
+    assert made.image.size() == QSize(100, 100)
+    assert (
+        made.said == "600 × 600 pixels, each a cell · a first picture, which is exact in the file"
+    )
+
+
+def test_a_cancelled_picture_leaves_nothing(tmp_path: Path) -> None:
+    one = long_shot(1_500)
+
+    def progress(done: int, of: int) -> None:
+        if done / of > 0.4:
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        export(tmp_path / "a.png", one, CELLS, progress)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_progress_grows_and_memory_is_that_of_some_rows() -> None:
+    one, told = long_shot(3_000, View(stages=frozenset({"scaled"}))), []
+    cells = panel_cells_of(one, CELLS)
+    held = cells.resolved.run.trace.holding("scaled")
+    largest = 0
+    tracemalloc.start()
+    for _ in cells.bands(lambda done, of: told.append(done / of)):
+        largest = max(largest, held.bytes)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert told == sorted(told)
+    assert len({*told}) > 20
+    assert largest < 2**22  # the coarse picture; all of it would be 36 MB, and twice that signed
+    assert peak < 2**26

@@ -1,0 +1,175 @@
+"""All cells of one panel as a picture, a pixel each, made a few rows at a time.
+
+Where there are more than `LARGEST` a side, a pixel is a block of them. So a panel of a text of any
+length is a picture, and no more than some rows of it are in memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from visualizer.attention.spec import Normalisation
+from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import FigureExtent
+from visualizer.export.figure_view import view_of_figure
+from visualizer.export.figures.figure_page import THEMES
+from visualizer.heatmap import value_to_colour_mapping
+from visualizer.heatmap.board_presenter import draw_panel, part_of_sources
+from visualizer.heatmap.panel_presenter import PanelSource
+from visualizer.progress_callback import Progress, no_progress
+from visualizer.session.colour_options import ColourCurve, ColourLimits
+from visualizer.session.timeline import Playhead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PySide6.QtGui import QImage
+
+    from visualizer.attention.head_aggregates import HeadAggregate
+    from visualizer.attention.stages import Stage
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.resolved_view import PoolingExtent, Resolved
+    from visualizer.widgets.theme import Theme
+
+LARGEST = 16_384
+"""Most pixels of a side."""
+ROWS = 256
+"""Rows of pixels that are made together, as many as are drawn together of a long text."""
+COARSE = 512
+"""Cells a side of the picture of a long text that the ends of its colours are taken of."""
+
+
+class PanelCells(Struct, frozen=True, eq=False):
+    """A panel whose cells become pixels.
+
+    Parameters
+    ----------
+    whose : tuple
+        The head and the aggregate of the panel.
+    extent : PoolingExtent
+        All of it, with the rows and columns of a pixel.
+    """
+
+    resolved: Resolved
+    stage: Stage
+    whose: tuple[int | None, HeadAggregate | None]
+    extent: PoolingExtent
+    theme: Theme
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        rows, columns = self.extent.side
+        return columns, rows
+
+    @property
+    def size_in_words(self) -> str:
+        """The size, and what a pixel is."""
+        width, height = self.size
+        down, right = self.extent.blocks
+        cell = "a cell" if (down, right) == (1, 1) else f"{down:,} × {right:,} cells"
+        return f"{width:,} × {height:,} pixels, each {cell}"
+
+    def bands(self, progress: Progress) -> Iterator[np.ndarray]:
+        """Make its pixels a few rows at a time, uint8 [row, byte]; see `png_writer.save_bands`.
+
+        Raises
+        ------
+        InputError
+            When colours by rank would compare more rows than are made together.
+        """
+        self._check_colours()
+        height = self.extent.side[0]
+        if self._needs_ends:
+            draw_panel(self._coarse(COARSE), part_of_sources(progress, 0, 2))
+            progress = part_of_sources(progress, 1, 2)
+        for top in range(0, height, ROWS):
+            yield self._band(top, part_of_sources(progress, top // ROWS, -(-height // ROWS)))
+
+    def sketched(self, room: int) -> QImage:
+        """Return a first picture of this many cells a side, to be looked at."""
+        source = self._coarse(room)
+        source.sketch()
+        heatmap = source.heatmap({})
+        indices = value_to_colour_mapping.colour_indices(heatmap)
+        return value_to_colour_mapping.image(indices, heatmap.colour.map, self.theme)
+
+    def _coarse(self, room: int) -> PanelSource:
+        return self._source(self.resolved.whole_extent(self.stage, room))
+
+    def _source(self, extent: PoolingExtent) -> PanelSource:
+        return PanelSource(self.resolved, self.stage, *self.whose, extent=extent)
+
+    @property
+    def _needs_ends(self) -> bool:
+        """Whether colours are by numbers of all rows, of a text of which they are not known."""
+        view, trace = self.resolved.view, self.resolved.run.trace
+        if not trace.is_blockwise:
+            return False
+        if self.stage.is_weights and trace.spec.normalisation is Normalisation.SUM:
+            return True  # which may be below 0
+        is_to_one = view.colouring.limits in {ColourLimits.AUTO, ColourLimits.UNIT}
+        is_share = self.stage.is_weights and view.lens is not WeightTransform.TIMES_VALUE
+        return view.colouring.limits is not ColourLimits.ROW and not (is_to_one and is_share)
+
+    def _check_colours(self) -> None:
+        colouring, rows = self.resolved.view.colouring, self.extent.side[0]
+        is_ranked = colouring.curve is ColourCurve.RANK
+        if is_ranked and colouring.limits is not ColourLimits.ROW and rows > ROWS:
+            sentence = (
+                "Colours by rank compare all cells of a panel, and this picture is made a few rows "
+                "at a time. Rank by row, or choose another curve."
+            )
+            raise InputError("export", sentence)
+
+    def _band(self, top: int, progress: Progress) -> np.ndarray:
+        block, count = self.extent.blocks[0], self.resolved.run.trace.shape(self.stage.name)[-2]
+        rows = range(top * block, min((top + ROWS) * block, count))
+        source = self._source(replace(self.extent, rows=rows))
+        if source.held.is_blockwise:
+            draw_panel(source, progress)
+        else:
+            progress(0, 1)
+        pixels = self._pixels(source.heatmap({}))
+        source.drop()
+        return pixels
+
+    def _pixels(self, heatmap: Heatmap) -> np.ndarray:
+        table = value_to_colour_mapping.table(heatmap.colour.map, self.theme)
+        colours = np.stack([table >> shift & 255 for shift in (16, 8, 0)], axis=-1)
+        indices = value_to_colour_mapping.colour_indices(heatmap)
+        pixels: np.ndarray = colours.astype(np.uint8)[indices]
+        return pixels.reshape(len(indices), -1)
+
+
+def panel_cells_of(snapshot: Snapshot, figure_settings: FigureSettings) -> PanelCells:
+    """Find the panel whose cells become pixels: the pinned cell's, or else of the last weights.
+
+    It is whole, whatever is zoomed in on, and what a window shows of the run does not change.
+    """
+    shown = replace(snapshot.view, zoom=None, comparison=None, playhead=Playhead(), guess=None)
+    snapshot = replace(snapshot.with_own_pictures(), view=shown)
+    panel = replace(figure_settings, extent=FigureExtent.PANEL)
+    resolved = view_of_figure(snapshot, panel)
+    stage = resolved.shown_stages[0]
+    whose = next(resolved.rows_of(stage))
+    extent = resolved.whole_extent(stage, LARGEST)
+    return PanelCells(resolved, stage, whose, extent, THEMES[figure_settings.paper])
+
+
+def cells_as_array(cells: PanelCells) -> np.ndarray:
+    """Return the pixels of a panel, uint8 [row, column, 4]: red, green, blue and opacity."""
+    width, height = cells.size
+    made = np.full((height, width, 4), 255, np.uint8)
+    top = 0
+    for band in cells.bands(no_progress):
+        made[top : top + len(band), :, :3] = band.reshape(len(band), width, 3)
+        top += len(band)
+    return made
