@@ -119,10 +119,9 @@ class HeadsSource(BlockSource):
 class WithoutFirstSource(BlockSource):
     """Weights without those of the first key, each row divided by what is left."""
 
-    is_signed = False
-
     def __init__(self, source: BlockSource, sums: Callable[[Place, Tensor], Tensor]) -> None:
         self._source, self._sums = source, sums
+        self.is_signed = source.is_signed
 
     @property
     def dtype(self) -> torch.dtype:
