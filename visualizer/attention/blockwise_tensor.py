@@ -572,18 +572,20 @@ class BlockwiseTensor(CachedTensor):
 
     def _note_ends(self, place: Place, rows: np.ndarray, high: Tensor, low: Tensor | None) -> None:
         least = high if low is None else low
-        ends = self._source.largest(place, torch.from_numpy(rows))
-        if ends is None:
-            ends = torch.maximum(high.amax(-1), -least.amin(-1)).abs()
+        largest = self._source.largest(place, torch.from_numpy(rows))
+        if largest is None:
+            largest = torch.maximum(high.amax(-1), -least.amin(-1)).abs()
         known = self._row_ends.setdefault(place, np.zeros(self._shape[-2], np.float32))
-        found = np.nan_to_num(_array(ends), nan=0, posinf=0, neginf=0)
+        found = np.nan_to_num(_array(largest), nan=0, posinf=0, neginf=0)
         known[rows] = np.maximum(known[rows], found)
-        finite_high = high[high.isfinite()]
-        finite_low = least[least.isfinite()]
-        if finite_high.numel():
+        ends = [float(high.amax()), float(least.amin())]
+        if not all(map(math.isfinite, ends)):  # only then they are looked for, which takes longer
+            finite_high, finite_low = high[high.isfinite()], least[least.isfinite()]
+            if not finite_high.numel():
+                return
             lowest = finite_low if finite_low.numel() else finite_high  # where none is below 0
-            self._high = max(self._high, float(finite_high.max()))
-            self._low = min(self._low, float(lowest.min()))
+            ends = [float(finite_high.max()), float(lowest.min())]
+        self._high, self._low = max(self._high, ends[0]), min(self._low, ends[1])
 
     def rows_drawn(self, rows: int, columns: int, index: tuple[int, ...]) -> range:
         """Return the rows that a pooled row stands for so far: all of them, or a single one."""
