@@ -24,16 +24,19 @@ from visualizer.export.figures.figure_page import (
     exact_figure_of,
     figure_of,
     figure_within,
+    page_of,
     sketched_figure_of,
 )
 from visualizer.export.figures.rasterization import pixels
 from visualizer.export.figures.webpage_writer import room_for
 from visualizer.export.writers import export, export_into
 from visualizer.heatmap.board_presenter import is_drawn, present_board_contents, warm
+from visualizer.heatmap.panel_margins_paint import row_label_box, shown_labels
 from visualizer.progress_callback import CancelledError, no_progress
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import Zoom
+from visualizer.widgets.fonts import metrics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,6 +121,14 @@ def test_pictures_are_those_of_the_held_text() -> None:
     # The caption says how they are read, and colours of equal numbers may round otherwise.
     body = slice(0, found.shape[0] - 300)
     assert (np.abs(found - wanted)[body].max(-1) > 2).mean() < 1e-3
+
+
+def test_places_of_rows_are_not_cut_off_at_the_edge() -> None:
+    (slot,) = page_of(figure_of(long_shot(2_000), SMALL), SMALL).layout.slots
+    places = [text for _, text in shown_labels(slot.heatmap.rows, slot.cell_height)]
+    assert "1,024" in places
+    box = row_label_box(slot, 0)
+    assert max(metrics(12).horizontalAdvance(text) for text in places) <= box.width()
 
 
 def test_a_web_page_and_the_clipboard_are_exact() -> None:

@@ -29,6 +29,7 @@ from visualizer.heatmap.panel_margins import (
     narrowest,
     sums_width,
     widest_label,
+    widest_row_label,
 )
 from visualizer.widgets.fonts import metrics, text_scale
 
@@ -137,7 +138,7 @@ class ColumnMeasures:
         shared = len(first.notes) if self.has_shared_notes else 0
         self.notes = shared
         self.foot = max(foot_height(one, len(one.notes) - shared) for one in column)
-        self.widest_row = max(widest_label(one.rows.labels) for one in column)
+        self.widest_row = max(widest_row_label(one.rows) for one in column)
         self.widest_key = widest_label(first.columns.labels) if self.is_token else 0.0
         self.has_own_labels = has_other_rows
         self.has_other_keys = len({one.columns.labels for one in column}) > 1

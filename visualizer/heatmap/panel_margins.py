@@ -12,7 +12,7 @@ from visualizer.session.colour_options import ColourCurve, ColourLimits
 from visualizer.widgets.fonts import metrics, system_font, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.panel_and_board_types import Heatmap
+    from visualizer.heatmap.panel_and_board_types import Axis, Heatmap
     from visualizer.heatmap.panel_colour_scale import ColourScale
 
 NARROWEST = 72
@@ -239,6 +239,16 @@ def widest_label(labels: tuple[str, ...]) -> float:
     return _widest(labels[:FIRST_LABELS], system_font())
 
 
+def widest_row_label(axis: Axis) -> float:
+    """Give the width of the widest label of rows: of many tokens, their places are written."""
+    count = len(axis.labels)
+    has_places = axis.is_token and count >= FEWEST_PLACES
+    place = _widest((f"{count:,}",), system_font()) if has_places else 0.0
+    return max(widest_label(axis.labels), place)
+
+
+FEWEST_PLACES = 100
+"""Of fewer tokens, places take no more room than there always is."""
 FIRST_LABELS = 200
 """So many are measured; to compare those of a long text would take longer than to measure these."""
 
