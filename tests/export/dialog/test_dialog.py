@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 from tests.export.test_export_controller import NoImage
 from tests.support.examples import others_slow
 from tests.support.window_input import name_file
+from visualizer.attention import run as attention_run
 from visualizer.export import export_controller, formats, writers
 from visualizer.export.data import file_size_estimate
 from visualizer.export.data.data_preview import LINES, LONGEST_LINE
@@ -687,3 +688,30 @@ def test_an_export_can_be_called_off(
     assert not saving.isVisible()
     assert list(tmp_path.glob("*.png")) == []
     assert hand.window.statusBar().currentMessage() == "Called off; nothing was written."
+
+
+def test_a_long_text_is_seen_first_and_written_exactly(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("HELD_WHOLE", "LEAST_BY_BLOCKS"):
+        monkeypatch.setattr(attention_run, name, 0)
+    hand.type_sentence("abcdefg " * 25)
+    dialog = opened(hand)
+    choose(dialog, dialog.figure.extent, FigureExtent.CELLS)
+    assert not dialog.figure.width_.isVisible()
+    image = seen(hand, dialog)
+    assert image is not None
+    assert image.width() == image.height()
+    hand.until(lambda: "25 × 25 pixels, each a cell · a first picture" in dialog.size_.text())
+    choose(dialog, dialog.format, ".csv")
+    hand.until(lambda: dialog.pane.shown is not None and "abcdefg" in dialog.pane.shown.text)
+    choose(dialog, dialog.format, ".gif")
+    hand.until(lambda: "are not held" in dialog.film.told.text())
+    choose(dialog, dialog.format, ".png")
+    seen(hand, dialog)
+    hand.click(dialog.save)
+    box = hand.window.findChild(QFileDialog)
+    assert box
+    name_file(box, tmp_path / "cells.png")
+    hand.until(lambda: not hand.window.export_controller.exporter.is_working)
+    assert QImage(str(tmp_path / "cells.png")).size() == QSize(25, 25)
