@@ -20,7 +20,16 @@ from visualizer.attention.blockwise_stages import BlockwiseStages
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.run import run
-from visualizer.attention.spec import AttentionSpec, Dtype, Mask, Mode, Projection
+from visualizer.attention.spec import (
+    AttentionSpec,
+    Block,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    Projection,
+    Route,
+)
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.computation_caption import facts
 
@@ -129,6 +138,23 @@ def test_every_picture_is_that_of_the_whole(case: Case, down: int, right: int) -
             assert held.draw(*sizes, cells, never)
         assert held.exact_share(*sizes, cells) == 1
         assert_alike(held.read_pooled(*sizes, cells), wanted, 1e-9)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_rows_that_are_divided_by_no_sum_are_drawn_as_those_of_the_whole() -> None:
+    """Vectors of one number are 0 after the norm, and so are their scores and the sums of these."""
+    spec = replace(
+        SPEC, d_in=1, d_out=1, heads=1, projection=Projection.NONE, block=Block.PRE_NORM,
+        normalisation=Normalisation.SUM, route=Route.AFTER_RENORMALISED,
+    )  # fmt: skip
+    whole = run((("a",) * 4,), spec).trace
+    assert np.isnan(whole.read("weights")).all()
+    blocks = by_blocks(whole)
+    for name in whole.names:
+        cells = first_matrix(blocks.holding(name))
+        blocks.holding(name).draw(1, 1, cells, never)
+        found = blocks.holding(name).read_pooled(1, 1, cells)
+        np.testing.assert_array_equal(found, whole.holding(name).read_pooled(1, 1, cells))
 
 
 @pytest.mark.usefixtures("small_blocks")

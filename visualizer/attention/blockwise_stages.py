@@ -152,6 +152,18 @@ class BlockwiseStages:
         first, last = int(rows.min()), int(rows.max())
         return readable_keys(masking, self.sides()[1], self.text(place), first, last)
 
+    def has_undefined(self, row: Stage, place: Place, rows: Tensor) -> bool:
+        """Whether weights that are forbidden are NaN, as rows were divided by a sum of NaN."""
+        renormalised = next((
+            one for one in self.rows.values()
+            if one.operation is Operation.RENORMALISE_MASKED_WEIGHTS
+        ), None)  # fmt: skip
+        if renormalised is None or self.spec.normalisation is not Normalisation.SUM:
+            return False
+        names = [*self.rows]
+        is_before = names.index(row.name) < names.index(renormalised.name)
+        return not is_before and bool(self.divided_by(renormalised, place, rows).isnan().any())
+
     def divided_by(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
         """Return what the rows of weights are divided by, or its logarithm of softmax."""
         known = self.numbers(row, place)
@@ -375,6 +387,8 @@ class _CellSource(_StageSource):
 
     def readable(self, place: Place, rows: Tensor, columns: range) -> range:
         found = self.maker.readable(self.row, place, rows)
+        if self.maker.has_undefined(self.row, place, rows):
+            return columns
         return range(max(columns.start, found.start), min(columns.stop, found.stop))
 
 
