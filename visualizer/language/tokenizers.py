@@ -54,7 +54,8 @@ def _pattern(tokenizer: Tokenizer) -> regex.Pattern[str]:
 @lru_cache(maxsize=4)
 def all_visible(tokens: tuple[str, ...]) -> tuple[str, ...]:
     """Return the visible form of each token of a text."""
-    return tuple(visible(token) for token in tokens)
+    shown = {token: visible(token) for token in set(tokens)}  # a text has many tokens, few distinct
+    return tuple(map(shown.__getitem__, tokens))
 
 
 def visible(token: str) -> str:

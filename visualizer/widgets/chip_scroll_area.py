@@ -11,9 +11,10 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame
 from visualizer.widgets.fonts import metrics, text_scale
 from visualizer.widgets.plain_text_tooltips import show_tooltip
 from visualizer.widgets.theme import LIGHT, Theme
+from visualizer.widgets.wrapped_chips import WrappedChips
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from PySide6.QtGui import QFocusEvent
 
@@ -43,7 +44,8 @@ class ChipScrollArea(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setAutoFillBackground(False)
         self._theme: Theme = LIGHT
-        self._chips: list[QRectF] = []
+        self._wrapped = WrappedChips(0, 0, (0, 0))
+        self._chips: Sequence[QRectF] = self._wrapped
         """The rectangle of each chip, without scrolling."""
 
     def tip(self, chip: int) -> str:
@@ -55,18 +57,12 @@ class ChipScrollArea(QAbstractScrollArea):
         return self._chips[chip].translated(0, -self.verticalScrollBar().value())
 
     def _chip_at(self, point: QPointF) -> int | None:
-        within = point + QPointF(0, self.verticalScrollBar().value())
-        return next((at for at, box in enumerate(self._chips) if box.contains(within)), None)
+        return self._wrapped.chip_at(point + QPointF(0, self.verticalScrollBar().value()))
 
     def _flow(self, widths: Iterable[float], height: float, room: float) -> None:
         gap = GAP * text_scale()
-        self._chips, left, top = [], 0.0, gap / 2
-        for needed in widths:
-            width = min(needed, room - 2.0)
-            if left and left + width > room:
-                left, top = 0.0, top + height + gap
-            self._chips.append(QRectF(left + 1, top, width, height))
-            left += width + gap
+        self._chips = self._wrapped = WrappedChips(height, room, (gap, gap))
+        self._wrapped.extend(widths)
 
     def scrollContentsBy(self, across: int, down: int) -> None:
         self.viewport().update()

@@ -42,8 +42,8 @@ def panel(weights: TokenWeights | None = None) -> TokenPanel:
 
 
 def weights_of(values: np.ndarray, low: float = 0.0) -> TokenWeights:
-    forbidden = (False,) * COUNT
-    return TokenWeights(tuple(values.tolist()), forbidden, "viridis", low, 1.0, "<b>x</b> reads")
+    forbidden = np.zeros(COUNT, dtype=bool)
+    return TokenWeights(values, forbidden, "viridis", low, 1.0, "<b>x</b> reads")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QPoint, Qt
@@ -23,10 +24,8 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
 
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
-VALUES = (0.25, 0.5, 0.0, 1.0, 0.125, float("nan"))
-SHARES = TokenWeights(
-    VALUES, (False, False, True, False, False, False), "viridis", 0, 1, "<b>x</b> reads"
-)
+VALUES = np.array((0.25, 0.5, 0.0, 1.0, 0.125, float("nan")))
+SHARES = TokenWeights(VALUES, np.arange(6) == 2, "viridis", 0, 1, "<b>x</b> reads")
 NONE = Qt.KeyboardModifier.NoModifier
 
 
@@ -100,7 +99,7 @@ def test_chips_flow_over_lines_and_do_not_overlap(strip: TokenStrip) -> None:
 
 
 def test_of_many_tokens_a_few_lines_are_shown_and_all_can_be_reached(strip: TokenStrip) -> None:
-    strip.show_tokens(TokenPanel(WORDS * 500), LIGHT)
+    strip.show_tokens(TokenPanel(WORDS * 160), LIGHT)
     strip.resize(216, strip.sizeHint().height())
     seen = {box.top() for box in strip._chips if box.bottom() <= strip.viewport().height()}
     assert len(seen) == LINES
@@ -109,7 +108,7 @@ def test_of_many_tokens_a_few_lines_are_shown_and_all_can_be_reached(strip: Toke
     bar.setValue(bar.maximum())
     last = strip._chips[-1].translated(0, -bar.value())
     assert 0 < last.top() < last.bottom() <= strip.viewport().height()
-    assert strip.accessibleName().startswith("Tokens: 3,000 tokens, Your journey")
+    assert strip.accessibleName().startswith("Tokens: 960 tokens, Your journey")
 
 
 def test_a_long_token_is_cut_to_the_width(strip: TokenStrip) -> None:
@@ -127,7 +126,7 @@ def test_a_narrower_strip_has_more_lines(strip: TokenStrip) -> None:
 
 def test_no_tokens_take_no_chips(strip: TokenStrip) -> None:
     strip.show_tokens(TokenPanel(), LIGHT)
-    assert strip._chips == []
+    assert not strip._chips
     assert not strip.grab().isNull()
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Space, Qt.Key.Key_End):
         QTest.keyClick(strip, key)
@@ -137,7 +136,7 @@ def test_nothing_moves_when_colours_come_and_go(strip: TokenStrip) -> None:
     strip.show_tokens(TokenPanel(WORDS), LIGHT)
     before = list(strip._chips)
     strip.show_tokens(TokenPanel(WORDS, subjects=frozenset({1}), weights=SHARES), LIGHT)
-    assert strip._chips == before
+    assert list(strip._chips) == before
 
 
 # ----------------------------------------------------------------------------------- colours

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,16 +15,49 @@ from visualizer.widgets.chip_scroll_area import CENTRE, NUMBER_SIZE, ROUND, chip
 from visualizer.widgets.fonts import font, metrics, text_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtGui import QFontMetricsF
+
     from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
     from visualizer.widgets.theme import Theme
 
 
-def chip_widths(labels: tuple[str, ...], has_number: bool) -> list[float]:
-    """The widths of chips; each distinct word is measured once, as a text has many tokens."""
-    least = metrics(NUMBER_SIZE).horizontalAdvance("−0.00") if has_number else 0
-    measures, margin = metrics(12), 12 * text_scale()
-    found = {label: max(measures.horizontalAdvance(label), least) for label in set(labels)}
-    return [found[label] + margin for label in labels]
+MARGIN, WORD_MARGIN, LETTER_MARGIN = 12, 6, 2
+"""The space beside a label: in a chip, in running text, and there if labels have own spaces."""
+SHORTEST_CUT = 20
+"""Labels of fewer letters are always as wide as they need."""
+MOST_MEASURED = 50_000
+"""Distinct labels whose widths are kept."""
+
+
+class LabelWidths:
+    """The widths of labels; each distinct one is measured once, as a text has many tokens."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, float] = {}
+        self._measures: QFontMetricsF | None = None
+
+    def chips(self, labels: Sequence[str], has_number: bool) -> list[float]:
+        """Return the widths of chips."""
+        least = metrics(NUMBER_SIZE).horizontalAdvance("−0.00") if has_number else 0
+        found, margin = self._measured(labels), MARGIN * text_scale()
+        return [max(found[label], least) + margin for label in labels]
+
+    def words(self, labels: Sequence[str], has_own_spaces: bool) -> list[float]:
+        """Return the widths of words of running text, in whole pixels: they adjoin."""
+        found = self._measured(labels)
+        margin = (LETTER_MARGIN if has_own_spaces else WORD_MARGIN) * text_scale()
+        return [float(ceil(found[label] + margin)) for label in labels]
+
+    def _measured(self, labels: Sequence[str]) -> dict[str, float]:
+        measures, distinct = metrics(12), set(labels)
+        if measures is not self._measures or len(self._found) > MOST_MEASURED:
+            self._measures = measures
+            self._found.clear()
+        for label in distinct - self._found.keys():
+            self._found[label] = measures.horizontalAdvance(label)
+        return self._found
 
 
 def paint_chip(
@@ -38,7 +72,7 @@ def paint_chip(
         ink = theme.on_accent
     elif weights and weights.forbidden[token]:
         fill, ink = theme.paper, theme.quiet
-    elif weights:
+    elif weights and token in weights.known:
         fill, ink = _colour(weights, token, theme)
     inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
     painter.setPen(QPen(QColor(theme.hairline), 1))
@@ -60,6 +94,74 @@ def paint_chip(
         painter.drawRoundedRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), ROUND + 2, ROUND + 2)
     weight = QFont.Weight.DemiBold if is_subject or is_query or is_key else QFont.Weight.Normal
     _write(painter, box, tokens, token, ink, weight)
+
+
+def word_height() -> float:
+    """Return the height of a line of running text."""
+    return metrics(12).height() + 3 * text_scale()
+
+
+def paint_words(
+    painter: QPainter,
+    words: Sequence[tuple[int, QRectF]],
+    tokens: TokenPanel,
+    theme: Theme,
+    focused: int | None,
+) -> None:
+    """Paint tokens as words of running text, their colours behind them.
+
+    Parameters
+    ----------
+    words : sequence of (token, rectangle)
+        Those that are seen.
+    focused : int or None
+        The token that keys act on.
+    """
+    inks = _paint_backgrounds(painter, words, tokens, theme)
+    painter.setFont(font(12))
+    for (token, box), ink in zip(words, inks, strict=True):
+        label = tokens.labels[token]
+        if len(label) > SHORTEST_CUT:
+            mode = Qt.TextElideMode.ElideRight
+            label = metrics(12).elidedText(label, mode, box.width() - text_scale())
+        painter.setPen(QColor(ink))
+        painter.drawText(box, CENTRE, label)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for token, box in words:
+        inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
+        if token in tokens.subjects or token in {tokens.query, tokens.key}:
+            _frame(painter, inner, 2.5 if token in tokens.subjects else 1.5, theme)
+        if token == focused:
+            painter.setPen(QPen(QColor(theme.ink), 1, Qt.PenStyle.DotLine))
+            painter.drawRoundedRect(inner, ROUND, ROUND)
+
+
+def _paint_backgrounds(
+    painter: QPainter, words: Sequence[tuple[int, QRectF]], tokens: TokenPanel, theme: Theme
+) -> list[str]:
+    """Paint what is behind words; return their inks."""
+    weights = tokens.weights
+    if weights is None:
+        inks = [theme.ink] * len(words)
+        for at, (token, box) in enumerate(words):
+            if token == tokens.query:
+                painter.fillRect(box, QColor(theme.accent))
+                inks[at] = theme.on_accent
+        return inks
+    hatch, inks = QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern), []
+    table = value_to_colour_mapping.table(weights.map, theme)
+    light = value_to_colour_mapping.light_entries(weights.map, theme)
+    entries = position_on_scale(weights.values[[token for token, _ in words]], weights)
+    for (token, box), entry in zip(words, entries.tolist(), strict=True):
+        if weights.forbidden[token]:
+            painter.fillRect(box, hatch)
+            inks.append(theme.quiet)
+        elif token not in weights.known:
+            inks.append(theme.ink)
+        else:
+            painter.fillRect(box, QColor(int(table[entry])))
+            inks.append("#000000" if light[entry] else "#FFFFFF")
+    return inks
 
 
 def _frame(painter: QPainter, box: QRectF, width: float, theme: Theme) -> None:
@@ -84,7 +186,7 @@ def position_on_scale(values: np.ndarray, weights: TokenWeights) -> np.ndarray:
 
 def _colour(weights: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
     """The colour of a token's weight, and a readable ink on it."""
-    entry = position_on_scale(np.array(weights.values[token]), weights).item()
+    entry = position_on_scale(weights.values[token : token + 1], weights).item()
     fill = QColor(int(value_to_colour_mapping.table(weights.map, theme)[entry])).name()
     is_light = value_to_colour_mapping.light_entries(weights.map, theme)[entry]
     return fill, "#000000" if is_light else "#FFFFFF"
@@ -105,7 +207,7 @@ def _write(
         return
     top = box.top() + 2 * text_scale()
     painter.drawText(QRectF(box.left(), top, box.width(), line), CENTRE, words)
-    if not tokens.weights.forbidden[token]:
+    if not tokens.weights.forbidden[token] and token in tokens.weights.known:
         painter.setFont(font(NUMBER_SIZE))
         below = QRectF(box.left(), top + line - 2, box.width(), metrics(NUMBER_SIZE).height())
         painter.drawText(below, CENTRE, format_short(tokens.weights.values[token]))

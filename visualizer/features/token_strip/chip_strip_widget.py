@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QKeySequence, QPainter
 from PySide6.QtWidgets import QSizePolicy
 
-from visualizer.features.token_strip.chip_paint import chip_widths, paint_chip
+from visualizer.features.token_strip.chip_paint import (
+    LabelWidths,
+    paint_chip,
+    paint_words,
+    word_height,
+)
 from visualizer.features.token_strip.presenter import TokenPanel
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.number_format import format_count, format_number
 from visualizer.session.token_selection_and_search import span
 from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.chip_scroll_area import GAP, ChipScrollArea, chip_height
-from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.fonts import metrics, text_scale
+from visualizer.widgets.incremental_gui_task import IncrementalTask
 from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.wrapped_chips import WrappedChips
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
     from visualizer.widgets.theme import Theme
 
-LINES = 4
+LINES, TEXT_LINES = 4, 12
+"""The most lines that are seen at once of chips, and of running text."""
+MOST_CHIPS = 1000
+"""More tokens are shown as running text."""
+LINE_GAP = 2
+"""Space between lines of running text."""
+PART = 8192
+"""So many tokens are laid out at once."""
+LINE_END, SPACES = "⏎", ("␣", " ")
+
 SAID = 100
 """The most selected tokens that are read out by screen readers."""
 
@@ -33,9 +50,9 @@ SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 class TokenStrip(ChipScrollArea):
-    """Token chips wrapped over a few lines; further lines scroll.
+    """Token chips wrapped over a few lines, or the running text of many; further lines scroll.
 
-    `chose` carries the set of selected tokens.
+    Only the lines that are seen are painted. `chose` carries the set of selected tokens.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
@@ -45,6 +62,13 @@ class TokenStrip(ChipScrollArea):
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._tokens = TokenPanel()
+        self._label_widths = LabelWidths()
+        self._widths: list[float] = []
+        """Of the first tokens, as many as were measured."""
+        self._line_ends: set[int] = set()
+        self._measured_labels: tuple[str, ...] = ()
+        self._measured_with: tuple[object, ...] = ()
+        self._arranging: IncrementalTask | None = None
         self._at = 0
         self._anchor: int | None = None
         self._kept: frozenset[int] = frozenset()
@@ -90,8 +114,8 @@ class TokenStrip(ChipScrollArea):
     # ------------------------------------------------------------------ layout
 
     def sizeHint(self) -> QSize:
-        lines = min(LINES, self._lines)
-        return QSize(100, round(lines * (self._chip_height + GAP * text_scale())))
+        lines = min(self._most_lines, self._wrapped.lines)
+        return QSize(100, round(lines * self._pitch))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(60, self.sizeHint().height())
@@ -100,31 +124,108 @@ class TokenStrip(ChipScrollArea):
         self._arrange()
 
     @property
+    def _is_text(self) -> bool:
+        """Whether tokens are words of running text and no chips."""
+        return len(self._tokens.labels) > MOST_CHIPS and self._tokens.patches is None
+
+    @property
+    def _most_lines(self) -> int:
+        return TEXT_LINES if self._is_text else LINES
+
+    @property
     def _has_numbers(self) -> bool:
         """Whether a number fits under each token."""
         return len(self._tokens.labels) <= SHORT
 
     @property
     def _chip_height(self) -> float:
-        return chip_height(self._has_numbers)
+        return word_height() if self._is_text else chip_height(self._has_numbers)
 
     @property
-    def _lines(self) -> int:
-        pitch = self._chip_height + GAP * text_scale()
-        return round(self._chips[-1].top() / pitch) + 1 if self._chips else 0
+    def _gaps(self) -> tuple[float, float]:
+        across, down = (0, LINE_GAP) if self._is_text else (GAP, GAP)
+        return across * text_scale(), down * text_scale()
+
+    @property
+    def _pitch(self) -> float:
+        return self._chip_height + self._gaps[1]
 
     def _arrange(self) -> None:
-        whole, height = self.maximumViewportSize().width(), self._chip_height
-        widths = chip_widths(self._tokens.labels, self._has_numbers)
-        self._flow(widths, height, whole)
-        if self._lines > LINES:
-            self._flow(widths, height, whole - self.verticalScrollBar().sizeHint().width())
-        pitch, bar = self._chip_height + GAP * text_scale(), self.verticalScrollBar()
-        bar.setRange(0, round(max(0, self._lines - LINES) * pitch))
-        bar.setSingleStep(round(pitch))
-        bar.setPageStep(round(LINES * pitch))
+        """Lay out the tokens; of a long text the first ones, and the others soon after."""
+        if self._arranging:
+            self._arranging.stop()
+            self._arranging = None
+        labels, first = self._tokens.labels, self._first_seen()
+        measures = (metrics(12), text_scale())
+        if labels is not self._measured_labels or measures != self._measured_with:
+            self._measured_labels, self._measured_with = labels, measures
+            self._widths, self._line_ends = [], set()
+        width = self.maximumViewportSize().width()
+        self._wrap(width)
+        if self._wrapped.lines > self._most_lines:
+            self._wrap(width - self.verticalScrollBar().sizeHint().width())
+        if len(self._wrapped) < len(labels):
+            self._arranging = IncrementalTask(self._arrange_rest(), self)
+        self._set_scroll_range()
+        if self._is_text and first:
+            first = min(first, len(labels) - 1)
+            self._reach(first)
+            self.verticalScrollBar().setValue(round(self._wrapped.line_of(first) * self._pitch))
         self.updateGeometry()
         self.viewport().update()
+
+    def _first_seen(self) -> int:
+        """Return the first token of the first line that is seen."""
+        down = self.verticalScrollBar().value()
+        lines, pitch = self._wrapped.lines, self._wrapped.pitch
+        return self._wrapped.in_line(min(round(down / pitch), lines - 1)).start if lines else 0
+
+    def _wrap(self, width: float) -> None:
+        """Begin the layout in lines of a width, with the first tokens."""
+        self._chips = self._wrapped = WrappedChips(self._chip_height, width, self._gaps)
+        self._arrange_part()
+
+    def _arrange_part(self) -> None:
+        """Lay out the next tokens."""
+        start = len(self._wrapped)
+        if start == len(self._widths):
+            self._measure(start)
+        self._wrapped.extend(self._widths[start : start + PART], self._line_ends)
+
+    def _measure(self, start: int) -> None:
+        """Measure tokens."""
+        labels = self._tokens.labels[start : start + PART]
+        if self._is_text:
+            self._widths += self._label_widths.words(labels, self._has_own_spaces)
+            ends = (at for at, label in enumerate(labels, start) if label.endswith(LINE_END))
+            self._line_ends.update(ends)
+        else:
+            self._widths += self._label_widths.chips(labels, self._has_numbers)
+
+    @property
+    def _has_own_spaces(self) -> bool:
+        """Whether the spaces of the text are in its tokens."""
+        return any(label.startswith(SPACES) for label in self._tokens.labels[:SAID])
+
+    def _arrange_rest(self) -> Generator[None]:
+        while len(self._wrapped) < len(self._tokens.labels):
+            self._arrange_part()
+            self._set_scroll_range()
+            self.viewport().update()
+            yield
+        self._arranging = None
+
+    def _reach(self, token: int) -> None:
+        """Lay out all tokens up to one."""
+        while self._arranging and len(self._wrapped) <= token:
+            self._arrange_part()
+            self._set_scroll_range()
+
+    def _set_scroll_range(self) -> None:
+        bar, seen = self.verticalScrollBar(), self._most_lines
+        bar.setRange(0, round(max(0, self._wrapped.lines - seen) * self._pitch))
+        bar.setSingleStep(round(self._pitch))
+        bar.setPageStep(round(seen * self._pitch))
 
     # ------------------------------------------------------------------ drawing
 
@@ -135,14 +236,20 @@ class TokenStrip(ChipScrollArea):
         painter.translate(0, -down)
         seen = QRectF(event.rect()).translated(0, down)
         focused = self._at if self.hasFocus() else None
-        first = bisect_left(self._chips, seen.top(), key=QRectF.bottom)
-        for token in range(first, len(self._chips)):
-            box = self._chips[token]
-            if box.top() > seen.bottom():
-                break
-            if box.intersects(seen):
+        if self._is_text:
+            words = [*self._within(seen)]
+            paint_words(painter, words, self._tokens, self._theme, focused)
+        else:
+            for token, box in self._within(seen):
                 paint_chip(painter, box, self._tokens, token, self._theme, token == focused)
         painter.end()
+
+    def _within(self, area: QRectF) -> Iterator[tuple[int, QRectF]]:
+        """Yield the tokens of the lines within an area, and their rectangles."""
+        chips = self._wrapped
+        if chips.lines:
+            for line in range(chips.line_at(area.top()), chips.line_at(area.bottom()) + 1):
+                yield from zip(chips.in_line(line), chips.boxes(line), strict=True)
 
     # ------------------------------------------------------------------ mouse
 
@@ -188,8 +295,8 @@ class TokenStrip(ChipScrollArea):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         chosen, token = self._tokens.chosen, self._beside(Qt.Key(event.key()))
         if event.matches(QKeySequence.StandardKey.SelectAll):
-            self.chose.emit(frozenset(range(len(self._chips))))
-        elif not self._chips or is_command(event):
+            self.chose.emit(frozenset(range(len(self._tokens.labels))))
+        elif not self._tokens.labels or is_command(event):
             super().keyPressEvent(event)
         elif token is not None and event.modifiers() & SHIFT:
             self._kept = frozenset()
@@ -207,23 +314,23 @@ class TokenStrip(ChipScrollArea):
 
     def _beside(self, key: Qt.Key) -> int | None:
         """The token that a navigation key leads to; None for other keys."""
-        last = len(self._chips) - 1
+        last = len(self._tokens.labels) - 1
         sides = {Qt.Key.Key_Left: self._at - 1, Qt.Key.Key_Right: self._at + 1}
         ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
         if key in sides or key in ends:
             return min(max({**sides, **ends}[key], 0), last)
         lines = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
-        return self._over(lines[key]) if key in lines and self._chips else None
+        return self._over(lines[key]) if key in lines and self._tokens.labels else None
 
     def _over(self, lines: int) -> int:
         """The token nearest to the current one in the line above or below."""
-        here, pitch = self._chips[self._at], self._chip_height + GAP * text_scale()
-        top = here.top() + lines * pitch
-        there = [at for at, box in enumerate(self._chips) if abs(box.top() - top) < 1]
-        across = here.center().x()
-        return min(
-            there, key=lambda at: abs(self._chips[at].center().x() - across), default=self._at
-        )
+        chips, here = self._wrapped, self._wrapped.line_of(self._at)
+        there, across = here + lines, self._chips[self._at].center().x()
+        if not 0 <= there < chips.lines:
+            return self._at
+        centres = [box.center().x() for box in chips.boxes(there)]
+        nearest = min(range(len(centres)), key=lambda at: abs(centres[at] - across))
+        return chips.in_line(there)[nearest]
 
     def _go_to(self, token: int) -> None:
         self._at = token
@@ -231,8 +338,9 @@ class TokenStrip(ChipScrollArea):
 
     def _see(self, token: int) -> None:
         """Scroll a token into view."""
+        self._reach(token)
         box, bar = self._chips[token], self.verticalScrollBar()
-        gap = GAP * text_scale() / 2
+        gap = self._gaps[1] / 2
         low, high = box.bottom() + gap - self.viewport().height(), box.top() - gap
         bar.setValue(round(min(max(bar.value(), low), high)))
         self.viewport().update()

@@ -16,6 +16,8 @@ from visualizer.widgets.chip_scroll_area import CENTRE, NUMBER_SIZE
 from visualizer.widgets.fonts import font, metrics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from visualizer.attention.captured_attention import ImagePatches
     from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
     from visualizer.widgets.theme import Theme
@@ -53,7 +55,7 @@ class PatchPictures:
 
 def paint_patches(
     painter: QPainter,
-    boxes: list[QRectF],
+    boxes: Sequence[QRectF],
     pictures: PatchPictures,
     tokens: TokenPanel,
     theme: Theme,
@@ -63,7 +65,7 @@ def paint_patches(
 
     Parameters
     ----------
-    boxes : list of QRectF
+    boxes : sequence of QRectF
         The places of all tokens, those before the patches first.
     focused : int or None
         The token that keys act on.
@@ -90,7 +92,7 @@ def paint_patches(
 
 def _overlay(weights: TokenWeights, patches: ImagePatches, least: float, theme: Theme) -> QImage:
     """Return the colours of the patches' weights, one pixel a patch: large ones cover the image."""
-    values = np.array(weights.values[patches.first :]).reshape(patches.rows, patches.columns)
+    values = weights.values[patches.first :].reshape(patches.rows, patches.columns)
     place = np.clip((values - weights.low) / (weights.high - weights.low), 0, 1)
     size = np.nan_to_num(abs(2 * place - 1) if weights.low < 0 else place, nan=1.0)
     colours = value_to_colour_mapping.table(weights.map, theme)[position_on_scale(values, weights)]
@@ -103,7 +105,7 @@ def _overlay(weights: TokenWeights, patches: ImagePatches, least: float, theme: 
 
 
 def _hatch(
-    painter: QPainter, boxes: list[QRectF], weights: TokenWeights, first: int, theme: Theme
+    painter: QPainter, boxes: Sequence[QRectF], weights: TokenWeights, first: int, theme: Theme
 ) -> None:
     forbidden = QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern)
     for box, is_forbidden in zip(boxes[first:], weights.forbidden[first:], strict=True):
@@ -124,7 +126,7 @@ def _paint_grid(painter: QPainter, whole: QRectF, patches: ImagePatches, theme: 
     painter.setOpacity(1)
 
 
-def _has_numbers(boxes: list[QRectF], patches: ImagePatches) -> bool:
+def _has_numbers(boxes: Sequence[QRectF], patches: ImagePatches) -> bool:
     """Whether numbers fit into the patches, and are written as into chips."""
     box, room = boxes[patches.first], metrics(NUMBER_SIZE).horizontalAdvance("−0.00") + 4
     return patches.tokens <= SHORT and box.width() >= room and box.height() >= metrics(12).height()
@@ -132,15 +134,14 @@ def _has_numbers(boxes: list[QRectF], patches: ImagePatches) -> bool:
 
 def _write(
     painter: QPainter,
-    boxes: list[QRectF],
+    boxes: Sequence[QRectF],
     weights: TokenWeights,
     patches: ImagePatches,
     theme: Theme,
 ) -> None:
     """Write the numbers into the patches."""
-    values = np.array(weights.values)
     light = value_to_colour_mapping.light_entries(weights.map, theme)
-    entries = position_on_scale(values, weights)
+    entries = position_on_scale(weights.values, weights)
     painter.setFont(font(NUMBER_SIZE))
     for token in range(patches.first, patches.tokens):
         if not weights.forbidden[token]:
@@ -149,7 +150,7 @@ def _write(
 
 
 def _paint_frames(
-    painter: QPainter, boxes: list[QRectF], tokens: TokenPanel, first: int, theme: Theme
+    painter: QPainter, boxes: Sequence[QRectF], tokens: TokenPanel, first: int, theme: Theme
 ) -> None:
     """Frame the patches whose weights are shown thickly, the cursor's others thinly."""
     painter.setBrush(Qt.BrushStyle.NoBrush)

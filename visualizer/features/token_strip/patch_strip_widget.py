@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Signal
 from PySide6.QtGui import QMouseEvent, QPainter
 
-from visualizer.features.token_strip.chip_paint import chip_widths, paint_chip
+from visualizer.features.token_strip.chip_paint import paint_chip
 from visualizer.features.token_strip.chip_strip_widget import TokenStrip
 from visualizer.features.token_strip.patch_paint import PatchPictures, paint_patches
 from visualizer.widgets.chip_scroll_area import GAP
@@ -61,7 +61,7 @@ class PatchStrip(TokenStrip):
         patches, width = self._pictures.patches, self.maximumViewportSize().width() - 2.0
         self.verticalScrollBar().setRange(0, 0)
         labels = self._tokens.labels[: patches.first]
-        self._flow(chip_widths(labels, self._has_numbers), self._chip_height, width)
+        self._flow(self._label_widths.chips(labels, self._has_numbers), self._chip_height, width)
         gap = GAP * text_scale()
         top = round(self._chips[-1].bottom() + gap) if self._chips else round(gap / 2)
         most = min(width, LARGEST * text_scale())
@@ -70,10 +70,13 @@ class PatchStrip(TokenStrip):
             patches.width * scale / patches.columns,
             patches.height * scale / patches.rows,
         )
-        self._chips += [
-            QRectF(1 + column * wide, top + row * high, wide, high)
-            for row in range(patches.rows)
-            for column in range(patches.columns)
+        self._chips = [
+            *self._chips,
+            *(
+                QRectF(1 + column * wide, top + row * high, wide, high)
+                for row in range(patches.rows)
+                for column in range(patches.columns)
+            ),
         ]
         self.updateGeometry()
         self.viewport().update()
@@ -104,6 +107,9 @@ class PatchStrip(TokenStrip):
         if event.type() == QEvent.Type.Leave:
             self._point(None)
         return super().viewportEvent(event)
+
+    def _chip_at(self, point: QPointF) -> int | None:
+        return next((at for at, box in enumerate(self._chips) if box.contains(point)), None)
 
     def _point(self, token: int | None) -> None:
         if token != self._pointed:

@@ -5,6 +5,7 @@ The weights are those of the current head, or the mean of all heads.
 
 from __future__ import annotations
 
+import sys
 from html import escape, unescape
 from typing import TYPE_CHECKING
 
@@ -33,14 +34,14 @@ NAMED = 3
 """A sentence names at most this many tokens; of more it gives the number only."""
 
 
-class TokenWeights(Struct, frozen=True):
+class TokenWeights(Struct, frozen=True, eq=False):
     """The weight each token receives from the selected queries, or gives to the selected keys.
 
     Parameters
     ----------
-    values : tuple of float
+    values : numpy.ndarray
         One for every token: a weight, or a sum of weights.
-    forbidden : tuple of bool
+    forbidden : numpy.ndarray
         Tokens for which the mask forbids every cell with the selected tokens.
     map : str
         The colour map.
@@ -48,14 +49,30 @@ class TokenWeights(Struct, frozen=True):
         The limits of the colour bar.
     says : str
         A sentence on what the colours show (HTML).
+    known : range
+        The tokens whose numbers are known; of a long text they are read one after another.
     """
 
-    values: tuple[float, ...]
-    forbidden: tuple[bool, ...]
+    values: np.ndarray
+    forbidden: np.ndarray
     map: str
     low: float
     high: float
     says: str
+    known: range = range(sys.maxsize)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it shows the same numbers in the same colours."""
+        if not isinstance(other, TokenWeights):
+            return NotImplemented
+        fields = (self.map, self.low, self.high, self.says, self.known)
+        others = (other.map, other.low, other.high, other.says, other.known)
+        arrays = ((self.values, other.values), (self.forbidden, other.forbidden))
+        return fields == others and all(
+            one is another or np.array_equal(one, another) for one, another in arrays
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def plain(self) -> str:
@@ -220,7 +237,7 @@ def _shares(query: TokenQuery) -> TokenWeights:
     else:  # in a long text nearly all weights would be indistinguishable on a scale up to 1
         high = max(1.0, largest) if len(query.labels) <= SHORT else largest or 1.0
         colours = (chosen.sequential, 0.0, high)
-    return TokenWeights(tuple(values.tolist()), tuple(forbidden.tolist()), *colours, _says(query))
+    return TokenWeights(values, forbidden, *colours, _says(query))
 
 
 def _sums(query: TokenQuery) -> np.ndarray:

@@ -1,0 +1,111 @@
+"""Rectangles of chips that are wrapped over lines, made when they are asked for.
+
+Of a text of 100,000 tokens only the widths and the first chip of each line are kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
+
+from PySide6.QtCore import QPointF, QRectF
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+class WrappedChips(Sequence[QRectF]):
+    """Chips one after another, and line under line.
+
+    Parameters
+    ----------
+    height : float
+        Of a chip.
+    room : float
+        The width of a line.
+    gaps : tuple of float
+        The space beside a chip and below it.
+    """
+
+    def __init__(self, height: float, room: float, gaps: tuple[float, float]) -> None:
+        self._height, self._room, self._gaps = height, room, gaps
+        self._widths: list[float] = []
+        self._starts: list[int] = []
+        """The first chip of each line."""
+        self._left = 0.0
+        """Where the next chip begins; 0 at the start of a line."""
+
+    def extend(self, widths: Iterable[float], line_ends: Collection[int] = ()) -> None:
+        """Append chips.
+
+        Parameters
+        ----------
+        line_ends : collection of int
+            Chips after which a new line begins.
+        """
+        most, left, gap = self._room - 2.0, self._left, self._gaps[0]
+        for at, needed in enumerate(widths, len(self._widths)):
+            width = min(needed, most)
+            if left and left + width > self._room:
+                left = 0.0
+            if not left:
+                self._starts.append(at)
+            self._widths.append(width)
+            left = 0.0 if at in line_ends else left + width + gap
+        self._left = left
+
+    @property
+    def pitch(self) -> float:
+        """The distance of lines."""
+        return self._height + self._gaps[1]
+
+    @property
+    def lines(self) -> int:
+        return len(self._starts)
+
+    def __len__(self) -> int:
+        return len(self._widths)
+
+    @overload
+    def __getitem__(self, at: int) -> QRectF: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[QRectF]: ...
+
+    def __getitem__(self, at: int | slice) -> QRectF | list[QRectF]:
+        places = range(len(self))[at]
+        if isinstance(places, range):
+            return [self[place] for place in places]
+        line = self.line_of(places)
+        return self.boxes(line)[places - self._starts[line]]
+
+    def line_of(self, chip: int) -> int:
+        """Return the line that a chip stands in."""
+        return bisect_right(self._starts, chip) - 1
+
+    def line_at(self, y: float) -> int:
+        """Return the line at a height, or the nearest one; there must be one."""
+        line = int((y - self._gaps[1] / 2) // self.pitch)
+        return min(max(line, 0), self.lines - 1)
+
+    def in_line(self, line: int) -> range:
+        """Return the chips of a line."""
+        is_last = line + 1 == self.lines
+        return range(self._starts[line], len(self) if is_last else self._starts[line + 1])
+
+    def boxes(self, line: int) -> list[QRectF]:
+        """Return the rectangles of a line's chips."""
+        top, left = self._gaps[1] / 2 + line * self.pitch, 0.0
+        made = []
+        for chip in self.in_line(line):
+            made.append(QRectF(left + 1, top, self._widths[chip], self._height))
+            left += self._widths[chip] + self._gaps[0]
+        return made
+
+    def chip_at(self, point: QPointF) -> int | None:
+        """Return the chip that contains a point."""
+        if not self.lines:
+            return None
+        line = self.line_at(point.y())
+        boxes = zip(self.in_line(line), self.boxes(line), strict=True)
+        return next((chip for chip, box in boxes if box.contains(point)), None)
