@@ -302,10 +302,11 @@ class PanelPresenters:
 
     def is_drawn(self, resolved: Resolved) -> bool:
         """Whether all pictures that are seen are exact."""
-        return board_presenter.is_drawn(resolved)
+        return board_presenter.is_drawn(resolved) and token_strip_presenter.is_read(resolved)
 
     def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
         """Make the pictures that are seen more exact, on the worker, until it is over."""
+        token_strip_presenter.read_more(resolved, is_over)
         board_presenter.draw_more(resolved, is_over)
 
     def _lesson(self, moment: Moment) -> LessonPanel | None:

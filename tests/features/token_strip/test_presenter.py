@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
-from tests.support.screens import needs, present, warm
+from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import EVERYTHING, a_run
+from visualizer.attention import run as attention_run
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.spec import Mask, Normalisation
+from visualizer.features.token_strip import presenter as token_strip_presenter
+from visualizer.features.token_strip import token_weight_sums
 from visualizer.features.token_strip.presenter import TOKENS
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
@@ -138,6 +141,87 @@ def test_the_mean_is_folded_before_it_is_shown() -> None:
     assert HeadAggregate.MEAN not in run.trace.holding("weights").kept
     warm(run, view)
     assert HeadAggregate.MEAN in run.trace.holding("weights").kept
+
+
+# -------------------------------------------------------------------------------- long texts
+
+
+@pytest.fixture
+def by_blocks(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run of which no matrix of queries and keys is held, as of a long text."""
+    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    monkeypatch.setattr(token_weight_sums, "BAND_CELLS", 36 * 5)  # five rows are read at once
+    return a_run("one two three four five six " * 6, d_out=4)
+
+
+def read_once(run: Run, view: View) -> bool:
+    """Read one band as the worker does; return whether all is read then."""
+    shown = resolved(run, view)
+    token_strip_presenter.read_more(shown, lambda: True)
+    return token_strip_presenter.is_read(shown)
+
+
+@pytest.mark.parametrize("role", TokenRole)
+@pytest.mark.parametrize("head", [None, 1])
+@pytest.mark.parametrize("chosen", [(), (20,), (3, 4, 30), tuple(range(36))])
+def test_in_long_texts_they_are_read_on_the_worker_in_bands(
+    by_blocks: Run, role: TokenRole, head: int | None, chosen: tuple[int, ...]
+) -> None:
+    assert by_blocks.trace.is_blockwise
+    cell = Cell("input", (20, 1)) if head is None else Cell("weights", (head, 20, 7))
+    if head is None and not chosen and role is TokenRole.KEY:
+        cell = Cell("keys", (0, 7, 1))
+    looked = TokenSelection(frozenset(chosen), role)
+    view = View(tokens=looked, pinned=cell if head is not None or not chosen else None)
+    cells = weights(LONG)[cell.head if view.pinned and cell.head is not None else slice(None)]
+    cells = cells if cells.ndim == 2 else cells.mean(axis=0)
+    places = list(chosen) or [7 if role is TokenRole.KEY else 20]
+    before = strip(by_blocks, tokens=looked, pinned=view.pinned)
+    assert before.weights is None
+    assert before.note.endswith("being read.")
+    bands = 1
+    while not read_once(by_blocks, view):
+        partial = shares(by_blocks, tokens=looked, pinned=view.pinned)
+        if role is TokenRole.KEY:
+            assert partial.known == range(5 * bands)
+            expected = cells[:, places].sum(axis=1)[: 5 * bands]
+            assert partial.values[: 5 * bands] == pytest.approx(expected, rel=1e-4)
+            assert f"{5 * bands} of 36 queries are read" in partial.plain
+        bands += 1
+        assert bands < 20
+    made = shares(by_blocks, tokens=looked, pinned=view.pinned)
+    expected = cells[:, places].sum(1) if role is TokenRole.KEY else cells[places].sum(0)
+    assert made.values == pytest.approx(expected, rel=1e-4, abs=1e-7)
+    assert len(made.known) == 36
+    assert "are read" not in made.plain
+    queries = np.arange(36)
+    last, first = max(places), min(places)
+    is_met = queries <= last if role is TokenRole.QUERY else queries >= first
+    assert np.array_equal(made.forbidden, ~is_met)
+
+
+def test_many_weights_of_a_held_text_are_read_on_the_worker_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(token_weight_sums, "MOST_AT_ONCE", 36 * 10)
+    monkeypatch.setattr(token_strip_presenter, "MOST_AT_ONCE", 36 * 10)
+    few, many = frozenset(range(10)), frozenset(range(11))
+    run = a_run("one two three four five six " * 6, d_out=4)
+    assert strip(run, *few).weights is not None
+    assert strip(run, *many).weights is None
+    while not read_once(run, View(tokens=TokenSelection(many))):
+        pass
+    expected = weights(run).mean(axis=0)[:11].sum(axis=0)
+    assert shares(run, *many).values == pytest.approx(expected, rel=1e-5)
+
+
+def test_sums_of_few_selections_are_kept(by_blocks: Run) -> None:
+    for token in range(20, 20 + token_weight_sums.KEPT + 1):
+        while not read_once(by_blocks, View(tokens=TokenSelection(frozenset({token})))):
+            pass
+    assert strip(by_blocks, 20).weights is None
+    assert strip(by_blocks, 21).weights is not None
 
 
 # ----------------------------------------------------------------------------- words, colours

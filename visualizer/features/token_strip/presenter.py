@@ -5,31 +5,41 @@ The weights are those of the current head, or the mean of all heads.
 
 from __future__ import annotations
 
+import math
 import sys
 from html import escape, unescape
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.head_aggregates import HeadAggregate
-from visualizer.heatmap.hovered_or_pinned_cell import cursor_on
+from visualizer.features.token_strip.token_weight_sums import (
+    MOST_AT_ONCE,
+    WeightQuery,
+    known_sums,
+    read_sums,
+)
+from visualizer.heatmap.hovered_or_pinned_cell import cursor_on, present_cursor
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.language.tokenizers import all_visible
 from visualizer.number_format import format_count, shorten
 from visualizer.session.cell_address import Cell
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import Grain
-from visualizer.session.token_selection_and_search import TokenRole, matches, runs
+from visualizer.session.token_selection_and_search import TokenRole, matches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from visualizer.attention.captured_attention import ImagePatches
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
 
+READ_FOR_S = 0.1
+"""So long weights are read before the pictures are drawn on."""
 NAMED = 3
 """A sentence names at most this many tokens; of more it gives the number only."""
 
@@ -125,56 +135,62 @@ TOKENS: PanelId[TokenPanel] = PanelId("Tokens")
 
 def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
     """Present the tokens of a text, marked by the cursor, or else by the playback step's cell."""
+    run, selection, patches = resolved.run, resolved.view.tokens, resolved.run.patches
+    cursor, cell = _with_step(resolved, cursor)
+    query = _query(resolved, cursor, cell)
+    is_query, are_apart, labels = query.reads, not run.has_same_keys, query.labels
+    lengths = run.trace.spec.lengths
+    padding = len(labels) - lengths[run.trace.at("text", resolved.leading)] if lengths else 0
+    is_seen = _is_seen(query)
+    weights = _shares(query) if is_seen else None
+    note = f"{_says(query)}: being read." if is_seen and weights is None else ""
+    return TokenPanel(
+        labels,
+        None if are_apart and not is_query else cursor.query,
+        None if are_apart and is_query else cursor.key,
+        padding,
+        selection.role,
+        query.chosen,
+        query.subjects,
+        weights,
+        selection.sought,
+        _found(resolved.view, labels),
+        _apart(selection.role) if are_apart else note,
+        dict(run.reading.special) if run.reading and run.has_same_keys else {},
+        patches,
+    )
+
+
+def _with_step(resolved: Resolved, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
+    """Return the current cell and its cursor: the pointer's, or else the playback step's."""
     cell, step_cell = resolved.pointed, resolved.step_cell
     if cell is None and step_cell and resolved.view.playhead.grain is not Grain.STAGE:
-        cell, cursor = step_cell, cursor_on(resolved, step_cell, None)
-    return _shown(resolved, cursor, cell)
+        return cursor_on(resolved, step_cell, None), step_cell
+    return cursor, cell
 
 
-def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPanel:
-    """Present the tokens for a cursor.
+def _query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQuery:
+    """Return whose weights are shown.
 
     Parameters
     ----------
     cell : Cell or None
         The current cell; its head is used while no token is selected.
     """
-    run, view, leading, selection = (
-        resolved.run,
-        resolved.view,
-        resolved.leading,
-        resolved.view.tokens,
-    )
-    are_apart = not run.has_same_keys
-    labels = all_visible(
-        run.words(leading, "query" if selection.role is TokenRole.QUERY else "key")
-    )
-    lengths = run.trace.spec.lengths
-    padding = len(labels) - lengths[run.trace.at("text", leading)] if lengths else 0
+    run, selection = resolved.run, resolved.view.tokens
+    is_query = selection.role is TokenRole.QUERY
+    labels = all_visible(run.words(resolved.leading, "query" if is_query else "key"))
     chosen = frozenset(at for at in selection.chosen if at < len(labels))
-    at = cursor.query if selection.role is TokenRole.QUERY else cursor.key
+    at = cursor.query if is_query else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
-    patches = run.patches
     head = head_read(resolved, resolved.pinned if chosen else cell)
-    if head is None and patches:
+    if head is None and run.patches:
         head = resolved.told_head  # pointing at a patch shows one head, and so does a click
-    query = TokenQuery(resolved, labels, subjects, head, resolved.read_stage)
-    is_seen = bool(subjects) and not are_apart and not _is_hidden(query)
-    return TokenPanel(
-        labels,
-        None if are_apart and selection.role is TokenRole.KEY else cursor.query,
-        None if are_apart and selection.role is TokenRole.QUERY else cursor.key,
-        padding,
-        selection.role,
-        chosen,
-        subjects,
-        _shares(query) if is_seen else None,
-        selection.sought,
-        _found(view, labels),
-        _apart(selection.role) if are_apart else "",
-        dict(run.reading.special) if run.reading and run.has_same_keys else {},
-        patches,
+    stage, is_selection = resolved.read_stage, bool(selection.chosen)
+    weights = WeightQuery(
+        run.trace, stage, resolved.leading, head, subjects, is_selection, is_query
     )
+    return TokenQuery(resolved, labels, chosen, weights)
 
 
 def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
@@ -205,30 +221,51 @@ def _apart(role: TokenRole) -> str:
 
 
 class TokenQuery(Struct, frozen=True):
-    """The request for weights: tokens, stage and head; without a head, the mean of all."""
+    """The request for weights: the labels, those that are selected, and whose are added up."""
 
     resolved: Resolved
     labels: tuple[str, ...]
-    subjects: frozenset[int]
-    head: int | None
-    stage: str
+    chosen: frozenset[int]
+    weights: WeightQuery
+
+    @property
+    def subjects(self) -> frozenset[int]:
+        return self.weights.subjects
+
+    @property
+    def stage(self) -> str:
+        return self.weights.stage
+
+    @property
+    def head(self) -> int | None:
+        return self.weights.head
 
     @property
     def reads(self) -> bool:
-        return self.resolved.view.tokens.role is TokenRole.QUERY
+        return self.weights.reads
+
+
+def _is_seen(query: TokenQuery) -> bool:
+    """Whether there are weights to show."""
+    is_square = query.resolved.run.has_same_keys
+    return bool(query.subjects) and is_square and not _is_hidden(query)
 
 
 def _is_hidden(query: TokenQuery) -> bool:
     """Whether the weights are covered by a prediction or not yet reached by playback."""
     resolved, last = query.resolved, len(query.labels) - 1
-    rows = query.subjects if query.reads else {last}
+    row = max(query.subjects) if query.reads else last  # of later ones, none is reached before
     heads = resolved.run.trace.spec.heads
-    cells = (Cell(query.stage, (heads - 1, row, last)) for row in rows)
-    return query.stage in resolved.covered or any(resolved.is_later(cell) for cell in cells)
+    is_later = resolved.is_later(Cell(query.stage, (heads - 1, row, last)))
+    return query.stage in resolved.covered or is_later
 
 
-def _shares(query: TokenQuery) -> TokenWeights:
-    values, forbidden = _sums(query), _forbidden(query)
+def _shares(query: TokenQuery) -> TokenWeights | None:
+    """Return the weights as far as they are known; None where none is."""
+    sums = known_sums(query.weights)
+    if sums is None:
+        return None
+    values, forbidden = sums.values, sums.forbidden
     finite = values[np.isfinite(values)]
     low, largest = float(finite.min(initial=0)), float(np.abs(finite).max(initial=0))
     chosen = query.resolved.view.colouring
@@ -237,47 +274,19 @@ def _shares(query: TokenQuery) -> TokenWeights:
     else:  # in a long text nearly all weights would be indistinguishable on a scale up to 1
         high = max(1.0, largest) if len(query.labels) <= SHORT else largest or 1.0
         colours = (chosen.sequential, 0.0, high)
-    return TokenWeights(values, forbidden, *colours, _says(query))
-
-
-def _sums(query: TokenQuery) -> np.ndarray:
-    """The sum of the selected queries' rows, or of the selected keys' columns: [token]."""
-    sums = np.zeros(len(query.labels))
-    for tokens in runs(query.subjects):
-        block = slice(tokens.start, tokens.stop)
-        place = (block, slice(None)) if query.reads else (slice(None), block)
-        cells = _read(query, place)  # [query, key]
-        sums += cells.sum(axis=0 if query.reads else 1, dtype=np.float64)
-    return sums
-
-
-def _read(query: TokenQuery, place: tuple[slice, slice]) -> np.ndarray:
-    trace, index = query.resolved.run.trace, query.resolved.leading
-    if query.head is not None:
-        return trace.read(query.stage, (*index, query.head, *place))
-    if query.resolved.view.tokens.chosen:  # the mean of all heads is cached, see `warm`
-        return trace.seen(query.stage, by=HeadAggregate.MEAN).read((*index, *place))
-    every = trace.read(query.stage, (*index, slice(None), *place))
-    return np.asarray(every.mean(axis=0, dtype=np.float64))
-
-
-def _forbidden(query: TokenQuery) -> np.ndarray:
-    trace = query.resolved.run.trace
-    if not trace.is_hatched(query.stage, query.resolved.leading, query.head):
-        return np.zeros(len(query.labels), dtype=bool)
-    cells = trace.allowed(query.stage, query.resolved.leading, query.head)  # query key
-    found = np.zeros(len(query.labels), dtype=bool)
-    for tokens in runs(query.subjects):
-        block = slice(tokens.start, tokens.stop)
-        found |= cells[block].any(axis=0) if query.reads else cells[:, block].any(axis=1)
-    return ~found
+    says, known = _says(query), range(len(values))
+    if not sums.is_whole:
+        says += f"; {sums.read:,} of {sums.rows:,} queries are read"
+        known = known if query.reads else range(sums.read)
+    return TokenWeights(values, forbidden, *colours, says, known)
 
 
 def _says(query: TokenQuery) -> str:
     count, trace = len(query.subjects), query.resolved.run.trace
-    names = [f"<b>{escape(shorten(query.labels[at]))}</b>" for at in sorted(query.subjects)]
-    named = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    named = format_count(count, "token") if count > NAMED else named
+    few = sorted(query.subjects) if count <= NAMED else []
+    names = [f"<b>{escape(shorten(query.labels[at]))}</b>" for at in few]
+    named = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    named = named or format_count(count, "token")
     verb = "reads" if count == 1 else "read"
     parts = [f"What {named} {verb}" if query.reads else f"Who reads {named}"]
     if not trace.stage(query.stage).is_weights:
@@ -321,3 +330,24 @@ def warm(resolved: Resolved) -> None:
     stage = needs(resolved)
     if stage:
         resolved.run.trace.seen(stage, by=HeadAggregate.MEAN)
+
+
+def is_read(resolved: Resolved) -> bool:
+    """Whether all weights that are shown are read; those of long texts are read late."""
+    trace = resolved.run.trace
+    if not trace.is_blockwise and trace.spec.heads * math.prod(trace.sides) <= MOST_AT_ONCE:
+        return True
+    query = _query(resolved, *_with_step(resolved, present_cursor(resolved)))
+    if not _is_seen(query) or not query.weights.is_long:
+        return True
+    sums = known_sums(query.weights)
+    return sums is not None and sums.is_whole
+
+
+def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
+    """Read more of the weights that are shown, on the worker, for a moment or until it is over."""
+    if is_read(resolved):
+        return
+    end = monotonic() + READ_FOR_S
+    query = _query(resolved, *_with_step(resolved, present_cursor(resolved)))
+    read_sums(query.weights, lambda: is_over() or monotonic() > end)

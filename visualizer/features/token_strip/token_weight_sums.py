@@ -1,0 +1,199 @@
+"""Sums of the weights of selected queries or keys, of a long text a band of rows at a time.
+
+What one query reads is one row of the weights, and of 100,000 tokens read in milliseconds. Who
+reads a key is a column: all rows have to be known for it, which may take a minute.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from msgspec import Struct
+
+from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.session.token_selection_and_search import runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    from visualizer.attention.trace import LeadingIndex, Trace
+
+MOST_AT_ONCE = 2**21
+"""The most weights that are read at once while the window waits."""
+BAND_CELLS = 2**23
+"""Weights that are read at once on the worker."""
+MOST_ROWS = 256
+KEPT = 8
+"""Sums that are kept of a trace."""
+SPAN = 2048
+"""Keys within so many are read together with those between them."""
+
+
+class WeightQuery(Struct, frozen=True):
+    """Whose weights are added up.
+
+    Parameters
+    ----------
+    head : int or None
+        None for the mean of all heads.
+    is_selection : bool
+        Whether the tokens were selected; the mean of all heads is prefetched for these.
+    reads : bool
+        Whether the tokens are queries and not keys.
+    """
+
+    trace: Trace
+    stage: str
+    leading: LeadingIndex
+    head: int | None
+    subjects: frozenset[int]
+    is_selection: bool
+    reads: bool
+
+    @property
+    def key(self) -> Hashable:
+        """What the sums depend on besides the trace."""
+        return self.stage, self.leading, self.head, self.subjects, self.reads
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its sums are read on the worker."""
+        is_folded = self.head is None and not self.is_selection
+        heads = self.trace.spec.heads if is_folded else 1
+        cells = heads * len(self.subjects) * max(self.trace.sides)
+        return self.trace.is_blockwise or cells > MOST_AT_ONCE
+
+    def weights(self, queries: slice, keys: slice) -> np.ndarray:
+        """Read weights, [query, key]."""
+        trace, index = self.trace, self.leading
+        if self.head is not None:
+            return trace.read(self.stage, (*index, self.head, queries, keys))
+        if self.is_selection or trace.is_blockwise:
+            return trace.seen(self.stage, by=HeadAggregate.MEAN).read((*index, queries, keys))
+        every = trace.read(self.stage, (*index, slice(None), queries, keys))
+        return np.asarray(every.mean(axis=0, dtype=np.float64))
+
+    def allowed(self, queries: slice, keys: slice) -> np.ndarray | None:
+        """Return which cells the mask allows, [query, key]; None where it forbids none."""
+        trace = self.trace
+        if not trace.is_hatched(self.stage, self.leading, self.head):
+            return None
+        return trace.allowed(self.stage, self.leading, self.head, queries, keys)
+
+
+class WeightSums(Struct, frozen=True, eq=False):
+    """What is known of the sums.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        The sum of the selected queries' rows, or of the selected keys' columns, [token].
+    forbidden : numpy.ndarray
+        Tokens for which the mask forbids every cell with the selected tokens, [token].
+    read, rows : int
+        How many rows of weights were read, of how many.
+    """
+
+    values: np.ndarray
+    forbidden: np.ndarray
+    read: int
+    rows: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.read == self.rows
+
+
+class _SumsInParts:
+    """Adds up weights row by row; what is known so far is told at any moment."""
+
+    def __init__(self, query: WeightQuery) -> None:
+        queries, keys = query.trace.sides
+        self._query = query
+        self._values = np.zeros(keys if query.reads else queries)
+        self._forbidden = np.ones(len(self._values), dtype=bool)
+        self._rows = len(query.subjects) if query.reads else queries
+        self._read = 0
+        self._work = self._row_sums() if query.reads else self._column_sums()
+        self.known = self._told()
+
+    def read_more(self, is_over: Callable[[], bool]) -> None:
+        """Read until it is over, one band at least."""
+        for count in self._work:
+            self._read += count
+            if is_over():
+                break
+        self.known = self._told()
+
+    def _told(self) -> WeightSums:
+        values, forbidden = self._values, self._forbidden
+        if self._read < self._rows:  # they are added to, while what is told may be in use
+            values, forbidden = values.copy(), forbidden.copy()
+        return WeightSums(values, forbidden, self._read, self._rows)
+
+    def _row_sums(self) -> Iterator[int]:
+        """Add up what queries read, and yield how many of them were read."""
+        query, every = self._query, slice(None)
+        for tokens in runs(query.subjects):
+            for rows in _bands(tokens, len(self._values)):
+                self._values += query.weights(rows, every).sum(axis=0, dtype=np.float64)
+                allowed = query.allowed(rows, every)
+                self._forbidden &= False if allowed is None else ~allowed.any(axis=0)
+                yield rows.stop - rows.start
+
+    def _column_sums(self) -> Iterator[int]:
+        """Add up who reads keys, and yield how many rows were read."""
+        query = self._query
+        spans = [*_spans(query.subjects)]
+        for rows in _bands(range(self._rows), query.trace.sides[1]):
+            for span, among in spans:
+                allowed = query.allowed(rows, span)
+                if allowed is not None and not allowed[:, among].any():
+                    continue
+                cells = query.weights(rows, span)[:, among]
+                self._values[rows] += cells.sum(axis=1, dtype=np.float64)
+                may_read = True if allowed is None else allowed[:, among].any(axis=1)
+                self._forbidden[rows] &= np.logical_not(may_read)
+            yield rows.stop - rows.start
+
+
+def _bands(rows: range, columns: int) -> Iterator[slice]:
+    """Cut rows into bands that are read at once."""
+    several = max(1, min(MOST_ROWS, BAND_CELLS // max(1, columns)))
+    for start in range(rows.start, rows.stop, several):
+        yield slice(start, min(start + several, rows.stop))
+
+
+def _spans(keys: frozenset[int]) -> Iterator[tuple[slice, np.ndarray]]:
+    """Group keys that are near each other: a span of keys, and which of its columns they are."""
+    places = np.array(sorted(keys))
+    for group in np.split(places, np.flatnonzero(np.diff(places // SPAN)) + 1):
+        first = int(group[0])
+        yield slice(first, int(group[-1]) + 1), group - first
+
+
+_KEPT: WeakKeyDictionary[Trace, OrderedDict[Hashable, _SumsInParts]] = WeakKeyDictionary()
+
+
+def known_sums(query: WeightQuery) -> WeightSums | None:
+    """Return what is known of the sums, those of a short text whole; None where nothing is."""
+    if not query.is_long:
+        sums = _SumsInParts(query)
+        sums.read_more(lambda: False)
+        return sums.known
+    kept = _KEPT.get(query.trace)
+    in_parts = kept.get(query.key) if kept else None
+    return in_parts.known if in_parts and in_parts.known.read else None
+
+
+def read_sums(query: WeightQuery, is_over: Callable[[], bool]) -> None:
+    """Read more of the sums of a long text, until it is over; called on the worker."""
+    kept = _KEPT.setdefault(query.trace, OrderedDict())
+    sums = kept.pop(query.key, None) or _SumsInParts(query)
+    kept[query.key] = sums
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
+    sums.read_more(is_over)
