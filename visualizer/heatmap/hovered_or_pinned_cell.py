@@ -46,7 +46,7 @@ def cursor_on(resolved: Resolved, hovered: Cell | None, pinned: Cell | None) -> 
     """Return the cursor of the hovered cell, else of the pinned one; each in this run or None."""
     cell, tokens_chosen = hovered or pinned, resolved.view.tokens
     count = resolved.run.trace.sides[tokens_chosen.role is TokenRole.KEY]
-    chosen = frozenset(at for at in tokens_chosen.chosen if at < count)
+    chosen = tokens_chosen.within(count)
     if cell is None:
         return _with_chosen(CellCursor(), tokens_chosen.role, chosen)
     stage = resolved.run.trace.stage(cell.stage)

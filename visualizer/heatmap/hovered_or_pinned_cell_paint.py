@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt
@@ -53,7 +55,6 @@ def _paint_chosen(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme:
     heatmap, cells = slot.heatmap, slot.cells
     rows = cursor.keys if row_role(heatmap.stage) == "key" else cursor.queries
     columns = cursor.keys if heatmap.columns.name == "key" else frozenset[int]()
-    rows, columns = rows & {*heatmap.rows.seen}, columns & {*heatmap.columns.seen}
     bands = []
     for top, bottom in _bands(rows, heatmap.rows, slot.cell_height):
         bands.append(QRectF(cells.left(), cells.top() + top, cells.width(), bottom - top))
@@ -64,6 +65,7 @@ def _paint_chosen(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme:
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRects(bands)
     lit_row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
+    rows, columns = _few(rows, heatmap.rows.seen), _few(columns, heatmap.columns.seen)
     if slot.has_row_labels:
         for row in _apart(rows, lit_row, slot.cell_height / heatmap.rows.block):
             light_row_label(painter, slot, row, theme)
@@ -73,8 +75,22 @@ def _paint_chosen(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme:
 
 def _bands(tokens: frozenset[int], axis: Axis, pitch: float) -> list[tuple[float, float]]:
     """Return the edges of the cells that hold tokens, merged into bands where they touch."""
-    drawn = runs({axis.cell(token) for token in tokens})
+    drawn = _drawn_cells(tokens, axis.seen, axis.block)
     return [(cells.start * pitch, cells.stop * pitch) for cells in drawn]
+
+
+@lru_cache(maxsize=16)
+def _drawn_cells(tokens: frozenset[int], seen: range, block: int) -> tuple[range, ...]:
+    """Return the drawn cells that hold tokens; of many tokens they are found once."""
+    start = seen.start
+    return runs({(token - start) // block for token in tokens if token in seen})
+
+
+@lru_cache(maxsize=16)
+def _few(tokens: frozenset[int], seen: range) -> frozenset[int]:
+    """Return the tokens that are seen; none of so many that none would be labelled."""
+    found = [*islice((token for token in tokens if token in seen), MOST_LABELS + 1)]
+    return frozenset(found if len(found) <= MOST_LABELS else ())
 
 
 def _apart(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:

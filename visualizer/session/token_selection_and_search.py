@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -41,6 +42,12 @@ class TokenSelection(Struct, frozen=True):
     sought: str = ""
     match: int | None = None
 
+    def within(self, count: int) -> frozenset[int]:
+        """Return the selected tokens of a text that has so many; mostly the very same set."""
+        if max(self.chosen, default=-1) < count:
+            return self.chosen
+        return frozenset(at for at in self.chosen if at < count)
+
 
 def span(start: int, end: int) -> frozenset[int]:
     """Return all tokens between two, in either order."""
@@ -58,11 +65,14 @@ def runs(tokens: Iterable[int]) -> tuple[range, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=4)
 def matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
     """Return the tokens that contain a text, ignoring case."""
     wanted = sought.casefold()
-    found = (at for at, label in enumerate(labels) if wanted in label.casefold())
-    return tuple(found) if wanted else ()
+    if not wanted:
+        return ()
+    found = {label for label in set(labels) if wanted in label.casefold()}
+    return tuple(at for at, label in enumerate(labels) if label in found)
 
 
 def with_search(selection: TokenSelection, labels: tuple[str, ...], sought: str) -> TokenSelection:

@@ -180,7 +180,7 @@ def _query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQu
     run, selection = resolved.run, resolved.view.tokens
     is_query = selection.role is TokenRole.QUERY
     labels = all_visible(run.words(resolved.leading, "query" if is_query else "key"))
-    chosen = frozenset(at for at in selection.chosen if at < len(labels))
+    chosen = selection.within(len(labels))
     at = cursor.query if is_query else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
     head = head_read(resolved, resolved.pinned if chosen else cell)
