@@ -120,6 +120,10 @@ def test_every_number_is_that_of_the_whole(case: Case, data: st.DataObject) -> N
         index = tuple(data.draw(st.integers(0, size - 1)) for size in wanted.shape)
         part = index[: data.draw(st.integers(0, len(index)))]
         assert_alike(np.asarray(blocks.read(name, part)), np.asarray(wanted[part]), 1e-9)
+        rows = np.array(data.draw(st.lists(st.integers(0, wanted.shape[-2] - 1), min_size=1)))
+        for each in (blocks, whole):
+            found = each.holding(name).read_rows(rows, index[:-2])
+            assert_alike(found, wanted[index[:-2]][rows], 1e-9)
 
 
 @pytest.mark.usefixtures("small_blocks")

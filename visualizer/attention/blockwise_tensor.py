@@ -368,6 +368,11 @@ class BlockwiseTensor(CachedTensor):
                 out[to][start : start + BAND] = cells[:, :: columns.step]
         return readable(out)[_dropped(whole)]
 
+    def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
+        """Compute rows in any order, [row, column]; they should be no more than a band."""
+        every = slice(0, self._shape[-1])
+        return readable(self._source.cells(index, torch.from_numpy(rows), every))
+
     def _row(self, place: Place, row: int, columns: range) -> np.ndarray | None:
         """Return numbers of a row that was read whole lately, or is worth it now; else None.
 

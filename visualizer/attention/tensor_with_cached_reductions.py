@@ -93,6 +93,10 @@ class CachedTensor:
         """Read numbers, read-only; axes left out of the index are read whole."""
         return readable(self.tensor[index])
 
+    def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
+        """Read rows in any order, [row, column], read-only; the index is into all axes before."""
+        return readable(self.tensor[index][rows])
+
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
         """Pool blocks of rows × columns to their number farthest from 0.
 

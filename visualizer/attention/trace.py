@@ -195,7 +195,7 @@ class Trace:
         stage: str,
         leading: LeadingIndex,
         head: int | None = None,
-        queries: int | slice = slice(None),
+        queries: int | slice | np.ndarray = slice(None),
         keys: slice = slice(None),
     ) -> np.ndarray:
         """Return which cells the masks allow at a stage, boolean, read-only [query, key].
@@ -204,7 +204,7 @@ class Trace:
         ----------
         head : int, optional
             With it, cells that are cut in that head are not allowed.
-        queries : int or slice
+        queries : int or slice or numpy.ndarray
             Those asked for; of a single one the result is [key].
         """
         masking, text = Masking.of(self.spec_at(leading), stage), self.at("text", leading)

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
+import numpy as np
 from PySide6.QtCore import QPointF, QRectF
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class WrappedChips(Sequence[QRectF]):
         self._widths: list[float] = []
         self._starts: list[int] = []
         """The first chip of each line."""
+        self._starts_known = np.zeros(0, dtype=np.int64)
         self._left = 0.0
         """Where the next chip begins; 0 at the start of a line."""
 
@@ -82,6 +84,18 @@ class WrappedChips(Sequence[QRectF]):
     def line_of(self, chip: int) -> int:
         """Return the line that a chip stands in."""
         return bisect_right(self._starts, chip) - 1
+
+    @property
+    def line_starts(self) -> np.ndarray:
+        """The first chip of each line."""
+        if len(self._starts_known) != len(self._starts):
+            self._starts_known = np.array(self._starts)
+        return self._starts_known
+
+    def lines_of(self, chips: Collection[int]) -> np.ndarray:
+        """Return the lines that chips stand in, as far as they are laid out."""
+        places = np.fromiter(chips, dtype=np.int64, count=len(chips))
+        return np.searchsorted(self.line_starts, places[places < len(self)], side="right") - 1
 
     def line_at(self, y: float) -> int:
         """Return the line at a height, or the nearest one; there must be one."""

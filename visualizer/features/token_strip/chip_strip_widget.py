@@ -15,6 +15,11 @@ from visualizer.features.token_strip.chip_paint import (
     word_height,
 )
 from visualizer.features.token_strip.presenter import TokenPanel
+from visualizer.features.token_strip.text_overview_paint import (
+    TextOverview,
+    overview_of,
+    overview_width,
+)
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.number_format import format_count, format_number
 from visualizer.session.token_selection_and_search import span
@@ -72,7 +77,8 @@ class TokenStrip(ChipScrollArea):
         self._at = 0
         self._anchor: int | None = None
         self._kept: frozenset[int] = frozenset()
-        self._is_held = False
+        self._overview: TextOverview | None = None
+        self._is_held = self._is_on_overview = False
 
     # ------------------------------------------------------------------ showing
 
@@ -85,6 +91,9 @@ class TokenStrip(ChipScrollArea):
             self._arrange()
         if len(tokens.subjects) == 1 and tokens.subjects != before.subjects:
             self._see(min(tokens.subjects))
+        elif self._is_text and tokens.sought != before.sought and tokens.chosen:
+            first = self._first_seen()
+            self._see(min((at for at in tokens.chosen if at >= first), default=min(tokens.chosen)))
         self._tell()
         self.viewport().update()
 
@@ -160,7 +169,7 @@ class TokenStrip(ChipScrollArea):
         if labels is not self._measured_labels or measures != self._measured_with:
             self._measured_labels, self._measured_with = labels, measures
             self._widths, self._line_ends = [], set()
-        width = self.maximumViewportSize().width()
+        width = self.maximumViewportSize().width() - (overview_width() if self._is_text else 0)
         self._wrap(width)
         if self._wrapped.lines > self._most_lines:
             self._wrap(width - self.verticalScrollBar().sizeHint().width())
@@ -239,6 +248,7 @@ class TokenStrip(ChipScrollArea):
         if self._is_text:
             words = [*self._within(seen)]
             paint_words(painter, words, self._tokens, self._theme, focused)
+            self._paint_overview(painter, down)
         else:
             for token, box in self._within(seen):
                 paint_chip(painter, box, self._tokens, token, self._theme, token == focused)
@@ -251,9 +261,38 @@ class TokenStrip(ChipScrollArea):
             for line in range(chips.line_at(area.top()), chips.line_at(area.bottom()) + 1):
                 yield from zip(chips.in_line(line), chips.boxes(line), strict=True)
 
+    # ------------------------------------------------------------------ overview
+
+    @property
+    def _overview_area(self) -> QRectF:
+        """The overview of a running text, in the viewport."""
+        view, width = self.viewport().rect(), overview_width() if self._is_text else 0
+        return QRectF(view.width() - width, 0, width, view.height())
+
+    def _paint_overview(self, painter: QPainter, down: int) -> None:
+        area, chips, tokens, theme = self._overview_area, self._wrapped, self._tokens, self._theme
+        rows = round(area.height())
+        if not chips.lines or not rows:
+            return
+        if not self._overview or not self._overview.is_of(tokens, chips, rows, theme):
+            self._overview = overview_of(tokens, chips, rows, theme)
+        painter.resetTransform()
+        first = chips.line_at(down)
+        self._overview.paint(painter, area, range(first, first + self._most_lines))
+
+    def _go_to_overview_row(self, y: float) -> None:
+        """Scroll to the lines of a row of pixels of the overview, into the middle."""
+        area, bar = self._overview_area, self.verticalScrollBar()
+        line = y / area.height() * self._wrapped.lines
+        bar.setValue(round((line - self._most_lines / 2) * self._pitch))
+
     # ------------------------------------------------------------------ mouse
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._is_on_overview = self._overview_area.contains(event.position())
+        if self._is_on_overview:
+            self._go_to_overview_row(event.position().y())
+            return
         token = self._chip_at(event.position())
         self._is_held = event.button() == Qt.MouseButton.LeftButton and token is not None
         if token is None or not self._is_held:
@@ -270,12 +309,15 @@ class TokenStrip(ChipScrollArea):
             self.chose.emit(frozenset() if chosen == {token} else frozenset({token}))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._is_on_overview:
+            self._go_to_overview_row(event.position().y())
+            return
         token = self._chip_at(event.position())
         if self._is_held and token is not None and token != self._at:
             self._extend(token)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self._is_held = False
+        self._is_held = self._is_on_overview = False
 
     def _extend(self, token: int) -> None:
         """Select the span from the anchor to a token."""

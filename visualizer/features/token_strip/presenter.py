@@ -276,7 +276,7 @@ def _shares(query: TokenQuery) -> TokenWeights | None:
         colours = (chosen.sequential, 0.0, high)
     says, known = _says(query), range(len(values))
     if not sums.is_whole:
-        says += f"; {sums.read:,} of {sums.rows:,} queries are read"
+        says += f"; {sums.read:,} of {sums.rows:,} read so far"
         known = known if query.reads else range(sums.read)
     return TokenWeights(values, forbidden, *colours, says, known)
 

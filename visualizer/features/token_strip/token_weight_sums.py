@@ -14,7 +14,6 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.head_aggregates import HeadAggregate
-from visualizer.session.token_selection_and_search import runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -66,17 +65,33 @@ class WeightQuery(Struct, frozen=True):
         cells = heads * len(self.subjects) * max(self.trace.sides)
         return self.trace.is_blockwise or cells > MOST_AT_ONCE
 
-    def weights(self, queries: slice, keys: slice) -> np.ndarray:
-        """Read weights, [query, key]."""
+    def columns(self, queries: slice, keys: slice) -> np.ndarray:
+        """Read weights of a range of queries, [query, key]."""
         trace, index = self.trace, self.leading
         if self.head is not None:
             return trace.read(self.stage, (*index, self.head, queries, keys))
-        if self.is_selection or trace.is_blockwise:
+        if self._is_mean_held:
             return trace.seen(self.stage, by=HeadAggregate.MEAN).read((*index, queries, keys))
         every = trace.read(self.stage, (*index, slice(None), queries, keys))
         return np.asarray(every.mean(axis=0, dtype=np.float64))
 
-    def allowed(self, queries: slice, keys: slice) -> np.ndarray | None:
+    def rows(self, queries: np.ndarray) -> np.ndarray:
+        """Read all weights of some queries, [query, key]."""
+        held = self.trace.seen(self.stage, by=HeadAggregate.MEAN if self._is_mean_held else None)
+        if self.head is not None:
+            return held.read_rows(queries, (*self.leading, self.head))
+        if self._is_mean_held:
+            return held.read_rows(queries, self.leading)
+        heads = range(self.trace.spec.heads)
+        every = [held.read_rows(queries, (*self.leading, head)) for head in heads]
+        return np.asarray(np.mean(every, axis=0, dtype=np.float64))
+
+    @property
+    def _is_mean_held(self) -> bool:
+        """Whether the mean of all heads was made before, or is made only where it is read."""
+        return self.head is None and (self.is_selection or self.trace.is_blockwise)
+
+    def allowed(self, queries: slice | np.ndarray, keys: slice) -> np.ndarray | None:
         """Return which cells the mask allows, [query, key]; None where it forbids none."""
         trace = self.trace
         if not trace.is_hatched(self.stage, self.leading, self.head):
@@ -136,35 +151,35 @@ class _SumsInParts:
 
     def _row_sums(self) -> Iterator[int]:
         """Add up what queries read, and yield how many of them were read."""
-        query, every = self._query, slice(None)
-        for tokens in runs(query.subjects):
-            for rows in _bands(tokens, len(self._values)):
-                self._values += query.weights(rows, every).sum(axis=0, dtype=np.float64)
-                allowed = query.allowed(rows, every)
-                self._forbidden &= False if allowed is None else ~allowed.any(axis=0)
-                yield rows.stop - rows.start
+        query, places = self._query, np.array(sorted(self._query.subjects))
+        for band in _bands(len(places), len(self._values)):
+            rows = places[band]
+            self._values += query.rows(rows).sum(axis=0, dtype=np.float64)
+            allowed = query.allowed(rows, slice(None))
+            self._forbidden &= False if allowed is None else ~allowed.any(axis=0)
+            yield len(rows)
 
     def _column_sums(self) -> Iterator[int]:
         """Add up who reads keys, and yield how many rows were read."""
         query = self._query
         spans = [*_spans(query.subjects)]
-        for rows in _bands(range(self._rows), query.trace.sides[1]):
+        for rows in _bands(self._rows, query.trace.sides[1]):
             for span, among in spans:
                 allowed = query.allowed(rows, span)
                 if allowed is not None and not allowed[:, among].any():
                     continue
-                cells = query.weights(rows, span)[:, among]
+                cells = query.columns(rows, span)[:, among]
                 self._values[rows] += cells.sum(axis=1, dtype=np.float64)
                 may_read = True if allowed is None else allowed[:, among].any(axis=1)
                 self._forbidden[rows] &= np.logical_not(may_read)
             yield rows.stop - rows.start
 
 
-def _bands(rows: range, columns: int) -> Iterator[slice]:
+def _bands(count: int, columns: int) -> Iterator[slice]:
     """Cut rows into bands that are read at once."""
     several = max(1, min(MOST_ROWS, BAND_CELLS // max(1, columns)))
-    for start in range(rows.start, rows.stop, several):
-        yield slice(start, min(start + several, rows.stop))
+    for start in range(0, count, several):
+        yield slice(start, min(start + several, count))
 
 
 def _spans(keys: frozenset[int]) -> Iterator[tuple[slice, np.ndarray]]:
