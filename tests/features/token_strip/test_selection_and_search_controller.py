@@ -11,6 +11,7 @@ from PySide6.QtTest import QTest
 
 from tests.support.image_pixels import rgb_of
 from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, SHIFT, Hand, words
+from visualizer.attention import run as attention_run
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.token_selection_and_search import TokenRole
@@ -189,3 +190,45 @@ def test_a_found_token_is_seen_in_the_heatmaps(long: Hand, role: TokenRole) -> N
             .toAlignedRect()
         )
     )
+
+
+@pytest.fixture
+def by_blocks(open_window: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Hand:
+    """A window with a text of which no matrix of queries and keys is held."""
+    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    text = " ".join(f"w{number}" for number in range(1200))
+    opened = open_window(Document().set("text", text))
+    qtbot.waitUntil(lambda: opened.workspace.run is not None, timeout=6 * PATIENCE_MS)
+    made = Hand(qtbot, opened)
+    made.settle()
+    return made
+
+
+def test_what_is_read_in_a_long_text_comes_without_waiting_for_it(by_blocks: Hand) -> None:
+    window, pane = by_blocks.window, by_blocks.window.token_pane
+    assert window.workspace.run
+    assert window.workspace.run.trace.is_blockwise
+    QTest.keyClick(pane.strip, Qt.Key.Key_End)
+    click(by_blocks, 1190, NO)
+    by_blocks.until(lambda: pane.strip._tokens.weights is not None)
+    assert words(pane.says) == "What w1190 reads, mean of 2 heads"
+    row = window.workspace.run.trace.read("weights", (slice(None), 1190)).mean(axis=0)
+    assert shown(by_blocks).values == pytest.approx(row, rel=1e-4)
+    by_blocks.press(Qt.Key.Key_T, CONTROL | SHIFT)
+    by_blocks.until(lambda: words(pane.says) == "Who reads w1190, mean of 2 heads")
+    column = window.workspace.run.trace.read("weights")[:, :, 1190].mean(axis=0)
+    assert shown(by_blocks).values == pytest.approx(column, rel=1e-4)
+    assert shown(by_blocks).forbidden.tolist() == [True] * 1190 + [False] * 10
+
+
+def test_a_search_in_a_long_text_goes_to_its_first_match(by_blocks: Hand) -> None:
+    strip = by_blocks.window.token_pane.strip
+    by_blocks.press(Qt.Key.Key_F)
+    QTest.keyClicks(by_blocks.window.token_pane.search, "w119")
+    by_blocks.settle()
+    assert found_now(by_blocks.window.token_pane) == ({119, *range(1190, 1200)}, "11 found")
+    assert strip.viewport().rect().contains(strip.box(119).toAlignedRect())
+    by_blocks.key(Qt.Key.Key_Return)
+    by_blocks.key(Qt.Key.Key_Return)
+    by_blocks.settle()
+    assert strip.viewport().rect().contains(strip.box(1190).toAlignedRect())
