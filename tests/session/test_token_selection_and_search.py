@@ -42,6 +42,13 @@ def test_matches_leave_case_alone() -> None:
     assert matches(LABELS, "dog") == matches(LABELS, "") == ()
 
 
+def test_a_number_is_that_of_a_token() -> None:
+    assert matches(LABELS, "#1") == (0,)
+    assert matches(LABELS, f"#{len(LABELS)}") == (len(LABELS) - 1,)
+    assert matches(LABELS, "#0") == matches(LABELS, f"#{len(LABELS) + 1}") == ()
+    assert matches(("#", "a#b"), "#") == (0, 1)
+
+
 def test_what_is_sought_is_chosen_and_then_gone_through() -> None:
     look = with_search(TokenSelection(role=TokenRole.KEY), LABELS, "at")
     assert look == TokenSelection(frozenset({1, 2, 5}), TokenRole.KEY, "at")

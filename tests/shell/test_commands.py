@@ -334,7 +334,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
         "filer.revert",
         *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
-        *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
+        *("shapes.drawing.turn", "chooser.let_go", "go_to_largest_weight", "painter.paint_pinned"),
         *("gaze.whole", "gaze.further"),
         *HEAD_EDITS,
         "attribution.toggle_ablations",

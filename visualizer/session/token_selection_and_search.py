@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_NUMBER = re.compile(r"#[0-9][0-9,]{0,15}")
 
 
 class TokenRole(StrEnum):
@@ -67,10 +70,13 @@ def runs(tokens: Iterable[int]) -> tuple[range, ...]:
 
 @lru_cache(maxsize=4)
 def matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
-    """Return the tokens that contain a text, ignoring case."""
+    """Return the tokens that contain a text, ignoring case, or the one of a number as #12."""
     wanted = sought.casefold()
     if not wanted:
         return ()
+    if _NUMBER.fullmatch(sought):
+        at = int(sought[1:].replace(",", "")) - 1
+        return (at,) if 0 <= at < len(labels) else ()
     found = {label for label in set(labels) if wanted in label.casefold()}
     return tuple(at for at, label in enumerate(labels) if label in found)
 

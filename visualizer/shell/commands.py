@@ -106,6 +106,7 @@ class Controllers(Struct, frozen=True, eq=False):
     edit_heads: Callable[[str], object]
     show_most_changed: Callable[[], object]
     find_token: Callable[[], object]
+    go_to_largest_weight: Callable[[], object]
     reset_layout: Callable[[], object]
     set_scheme: Callable[[Scheme], object]
     open_lab: Callable[[], object]
@@ -344,6 +345,9 @@ COMMANDS: tuple[Row, ...] = (
         ("Ctrl+Alt+Shift+L",), is_enabled=lambda now: now.screen.panel(SETUP).second is not None,
         tip="That of a pair, or how the decoder’s text begins"),
     Row("find_token", EDIT, "&Find a token", lambda c: c.find_token(), ("Ctrl+F",)),
+    Row("go_to_largest_weight", EDIT, "Go to the token of the largest &weight, then to the next",
+        lambda c: c.go_to_largest_weight(), ("Ctrl+I",),
+        is_enabled=lambda now: now.screen.panel(TOKENS).weights is not None),
     Row("chooser.turn", EDIT, "&Other role of the tokens: what they read, or who reads them",
         lambda c: c.token_selection_controller.turn(), ("Ctrl+Shift+T",)),
     Row("chooser.let_go", EDIT, "Let go of the chosen &tokens",

@@ -283,6 +283,7 @@ class MainWindow(QMainWindow):
             edit_heads=self.edit_heads,
             show_most_changed=self.show_most_changed,
             find_token=self.find_token,
+            go_to_largest_weight=self.go_to_largest_weight,
             reset_layout=self.reset_layout,
             set_scheme=self.settings_controller.choose_scheme,
             open_lab=self.labWanted.emit,
@@ -518,6 +519,11 @@ class MainWindow(QMainWindow):
     def find_token(self) -> None:
         self.docks.by_id["Setup"].show()
         self.token_pane.open_search()
+        self.setup_pane.ensureWidgetVisible(self.token_pane)
+
+    def go_to_largest_weight(self) -> None:
+        self.docks.by_id["Setup"].show()
+        self.token_pane.shown_strip.go_to_largest()
         self.setup_pane.ensureWidgetVisible(self.token_pane)
 
     def reset_layout(self) -> None:

@@ -275,3 +275,34 @@ def test_the_overview_follows_new_weights_and_marks_whose_they_are(strip: TokenS
     chosen = frozenset({1000, 2900})
     strip.show_tokens(replace(tokens, chosen=chosen, subjects=chosen), LIGHT)
     assert strip.viewport().grab().toImage().pixelColor(left).name() == LIGHT.accent.lower()
+
+
+# ------------------------------------------------------------------------- the largest weights
+
+
+def test_the_largest_weights_are_gone_to_in_turn(strip: TokenStrip) -> None:
+    values = np.zeros(len(WORDS))
+    values[[100, 1200, 1800, 2500]] = 0.2, 0.9, 0.5, 1.0  # the last one is masked
+    tokens = TokenPanel(WORDS, subjects=frozenset({5}), weights=weights_of(values))
+    show(strip, tokens)
+    for token in (1200, 1800, 100, 1200):
+        assert not is_in_sight(strip, token)
+        strip.go_to_largest()
+        assert is_in_sight(strip, token)
+        strip.show_tokens(replace(tokens, key=token, weights=weights_of(values.copy())), LIGHT)
+    values = np.where(np.arange(len(WORDS)) == 300, 0.8, values)
+    strip.show_tokens(replace(tokens, weights=weights_of(values)), LIGHT)
+    strip.go_to_largest()
+    strip.go_to_largest()
+    assert is_in_sight(strip, 300)
+    chosen = chosen_by(strip)
+    QTest.keyClick(strip, Qt.Key.Key_Space)
+    assert chosen == [{300}]
+
+
+def test_without_weights_nothing_is_gone_to(strip: TokenStrip) -> None:
+    show(strip, TokenPanel(WORDS))
+    strip.go_to_largest()
+    strip.show_tokens(TokenPanel(WORDS, weights=weights_of(np.zeros(len(WORDS)))), LIGHT)
+    strip.go_to_largest()
+    assert is_in_sight(strip, 0)

@@ -232,3 +232,20 @@ def test_a_search_in_a_long_text_goes_to_its_first_match(by_blocks: Hand) -> Non
     by_blocks.key(Qt.Key.Key_Return)
     by_blocks.settle()
     assert strip.viewport().rect().contains(strip.box(1190).toAlignedRect())
+
+
+def test_a_number_finds_its_token_and_a_command_the_largest_weight(by_blocks: Hand) -> None:
+    pane = by_blocks.window.token_pane
+    by_blocks.press(Qt.Key.Key_F)
+    QTest.keyClicks(pane.search, "#1,001")
+    by_blocks.settle()
+    assert found_now(pane) == ({1000}, "1 found")
+    by_blocks.until(lambda: words(pane.says) == "What w1000 reads, mean of 2 heads")
+    by_blocks.press(Qt.Key.Key_I)
+    largest = int(shown(by_blocks).values.argmax())
+    assert pane.strip.viewport().rect().contains(pane.strip.box(largest).toAlignedRect())
+    assert pane.strip.hasFocus()
+    by_blocks.press(Qt.Key.Key_F)
+    QTest.keyClicks(pane.search, "#1,201")
+    by_blocks.settle()
+    assert found_now(pane) == (set(), "none")

@@ -14,7 +14,7 @@ from visualizer.features.token_strip.chip_paint import (
     paint_words,
     word_height,
 )
-from visualizer.features.token_strip.presenter import TokenPanel
+from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 from visualizer.features.token_strip.text_overview_paint import (
     TextOverview,
     overview_of,
@@ -47,6 +47,8 @@ PART = 8192
 """So many tokens are laid out at once."""
 LINE_END, SPACES = "⏎", ("␣", " ")
 
+MOST_RANKED = 20
+"""So many of the largest weights are gone to in turn."""
 SAID = 100
 """The most selected tokens that are read out by screen readers."""
 
@@ -77,6 +79,9 @@ class TokenStrip(ChipScrollArea):
         self._at = 0
         self._anchor: int | None = None
         self._kept: frozenset[int] = frozenset()
+        self._ranked: TokenWeights | None = None
+        self._rank = -1
+        """Of the largest weights of those, that which was gone to."""
         self._overview: TextOverview | None = None
         self._is_held = self._is_on_overview = False
 
@@ -353,6 +358,19 @@ class TokenStrip(ChipScrollArea):
             self.chose.emit(frozenset())
         else:
             super().keyPressEvent(event)
+
+    def go_to_largest(self) -> None:
+        """Go to the token of the largest weight; then to the next largest, and round again."""
+        weights = self._tokens.weights
+        if weights != self._ranked:
+            self._ranked, self._rank = weights, -1
+        places = weights.largest(MOST_RANKED) if weights else ()
+        if not places:
+            return
+        self._rank = (self._rank + 1) % len(places)
+        self._anchor = None
+        self.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self._go_to(places[self._rank])
 
     def _beside(self, key: Qt.Key) -> int | None:
         """The token that a navigation key leads to; None for other keys."""

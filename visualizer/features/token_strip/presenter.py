@@ -82,7 +82,17 @@ class TokenWeights(Struct, frozen=True, eq=False):
             one is another or np.array_equal(one, another) for one, another in arrays
         )
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # a struct's own compares identities
+
     __hash__ = None  # type: ignore[assignment]
+
+    def largest(self, count: int) -> tuple[int, ...]:
+        """Return the tokens whose numbers are farthest from 0, farthest first; none with 0."""
+        sizes = np.where(self.forbidden | ~np.isfinite(self.values), 0, np.abs(self.values))
+        sizes[self.known.stop :] = 0
+        first = np.argsort(-sizes, kind="stable")[:count]
+        return tuple(first[sizes[first] > 0].tolist())
 
     @property
     def plain(self) -> str:

@@ -173,6 +173,7 @@ class TokenSearchEdit(QLineEdit):
         super().__init__()
         self.setPlaceholderText("Find a token")
         self.setAccessibleName("Find a token")
+        self.setToolTip("A part of a token, or # and its number: #1000")
         self.setObjectName("find token")
         install_input_filters(self)
 
