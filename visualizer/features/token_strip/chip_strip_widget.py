@@ -75,6 +75,7 @@ class TokenStrip(ChipScrollArea):
         self._line_ends: set[int] = set()
         self._measured_labels: tuple[str, ...] = ()
         self._measured_with: tuple[object, ...] = ()
+        self._arranged_with: tuple[object, ...] = ()
         self._arranging: IncrementalTask | None = None
         self._at = 0
         self._anchor: int | None = None
@@ -96,7 +97,7 @@ class TokenStrip(ChipScrollArea):
             self._arrange()
         if len(tokens.subjects) == 1 and tokens.subjects != before.subjects:
             self._see(min(tokens.subjects))
-        elif self._is_text and tokens.sought != before.sought and tokens.chosen:
+        elif self.is_text and tokens.sought != before.sought and tokens.chosen:
             first = self._first_seen()
             self._see(min((at for at in tokens.chosen if at >= first), default=min(tokens.chosen)))
         self._tell()
@@ -135,16 +136,19 @@ class TokenStrip(ChipScrollArea):
         return QSize(60, self.sizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        self._arrange()
+        measures = (self.maximumViewportSize().width(), metrics(12), text_scale())
+        if measures != self._arranged_with:  # a height alone changes no line
+            self._arranged_with = measures
+            self._arrange()
 
     @property
-    def _is_text(self) -> bool:
+    def is_text(self) -> bool:
         """Whether tokens are words of running text and no chips."""
         return len(self._tokens.labels) > MOST_CHIPS and self._tokens.patches is None
 
     @property
     def _most_lines(self) -> int:
-        return TEXT_LINES if self._is_text else LINES
+        return TEXT_LINES if self.is_text else LINES
 
     @property
     def _has_numbers(self) -> bool:
@@ -153,11 +157,11 @@ class TokenStrip(ChipScrollArea):
 
     @property
     def _chip_height(self) -> float:
-        return word_height() if self._is_text else chip_height(self._has_numbers)
+        return word_height() if self.is_text else chip_height(self._has_numbers)
 
     @property
     def _gaps(self) -> tuple[float, float]:
-        across, down = (0, LINE_GAP) if self._is_text else (GAP, GAP)
+        across, down = (0, LINE_GAP) if self.is_text else (GAP, GAP)
         return across * text_scale(), down * text_scale()
 
     @property
@@ -174,14 +178,14 @@ class TokenStrip(ChipScrollArea):
         if labels is not self._measured_labels or measures != self._measured_with:
             self._measured_labels, self._measured_with = labels, measures
             self._widths, self._line_ends = [], set()
-        width = self.maximumViewportSize().width() - (overview_width() if self._is_text else 0)
+        width = self.maximumViewportSize().width() - (overview_width() if self.is_text else 0)
         self._wrap(width)
         if self._wrapped.lines > self._most_lines:
             self._wrap(width - self.verticalScrollBar().sizeHint().width())
         if len(self._wrapped) < len(labels):
             self._arranging = IncrementalTask(self._arrange_rest(), self)
         self._set_scroll_range()
-        if self._is_text and first:
+        if self.is_text and first:
             first = min(first, len(labels) - 1)
             self._reach(first)
             self.verticalScrollBar().setValue(round(self._wrapped.line_of(first) * self._pitch))
@@ -209,7 +213,7 @@ class TokenStrip(ChipScrollArea):
     def _measure(self, start: int) -> None:
         """Measure tokens."""
         labels = self._tokens.labels[start : start + PART]
-        if self._is_text:
+        if self.is_text:
             self._widths += self._label_widths.words(labels, self._has_own_spaces)
             ends = (at for at, label in enumerate(labels, start) if label.endswith(LINE_END))
             self._line_ends.update(ends)
@@ -250,7 +254,7 @@ class TokenStrip(ChipScrollArea):
         painter.translate(0, -down)
         seen = QRectF(event.rect()).translated(0, down)
         focused = self._at if self.hasFocus() else None
-        if self._is_text:
+        if self.is_text:
             words = [*self._within(seen)]
             paint_words(painter, words, self._tokens, self._theme, focused)
             self._paint_overview(painter, down)
@@ -271,7 +275,7 @@ class TokenStrip(ChipScrollArea):
     @property
     def _overview_area(self) -> QRectF:
         """The overview of a running text, in the viewport."""
-        view, width = self.viewport().rect(), overview_width() if self._is_text else 0
+        view, width = self.viewport().rect(), overview_width() if self.is_text else 0
         return QRectF(view.width() - width, 0, width, view.height())
 
     def _paint_overview(self, painter: QPainter, down: int) -> None:

@@ -67,6 +67,8 @@ class TextOverview(Struct, frozen=True, eq=False):
         painter.fillRect(area, QColor(self.theme.raised))
         if self.weights:
             painter.drawImage(area, self.weights)
+        edge = QRectF(area.left(), area.top(), 1, area.height())
+        painter.fillRect(edge, QColor(self.theme.hairline))
         for row in self.marked:
             mark = QRectF(area.left(), area.top() + row - 1, area.width() / 2, 3)
             painter.fillRect(mark, QColor(self.theme.accent))

@@ -81,7 +81,8 @@ class TokenPane(QWidget):
         hint = f"<span style='color:{theme.quiet}'>{tokens.note or _counted(tokens)}</span>"
         self.says.setText(tokens.weights.says if tokens.weights else hint)
         # The cursor moves constantly: the height of this pane must not change with it.
-        self.says.setMinimumHeight(round(2 * metrics(12).height()) + 1)
+        lines = 3 if self.shown_strip.is_text else 2  # a long text may be read in part
+        self.says.setMinimumHeight(round(lines * metrics(12).height()) + 1)
         self.found.setText(tokens.found)
         if self.search.text() != tokens.sought and not self.search.hasFocus():
             self.search.setText(tokens.sought)
