@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -222,6 +224,16 @@ def test_sums_of_few_selections_are_kept(by_blocks: Run) -> None:
             pass
     assert strip(by_blocks, 20).weights is None
     assert strip(by_blocks, 21).weights is not None
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_what_is_kept_of_a_text_goes_with_it() -> None:
+    run = a_run("one two three four five six " * 6, d_out=4)
+    assert not read_once(run, View(tokens=TokenSelection(frozenset({20}), TokenRole.KEY)))
+    trace = ref(run.trace)
+    del run
+    gc.collect()
+    assert trace() is None
 
 
 # ----------------------------------------------------------------------------- words, colours

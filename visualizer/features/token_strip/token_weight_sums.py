@@ -123,22 +123,28 @@ class WeightSums(Struct, frozen=True, eq=False):
 
 
 class _SumsInParts:
-    """Adds up weights row by row; what is known so far is told at any moment."""
+    """Adds up weights row by row; what is known so far is told at any moment.
+
+    It holds no trace, as it is kept as long as that is alive.
+    """
 
     def __init__(self, query: WeightQuery) -> None:
         queries, keys = query.trace.sides
-        self._query = query
+        self._subjects = np.array(sorted(query.subjects))
         self._values = np.zeros(keys if query.reads else queries)
         self._forbidden = np.ones(len(self._values), dtype=bool)
         self._rows = len(query.subjects) if query.reads else queries
         self._read = 0
-        self._work = self._row_sums() if query.reads else self._column_sums()
         self.known = self._told()
 
-    def read_more(self, is_over: Callable[[], bool]) -> None:
-        """Read until it is over, one band at least."""
-        for count in self._work:
-            self._read += count
+    def read_more(self, query: WeightQuery, is_over: Callable[[], bool]) -> None:
+        """Read until it is over, one band at least; the query is that which it was made for."""
+        several = max(1, min(MOST_ROWS, BAND_CELLS // query.trace.sides[1]))
+        add = self._add_rows if query.reads else self._add_columns
+        while self._read < self._rows:
+            band = slice(self._read, min(self._read + several, self._rows))
+            add(query, band)
+            self._read = band.stop
             if is_over():
                 break
         self.known = self._told()
@@ -149,43 +155,28 @@ class _SumsInParts:
             values, forbidden = values.copy(), forbidden.copy()
         return WeightSums(values, forbidden, self._read, self._rows)
 
-    def _row_sums(self) -> Iterator[int]:
-        """Add up what queries read, and yield how many of them were read."""
-        query, places = self._query, np.array(sorted(self._query.subjects))
-        for band in _bands(len(places), len(self._values)):
-            rows = places[band]
-            self._values += query.rows(rows).sum(axis=0, dtype=np.float64)
-            allowed = query.allowed(rows, slice(None))
-            self._forbidden &= False if allowed is None else ~allowed.any(axis=0)
-            yield len(rows)
+    def _add_rows(self, query: WeightQuery, band: slice) -> None:
+        """Add what some of the selected queries read."""
+        rows = self._subjects[band]
+        self._values += query.rows(rows).sum(axis=0, dtype=np.float64)
+        allowed = query.allowed(rows, slice(None))
+        self._forbidden &= False if allowed is None else ~allowed.any(axis=0)
 
-    def _column_sums(self) -> Iterator[int]:
-        """Add up who reads keys, and yield how many rows were read."""
-        query = self._query
-        spans = [*_spans(query.subjects)]
-        for rows in _bands(self._rows, query.trace.sides[1]):
-            for span, among in spans:
-                allowed = query.allowed(rows, span)
-                if allowed is not None and not allowed[:, among].any():
-                    continue
-                cells = query.columns(rows, span)[:, among]
-                self._values[rows] += cells.sum(axis=1, dtype=np.float64)
-                may_read = True if allowed is None else allowed[:, among].any(axis=1)
-                self._forbidden[rows] &= np.logical_not(may_read)
-            yield rows.stop - rows.start
+    def _add_columns(self, query: WeightQuery, rows: slice) -> None:
+        """Add what some queries read of the selected keys."""
+        for span, among in _spans(self._subjects):
+            allowed = query.allowed(rows, span)
+            if allowed is not None and not allowed[:, among].any():
+                continue
+            cells = query.columns(rows, span)[:, among]
+            self._values[rows] += cells.sum(axis=1, dtype=np.float64)
+            may_read = True if allowed is None else allowed[:, among].any(axis=1)
+            self._forbidden[rows] &= np.logical_not(may_read)
 
 
-def _bands(count: int, columns: int) -> Iterator[slice]:
-    """Cut rows into bands that are read at once."""
-    several = max(1, min(MOST_ROWS, BAND_CELLS // max(1, columns)))
-    for start in range(0, count, several):
-        yield slice(start, min(start + several, count))
-
-
-def _spans(keys: frozenset[int]) -> Iterator[tuple[slice, np.ndarray]]:
+def _spans(keys: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Group keys that are near each other: a span of keys, and which of its columns they are."""
-    places = np.array(sorted(keys))
-    for group in np.split(places, np.flatnonzero(np.diff(places // SPAN)) + 1):
+    for group in np.split(keys, np.flatnonzero(np.diff(keys // SPAN)) + 1):
         first = int(group[0])
         yield slice(first, int(group[-1]) + 1), group - first
 
@@ -197,7 +188,7 @@ def known_sums(query: WeightQuery) -> WeightSums | None:
     """Return what is known of the sums, those of a short text whole; None where nothing is."""
     if not query.is_long:
         sums = _SumsInParts(query)
-        sums.read_more(lambda: False)
+        sums.read_more(query, lambda: False)
         return sums.known
     kept = _KEPT.get(query.trace)
     in_parts = kept.get(query.key) if kept else None
@@ -211,4 +202,4 @@ def read_sums(query: WeightQuery, is_over: Callable[[], bool]) -> None:
     kept[query.key] = sums
     while len(kept) > KEPT:
         kept.popitem(last=False)
-    sums.read_more(is_over)
+    sums.read_more(query, is_over)
