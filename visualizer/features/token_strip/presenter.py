@@ -336,7 +336,9 @@ def needs(resolved: Resolved) -> str | None:
 
 
 def warm(resolved: Resolved) -> None:
-    """Compute the mean of the heads where it is needed; called on the worker."""
+    """Make the labels, and the mean of the heads where it is needed; called on the worker."""
+    for axis in ("query", "key"):
+        all_visible(resolved.run.words(resolved.leading, axis))
     stage = needs(resolved)
     if stage:
         resolved.run.trace.seen(stage, by=HeadAggregate.MEAN)
