@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
@@ -306,3 +307,21 @@ def test_without_weights_nothing_is_gone_to(strip: TokenStrip) -> None:
     strip.show_tokens(TokenPanel(WORDS, weights=weights_of(np.zeros(len(WORDS)))), LIGHT)
     strip.go_to_largest()
     assert is_in_sight(strip, 0)
+
+
+def test_a_strip_that_is_laid_out_may_be_closed(qtbot: QtBot) -> None:
+    for parts in range(3):
+        strip = TokenStrip()
+        qtbot.addWidget(strip)
+        strip.resize(300, 200)
+        strip.show()
+        show(strip, TokenPanel(MANY))
+        for _ in range(parts):
+            with qtbot.waitSignal(strip.verticalScrollBar().rangeChanged):
+                pass
+        assert strip._arranging
+        with qtbot.waitSignal(strip.destroyed):
+            strip.close()
+            strip.deleteLater()
+        del strip
+        gc.collect()
