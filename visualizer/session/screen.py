@@ -108,6 +108,9 @@ class Presenter(Protocol):
             The panels shown before, or prefetched.
         """
 
+    def present_drawn(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
+        """Make a screen of which only pictures of a long text have changed."""
+
     def prefetch_key(self, resolved: Resolved) -> Hashable:
         """Return a key of everything to be prefetched; equal keys need one prefetch."""
 

@@ -329,9 +329,10 @@ class Workspace(QObject):
     def _draw_on(self) -> None:
         """Have the pictures of a long text made more exact while nothing else is to be done."""
         resolved = self.screen.resolved
-        if self._worker.is_working or resolved is None or self._presenter.is_drawn(resolved):
+        is_busy = self._worker.is_working and not self._is_drawing
+        if is_busy or resolved is None or self._presenter.is_drawn(resolved):
             return
-        is_wanted = partial(getattr, self._worker, "is_wanted")
+        is_wanted = partial(getattr, self._worker, "is_wanted")  # by what is looked at next, too
         self._ask(partial(worker_jobs.draw_more, self._presenter, resolved, is_wanted))
         self._is_drawing = True
 
@@ -384,7 +385,7 @@ class Workspace(QObject):
     def _take(self, answer: worker_jobs.WorkerResult | worker_jobs.DrawnMore) -> None:
         if isinstance(answer, worker_jobs.DrawnMore):
             if answer.run is self.run:
-                self._show()
+                self._show_drawn()
             return
         if answer.document is None and self.view == self._wanted:
             self._show()  # meanwhile, what is shown is wanted again
@@ -439,6 +440,26 @@ class Workspace(QObject):
         self.changed.emit()
         self._draw_on()
 
+    def _show_drawn(self) -> None:
+        """Show what more is known of the pictures; nothing else has changed."""
+        if self._late.isActive():  # but the document
+            self._show()
+            return
+        shown, resolved = self.screen, self.screen.resolved
+        if resolved is None:
+            return
+        moment = Moment(shown.document, shown.view, resolved, self._complaint, self.is_working)
+        self.screen = self._presenter.present_drawn(moment, shown.panels)
+        self.changed.emit()
+        self._draw_on()
+
+    @property
+    def _complaint(self) -> InputError | None:
+        """What is wrong with what was given last."""
+        is_own = self.document.spec.mask is Mask.OWN  # otherwise the own mask has no effect
+        said = (name for name in self._complaints if name != "own_mask" or is_own)
+        return next((self._complaints[name] for name in said), self._refused)
+
     def _present(self, panels: Mapping[str, object], known: Resolved | None) -> Screen:
         """Make the screen.
 
@@ -449,10 +470,6 @@ class Workspace(QObject):
         known : Resolved or None
             What was shown before, or prefetched by the worker.
         """
-        is_own = self.document.spec.mask is Mask.OWN  # otherwise the own mask has no effect
-        said = (name for name in self._complaints if name != "own_mask" or is_own)
-        complaints = (self._complaints[name] for name in said)
-        refused = next(complaints, self._refused)
         resolved = self.resolved(self.view).with_known(known) if self.run else None
-        moment = Moment(self.document, self.view, resolved, refused, self.is_working)
+        moment = Moment(self.document, self.view, resolved, self._complaint, self.is_working)
         return self._presenter.present(moment, panels)

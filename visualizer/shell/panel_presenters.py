@@ -248,6 +248,10 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
 """The panels made of numbers; those that are prefetched stand after those they depend on."""
 
 
+DRAWN = frozenset({BOARD_CONTENTS.name, TOKENS.name, LAYERS.name, STATUS.name})
+"""The panels of which more is known as pictures of long texts are drawn."""
+
+
 class PanelPresenters:
     """Makes screens from the rows.
 
@@ -286,6 +290,15 @@ class PanelPresenters:
             )
         return Screen(moment.document, moment.view, resolved, made)
 
+    def present_drawn(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
+        """Make a screen of which only pictures have changed, and what tells of them."""
+        screen = self.present(moment, previous)
+        made = screen.panels
+        for name in made.makers.keys() & previous.keys() - DRAWN:
+            del made.makers[name]
+            made[name] = previous[name]
+        return screen
+
     def prefetch_key(self, resolved: Resolved) -> Hashable:
         """Return a key of everything to be prefetched; equal keys need one prefetch."""
         return tuple(row.prefetch_key(resolved) if row.is_seen(resolved) else None for row in ROWS)
@@ -306,7 +319,10 @@ class PanelPresenters:
 
     def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
         """Make the pictures that are seen more exact, on the worker, until it is over."""
-        token_strip_presenter.read_more(resolved, is_over)
+        if not token_strip_presenter.is_read(resolved):  # it is pointed at, and soon read
+            token_strip_presenter.read_more(resolved, is_over)
+            if token_strip_presenter.is_read(resolved):
+                return
         board_presenter.draw_more(resolved, is_over)
 
     def _lesson(self, moment: Moment) -> LessonPanel | None:
