@@ -12,6 +12,7 @@ Staats 2021, "Self-attention Does Not Need O(n²) Memory".
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,12 +37,13 @@ from visualizer.attention.masks import (
     are_all_allowed,
     readable_keys,
 )
+from visualizer.attention.model_layer_steps import ScoreCap
 from visualizer.attention.spec import Normalisation
 from visualizer.attention.stage_computation import StageInputs, computed
 from visualizer.attention.stages import Operation, Stage, shape, stages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from torch import Tensor
 
@@ -66,38 +68,61 @@ class _RowNumbers:
         self.is_known[rows] = True
 
 
-class BlockwiseStages:
-    """Computes blocks of the stages from the scores on, each from blocks of those it reads.
+class MatrixBlocks(ABC):
+    """Computes blocks of the stages of queries and keys, each from blocks of those it reads.
 
     Parameters
     ----------
-    held : mapping
-        The whole stages: all before the scores.
+    rows : iterable of Stage
+        All stages that are computed, and those that they read.
     """
 
-    def __init__(self, work: StageInputs, held: Mapping[str, CachedTensor]) -> None:
-        self.work, self.held = work, dict(held)
-        self.rows = {row.name: row for row in stages(work.spec)}
+    def __init__(self, spec: AttentionSpec, dtype: torch.dtype, rows: Iterable[Stage]) -> None:
+        self.spec, self.dtype = spec, dtype
+        self.rows = {row.name: row for row in rows}
         self._known: dict[tuple[str, Place], _RowNumbers] = {}
         self._contexts: dict[tuple[str, Place, int] | None, Tensor] = {}
         """Single rows that were computed lately; what is told of one reads it several times."""
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Copy and pickle what is computed with, without what was found of rows."""
-        return BlockwiseStages, (replace(self.work, pool=None), self.held)
+    # ------------------------------------------------------------------ what they are made of
 
     @property
-    def spec(self) -> AttentionSpec:
-        return self.work.spec
+    @abstractmethod
+    def leading(self) -> tuple[int, ...]:
+        """Sizes of the axes before the heads."""
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.work.given.dtype
+    @abstractmethod
+    def sides(self) -> tuple[int, int]:
+        """Return the numbers of queries and keys."""
+
+    @abstractmethod
+    def of_head(self, name: str, place: Place) -> Tensor:
+        """Return the queries, keys or values of a head, [token, d], which is not to be changed."""
+
+    def text(self, place: Place) -> int:
+        """Return which text of a batch a matrix is of."""
+        return 0
+
+    def spec_at(self, place: Place) -> AttentionSpec:
+        """Return the spec with the mask of a matrix."""
+        return self.spec
+
+    def sink(self, place: Place) -> Tensor | None:
+        """Return the logit without a key that takes part in each row's softmax of a head."""
+        return None
+
+    def logarithms(self, place: Place) -> Tensor | None:
+        """Return what is known of the logarithm of each row's sum of exponentials, [query]."""
+        return None
+
+    def vectors(self, row: Stage, leading: Place, rows: Tensor) -> Tensor:
+        """Compute rows of a stage of vectors, [query, d] or [head, query, d]."""
+        heads = range(self.spec.heads)
+        return torch.stack([self.context(row, (*leading, head), rows) for head in heads])
 
     def of(self, row: Stage) -> BlockwiseTensor:
         """Return a stage that is computed when it is read."""
-        leading = self.work.given.shape[:-2]
-        sizes = (*leading, *shape(self.spec, row.dims, self.work.tokens))
+        sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
         return BlockwiseTensor(sizes, self.source(row))
 
     def source(self, row: Stage) -> BlockSource:
@@ -106,12 +131,6 @@ class BlockwiseStages:
             return _VectorSource(self, row)
         kind = _SoftmaxSource if _is_softmax(self, row) else _CellSource
         return kind(self, row)
-
-    def text(self, place: Place) -> int:
-        return place[0] if self.work.given.ndim > 2 else 0
-
-    def sides(self) -> tuple[int, int]:
-        return self.work.tokens, self.work.tokens
 
     # ------------------------------------------------------------------ cells of queries and keys
 
@@ -124,14 +143,14 @@ class BlockwiseStages:
         return self.cells(self.rows[row.reads[0]], place, rows, keys)
 
     def allowed(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
-        masking = Masking.of(self.spec, row.name)
+        masking = Masking.of(self.spec_at(place), row.name)
         return torch.from_numpy(
             allowed_cells(masking, self.sides(), self.text(place), rows.numpy(), keys)
         )
 
     def is_open(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> bool:
         """Whether the mask forbids none of a block, for sure, without looking at its cells."""
-        masking = Masking.of(self.spec, row.name)
+        masking = Masking.of(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())
         span = range(*keys.indices(self.sides()[1]))
         return are_all_allowed(masking, self.sides(), self.text(place), (first, last), span)
@@ -148,7 +167,7 @@ class BlockwiseStages:
         )
         if not is_cut:
             return range(self.sides()[1])
-        masking = Masking.of(self.spec, row.name)
+        masking = Masking.of(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())
         return readable_keys(masking, self.sides()[1], self.text(place), first, last)
 
@@ -166,6 +185,9 @@ class BlockwiseStages:
 
     def divided_by(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
         """Return what the rows of weights are divided by, or its logarithm of softmax."""
+        given = self.logarithms(place) if _is_softmax(self, row) else None
+        if given is not None:
+            return given[rows]
         known = self.numbers(row, place)
         unknown = rows[~known.is_known[rows]]
         if len(unknown):
@@ -194,26 +216,13 @@ class BlockwiseStages:
                 total += (read.exp_() if _is_naive(self, row) else read).sum(-1)
         self.numbers(row, place).take(rows, total, total)
 
-    # ------------------------------------------------------------------ vectors of queries
-
-    def vectors(self, row: Stage, leading: Place, rows: Tensor) -> Tensor:
-        """Compute rows of a stage of vectors, [query, d] or [head, query, d]."""
-        if row.name in self.held:
-            whole: Tensor = self.held[row.name].tensor.detach()[leading]
-            return whole[..., rows, :]
-        if row.operation is Operation.WEIGHTED_SUM:
-            heads = range(self.spec.heads)
-            return torch.stack([self.context(row, (*leading, head), rows) for head in heads])
-        read = [self.vectors(self.rows[name], leading, rows) for name in row.reads]
-        return computed(self.work, row, read)
-
     def context(self, row: Stage, place: Place, rows: Tensor) -> Tensor:
         """Compute rows of one head's context vectors, [query, d_head]."""
         known = (row.name, place, int(rows[0])) if len(rows) == 1 else None
         if known in self._contexts:
             return self._contexts[known].clone()
         weights, values = (self.rows[name] for name in row.reads)
-        vectors: Tensor = self.held[values.name].tensor.detach()[place]
+        vectors = self.of_head(values.name, place)
         found = vectors.new_zeros((len(rows), vectors.shape[-1]))
         for keys in chunks(self.readable(weights, place, rows), CHUNK):
             found += self.cells(weights, place, rows, keys) @ vectors[keys]
@@ -223,18 +232,61 @@ class BlockwiseStages:
         return found
 
 
-def _is_softmax(maker: BlockwiseStages, row: Stage) -> bool:
+class BlockwiseStages(MatrixBlocks):
+    """Computes blocks of a module's stages from the scores on.
+
+    Parameters
+    ----------
+    held : mapping
+        The whole stages: all before the scores.
+    """
+
+    def __init__(self, work: StageInputs, held: Mapping[str, CachedTensor]) -> None:
+        super().__init__(work.spec, work.given.dtype, stages(work.spec))
+        self.work, self.held = work, dict(held)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle what is computed with, without what was found of rows."""
+        return BlockwiseStages, (replace(self.work, pool=None), self.held)
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        return tuple(self.work.given.shape[:-2])
+
+    def sides(self) -> tuple[int, int]:
+        return self.work.tokens, self.work.tokens
+
+    def of_head(self, name: str, place: Place) -> Tensor:
+        found: Tensor = self.held[name].tensor.detach()[place]
+        return found
+
+    def text(self, place: Place) -> int:
+        return place[0] if self.work.given.ndim > 2 else 0
+
+    def vectors(self, row: Stage, leading: Place, rows: Tensor) -> Tensor:
+        """Compute rows of a stage of vectors, [query, d] or [head, query, d]."""
+        if row.name in self.held:
+            whole: Tensor = self.held[row.name].tensor.detach()[leading]
+            return whole[..., rows, :]
+        if row.operation is Operation.WEIGHTED_SUM:
+            return super().vectors(row, leading, rows)
+        read = [self.vectors(self.rows[name], leading, rows) for name in row.reads]
+        return computed(self.work, row, read)
+
+
+def _is_softmax(maker: MatrixBlocks, row: Stage) -> bool:
     is_usual = maker.spec.normalisation is Normalisation.SOFTMAX
-    return row.operation is Operation.SCORES_TO_WEIGHTS and is_usual
+    is_whole = row.operation is Operation.SCORES_TO_WEIGHTS and is_usual
+    return is_whole or row.operation is Operation.SOFTMAX_WITH_SINK
 
 
-def _is_naive(maker: BlockwiseStages, row: Stage) -> bool:
+def _is_naive(maker: MatrixBlocks, row: Stage) -> bool:
     is_naive = maker.spec.normalisation is Normalisation.NAIVE_SOFTMAX
     return row.operation is Operation.SCORES_TO_WEIGHTS and is_naive
 
 
 def _softmax_chunks(
-    maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, block: int
+    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, block: int
 ) -> Iterator[tuple[slice, Tensor]]:
     """Read the scores of some rows once: yield their ends by chunk, and note their logarithms.
 
@@ -259,6 +311,8 @@ def _softmax_chunks(
         most = higher
     is_empty = most == -math.inf
     logarithms = total.log() + most.masked_fill(is_empty, 0)
+    if (sink := maker.sink(place)) is not None:
+        logarithms = torch.logaddexp(logarithms, sink.to(wide))
     # Where all is forbidden nothing is read: every weight exp(−∞ − ∞) is 0.
     logarithms.masked_fill_(is_empty, math.inf)
     largest = (most - logarithms).exp().masked_fill_(is_empty, 0)
@@ -268,25 +322,29 @@ def _softmax_chunks(
 # ---------------------------------------------------------------------- operations
 
 
-def _dot(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
-    queries, others = (maker.held[name].tensor.detach()[place] for name in row.reads)
+def _dot(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    queries, others = (maker.of_head(name, place) for name in row.reads)
     return queries[rows] @ others[keys].mT
 
 
-def _scale(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _scale(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
     return maker.read(row, place, rows, keys).div_(maker.spec.divisor)
 
 
-def _forbid(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _cap(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    assert isinstance(row.step, ScoreCap)
+    limit = row.step.limit
+    return maker.read(row, place, rows, keys).div_(limit).tanh_().mul_(limit)
+
+
+def _forbid(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
     read = maker.read(row, place, rows, keys)
     if maker.is_open(row, place, rows, keys):
         return read
     return read.masked_fill_(~maker.allowed(row, place, rows, keys), -math.inf)
 
 
-def _normalise(
-    maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice
-) -> Tensor:
+def _normalise(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
     divisor = maker.divided_by(row, place, rows)[:, None]
     read = maker.read(row, place, rows, keys)
     if _is_softmax(maker, row):
@@ -300,12 +358,12 @@ def _normalise(
     return weights.to(maker.dtype)
 
 
-def _average(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _average(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
     counts = maker.divided_by(row, place, rows).clamp(min=1)[:, None]
     return (maker.allowed(row, place, rows, keys).to(counts.dtype) / counts).to(maker.dtype)
 
 
-def _zero(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _zero(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
     read = maker.read(row, place, rows, keys)
     if maker.is_open(row, place, rows, keys):
         return read
@@ -313,7 +371,7 @@ def _zero(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: 
 
 
 def _renormalise(
-    maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice
+    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice
 ) -> Tensor:
     sums = maker.divided_by(row, place, rows)[:, None]
     read = maker.read(row, place, rows, keys)
@@ -321,14 +379,14 @@ def _renormalise(
     return (read / sums.masked_fill(sums == 0, 1)).to(maker.dtype)
 
 
-def _drop(maker: BlockwiseStages, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+def _drop(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
     spec = maker.spec
     weights = maker.read(row, place, rows, keys).div_(1 - spec.dropout)
     kept = torch.from_numpy(_kept(maker, place, rows, range(*keys.indices(maker.sides()[1]))))
     return weights.masked_fill_(~kept, 0)
 
 
-def _kept(maker: BlockwiseStages, place: Place, rows: Tensor, keys: range) -> np.ndarray:
+def _kept(maker: MatrixBlocks, place: Place, rows: Tensor, keys: range) -> np.ndarray:
     spec, (queries, count) = maker.spec, maker.sides()
     if spec.own_kept is not None:
         own: np.ndarray = spec.own_kept.array()[rows.numpy()][:, keys.start : keys.stop]
@@ -341,11 +399,13 @@ def _kept(maker: BlockwiseStages, place: Place, rows: Tensor, keys: range) -> np
     ])  # fmt: skip
 
 
-_CELLS: dict[Operation, Callable[[BlockwiseStages, Stage, Place, Tensor, slice], Tensor]] = {
+_CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, Place, Tensor, slice], Tensor]] = {
     Operation.DOT_PRODUCT: _dot,
     Operation.SCALE_SCORES: _scale,
+    Operation.CAP_SCORES: _cap,
     Operation.MASK_BEFORE_SOFTMAX: _forbid,
     Operation.SCORES_TO_WEIGHTS: _normalise,
+    Operation.SOFTMAX_WITH_SINK: _normalise,
     Operation.EQUAL_WEIGHTS: _average,
     Operation.MASK_AFTER_SOFTMAX: _zero,
     Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise,
@@ -359,7 +419,7 @@ _CELLS: dict[Operation, Callable[[BlockwiseStages, Stage, Place, Tensor, slice],
 class _StageSource(BlockSource):
     """A stage of the table."""
 
-    def __init__(self, maker: BlockwiseStages, row: Stage) -> None:
+    def __init__(self, maker: MatrixBlocks, row: Stage) -> None:
         self.maker, self.row = maker, row
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -370,14 +430,14 @@ class _StageSource(BlockSource):
         return self.maker.dtype
 
 
-def _source_named(maker: BlockwiseStages, name: str) -> BlockSource:
+def _source_named(maker: MatrixBlocks, name: str) -> BlockSource:
     return maker.source(maker.rows[name])
 
 
 class _CellSource(_StageSource):
     """A stage of queries and keys."""
 
-    def __init__(self, maker: BlockwiseStages, row: Stage) -> None:
+    def __init__(self, maker: MatrixBlocks, row: Stage) -> None:
         super().__init__(maker, row)
         self.is_signed = not row.is_weights or maker.spec.normalisation is Normalisation.SUM
         self.outside = 0.0 if row.is_weights else -math.inf

@@ -10,6 +10,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -67,6 +68,11 @@ class BlockSource(ABC):
     @abstractmethod
     def dtype(self) -> torch.dtype:
         """The type of the numbers."""
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of numbers that it holds, and no other tensor."""
+        return 0
 
     @abstractmethod
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
@@ -138,7 +144,7 @@ class WithoutFirstSource(BlockSource):
 class TimesLengthSource(BlockSource):
     """Weights, each times the length of its key's value."""
 
-    def __init__(self, source: BlockSource, lengths: Tensor) -> None:
+    def __init__(self, source: BlockSource, lengths: Callable[[Place], Tensor]) -> None:
         self._source, self._lengths = source, lengths
         self.is_signed = source.is_signed
 
@@ -147,7 +153,7 @@ class TimesLengthSource(BlockSource):
         return self._source.dtype
 
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
-        return self._source.cells(place, rows, columns) * self._lengths[place][columns]
+        return self._source.cells(place, rows, columns) * self._lengths(place)[columns]
 
 
 class DifferenceSource(BlockSource):
@@ -286,9 +292,10 @@ class BlockwiseTensor(CachedTensor):
 
     @property
     def bytes(self) -> int:
-        """The bytes of what was drawn, and of rows that are kept."""
+        """The bytes of what was drawn, of rows that are kept, and of what is held to compute it."""
         tiles = sum(tile.bytes for tile in [*self._tiles.values()])
-        return tiles + sum(row.nbytes for row in [*self._rows.values()])
+        rows = sum(row.nbytes for row in [*self._rows.values()])
+        return self._source.bytes + tiles + rows
 
     # ------------------------------------------------------------------ tensors made of it
 
@@ -318,8 +325,7 @@ class BlockwiseTensor(CachedTensor):
         kept: WeakKeyDictionary[CachedTensor, BlockwiseTensor]
         kept = self._kept.setdefault(transform, WeakKeyDictionary())
         if values not in kept:
-            lengths = values.tensor.detach().norm(dim=-1)
-            source = TimesLengthSource(self._source, lengths)
+            source = TimesLengthSource(self._source, row_lengths(values))
             kept[values] = BlockwiseTensor(self._shape, source, keeps_all=self._keeps_all)
         return kept[values]
 
@@ -394,6 +400,10 @@ class BlockwiseTensor(CachedTensor):
                 while len(self._rows) * whole.nbytes > MOST_ROW_BYTES and len(self._rows) > 1:
                     self._rows.popitem(last=False)
         return whole[columns.start : columns.stop : columns.step]
+
+    def rows(self, place: Place) -> Tensor:
+        """Compute a matrix of vectors, [row, column]."""
+        return self._source.cells(place, torch.arange(self._shape[-2]), slice(0, self._shape[-1]))
 
     def zeros(self, sizes: tuple[int, ...]) -> Tensor:
         """Make a tensor of its type."""
@@ -622,6 +632,21 @@ class BlockwiseTensor(CachedTensor):
                     tile = self._tiles.get((part.place, part.blocks, down, right))
                     if tile:
                         tile.read[rows] = np.maximum(tile.read[rows], count)
+
+
+def row_lengths(vectors: CachedTensor) -> Callable[[Place], Tensor]:
+    """Return what returns the length of each vector of a matrix, [row], by its place."""
+
+    @cache
+    def found(place: Place) -> Tensor:
+        if isinstance(vectors, BlockwiseTensor):
+            rows = vectors.rows(place)
+        else:
+            rows = vectors.tensor.detach()[place]
+        lengths: Tensor = rows.norm(dim=-1)
+        return lengths
+
+    return found
 
 
 def _dropped(index: Index) -> Index:

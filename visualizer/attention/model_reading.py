@@ -74,8 +74,8 @@ class ModelReading(Struct, frozen=True, eq=False):
         The most probable ones, with edits or without them.
     no_next_token : str
         Why there are none, as a sentence; empty where there are.
-    captured : CapturedAttention
-        The run's numbers, as a document holds them.
+    captured : CapturedAttention or None
+        The run's numbers, as a document holds them; None of a long text, which is read again.
     model : object
         The model, which stays in memory as long as one of its readings is shown.
     changes : ndarray or None
@@ -115,7 +115,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     are_heads_switchable: bool
     next_tokens: tuple[NextToken, ...]
     no_next_token: str
-    captured: CapturedAttention
+    captured: CapturedAttention | None
     model: object
     changes: np.ndarray | None = None
     largest_changes: tuple[NextToken, ...] = ()

@@ -43,6 +43,12 @@ def log_probabilities_with(
     return model.next_token_log_probabilities(text, context_edits(model, text, edits))
 
 
+TOO_LONG = (
+    "Of a text this long, what heads hand on is not kept: their means and other texts cannot take "
+    "its place. Switch heads off or scale them, or use less text."
+)
+
+
 def context_edits(
     model: OpenedModel,
     text: str,
@@ -105,6 +111,8 @@ def _context_edit(
 
 def _context(plain: PlainReading, place: LayerAndHead) -> torch.Tensor:
     """Return the context vectors of a head without edits, [query, d_value]."""
+    if plain.is_long:
+        raise InputError("edits", TOO_LONG)
     layer, head = place
     context = plain.contexts.get(layer)
     if context is None or not 0 <= head < context.shape[1]:

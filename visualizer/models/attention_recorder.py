@@ -207,7 +207,7 @@ def record_attention(
         raise InputError("model", sentence)
     _watch_interface()
     recording = _Recording(model, edits or {}, cuts or {}, keeps=keeps)
-    before = [(config, config._attn_implementation) for config in _configs(model)]
+    before = [(config, config._attn_implementation) for config in configs_of(model)]
     modules = recording.names if watches else (model,)
     hooks = [module.register_forward_pre_hook(recording.enter) for module in modules]
     hooks += [module.register_forward_hook(recording.leave, always_call=True) for module in modules]
@@ -225,7 +225,7 @@ def record_attention(
         _CURRENT.reset(token)
 
 
-def _configs(model: nn.Module) -> list[Any]:
+def configs_of(model: nn.Module) -> list[Any]:
     """List the configs of a model and of its parts, those of a part after the whole's."""
     found: dict[int, Any] = {}
     waiting = [part.config for part in model.modules() if hasattr(part, "config")]
@@ -282,7 +282,7 @@ def _attend(
     if name in recording.edits:
         output = output.clone()  # batch query head d_head
         for head, edit in recording.edits[name].items():
-            output[:, :, head] = _edited(output[:, :, head], edit)
+            output[:, :, head] = edited(output[:, :, head], edit)
     scaling = arguments.get("scaling")
     recording.keep(
         AttentionCall(
@@ -302,7 +302,7 @@ def _attend(
     return output, weights
 
 
-def _edited(context: Tensor, edit: ContextEdit) -> Tensor:
+def edited(context: Tensor, edit: ContextEdit) -> Tensor:
     """Return what becomes of the context vectors of a head, [text, query, d_head]."""
     if not isinstance(edit, torch.Tensor):
         return context * edit

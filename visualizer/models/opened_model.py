@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
 from inspect import signature
 from threading import RLock
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import position_labels
 from visualizer.attention.model_reading import SecondText
-from visualizer.attention.run import USABLE, gib, is_out_of_memory
+from visualizer.attention.run import HELD_WHOLE, USABLE, gib, is_out_of_memory
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import (
@@ -29,6 +29,7 @@ from visualizer.models.attention_recorder import (
 from visualizer.models.image_reading import image_tokens
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
+from visualizer.models.long_text_recorder import NotByRuleError, record_long_text
 from visualizer.models.model_folder import (
     IMAGE_CONFIG,
     MISSING,
@@ -48,6 +49,7 @@ from visualizer.models.run_from_attention_calls import (
     run_of,
 )
 from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.models.runs_of_long_text import runs_of_long_text
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         EdgeCuts,
     )
     from visualizer.models.layer_step_recognition import KnownLayers
+    from visualizer.models.long_text_recorder import LongTextCall
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.model_tokenizer import ModelTokenizer
     from visualizer.models.run_with_layer_stages import LayerPlaces
@@ -88,7 +91,14 @@ SHARE_OF_FREE = 4
 free, are left out."""
 PIXELS = "pixel_values"
 """What the argument is called that models are given an image by."""
+FEW_TOKENS = 4
+"""So many tokens tell how many heads each layer has."""
 OF_IMAGES = "attention-visualizer model FOLDER --image FILE, or attend(image=…) in Python"
+ATTENTION_ALONE = "Only attention is shown: the stages around it are left out of a text this long."
+COMPUTES_ITSELF = "The model computes its attention itself, so it is not computed again by blocks."
+LOOKS_INTO_MASK = "The model looks into its mask, so its attention is not computed again by blocks."
+NO_CUTS = "Edges are not cut in a text this long."
+WHOLE_ONLY = "Its weights would have to be held whole:"
 LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
 
 
@@ -133,11 +143,14 @@ class PlainReading(Struct, frozen=True, eq=False):
         By layer, the context vectors of its heads, [query, head, d_value].
     weights : mapping
         By layer, [head, query, key]; empty where they would take too much memory.
+    is_long : bool
+        Whether neither contexts nor weights are kept, as the text is long.
     """
 
     next_token: torch.Tensor | None
     contexts: Mapping[int, torch.Tensor]
     weights: Mapping[int, torch.Tensor]
+    is_long: bool = False
 
 
 class GivenImage(Struct, frozen=True, eq=False):
@@ -296,6 +309,7 @@ class OpenedModel:
         second: str | None = None,
         *,
         is_chat: bool = False,
+        by_blocks: bool = False,
     ) -> TextReading:
         """Run the model on a text once, for its attention and for the token that it expects next.
 
@@ -303,6 +317,9 @@ class OpenedModel:
         ----------
         edits, cuts : mapping, optional
             As in `next_token_log_probabilities`.
+        by_blocks : bool
+            Whether weights of a long text are computed block by block where they are read; there is
+            no captured attention then.
 
         Raises
         ------
@@ -310,7 +327,8 @@ class OpenedModel:
             As `next_token_log_probabilities`, but for a model that continues no text.
         """
         given = self.inputs(text, second, is_chat=is_chat)
-        runs, result = self._attend(given, edits or {}, cuts or {})
+        attend = self._attend_to_long if by_blocks and self.is_long(given[0]) else self._attend
+        runs, result = attend(given, edits or {}, cuts or {})
         logs = None if self.why_no_next_token else _of_last(result)
         if not (edits or cuts):
             return TextReading(runs, logs, logs)
@@ -343,6 +361,11 @@ class OpenedModel:
         return found
 
     def _read_plainly(self, given: Mapping[str, Any]) -> PlainReading:
+        if PIXELS not in given and self.is_long(given):
+            with suppress(NotByRuleError):
+                _, result = self._read_long(given, {}, keeps=False)
+                logs = None if self.why_no_next_token else _of_last(result)
+                return PlainReading(logs, {}, {}, is_long=True)
         calls, result = self._calls_by_layer({**given, **self._last_only()})
         logs = None if self.why_no_next_token else _of_last(result)
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
@@ -385,6 +408,88 @@ class OpenedModel:
                 found = found.with_notice(LEFT_OUT.format(size=format_size(needed)))
             runs.append(found)
         return tuple(runs), result
+
+    def is_long(self, given: Mapping[str, Any]) -> bool:
+        """Whether the weights of all layers are more than are held whole."""
+        names = ("num_hidden_layers", "num_attention_heads")
+        layers, heads = (_positive(self._config(name)) or 1 for name in names)
+        count = given["input_ids"].shape[-1]
+        needed = self.model.dtype.itemsize * layers * heads * count**2
+        return not self.has_decoder and needed > HELD_WHOLE
+
+    def _attend_to_long(
+        self,
+        inputs: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]],
+        edits: Edits,
+        cuts: Cuts,
+    ) -> tuple[tuple[LayerRun, ...], Any]:
+        """Read a long text as `_attend` does, but without any matrix of queries and keys."""
+        given, tokens, _ = inputs
+        try:
+            if cuts:
+                raise NotByRuleError(NO_CUTS)
+            calls, result = self._read_long(given, edits)
+            if not calls:
+                raise NotByRuleError(COMPUTES_ITSELF)
+        except NotByRuleError as refused:
+            return self._attend_whole(inputs, edits, cuts, refused)
+        where = attention_device.describe(self.device)
+        runs = runs_of_long_text(calls, self.folder.name, tokens, where)
+        return tuple(found.with_notice(ATTENTION_ALONE) for found in runs), result
+
+    def _attend_whole(
+        self,
+        inputs: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]],
+        edits: Edits,
+        cuts: Cuts,
+        refused: NotByRuleError,
+    ) -> tuple[tuple[LayerRun, ...], Any]:
+        """Read a text with all weights, where those fit that cannot be made again."""
+        try:
+            return self._attend(inputs, edits, cuts)
+        except InputError as error:
+            if error.field != "text":
+                raise
+            sentence = f"{refused.sentence} {WHOLE_ONLY} {error.sentence}"
+            raise InputError("text", sentence) from error
+
+    def _read_long(
+        self, given: Mapping[str, Any], edits: Edits, *, keeps: bool = True
+    ) -> tuple[list[LongTextCall], Any]:
+        """Run the model on a long text; return what its attention read, and its result.
+
+        Raises
+        ------
+        NotByRuleError
+            When its attention cannot be computed again from what it read.
+        """
+        self._check_vectors(given)
+        accepted = signature(self.model.forward).parameters
+        only = {} if self.why_no_next_token else self._last_only()
+        if "use_cache" in accepted:
+            only["use_cache"] = False
+        with torch.inference_mode(), self.lock:
+            self._layers = self._layers or self._heads_of_layers(given)
+            by_module = self.edits_by_module(given, edits)
+            with record_long_text(self.model, by_module, keeps=keeps) as calls:
+                try:
+                    return calls, self.run({**given, **only})
+                except InputError as error:
+                    if isinstance(error.__cause__, TypeError | AttributeError):
+                        raise NotByRuleError(LOOKS_INTO_MASK) from error
+                    raise
+
+    def _check_vectors(self, given: Mapping[str, Any]) -> None:
+        """Refuse a text whose vectors of all layers would not fit into the free memory."""
+        layers = _positive(self._config("num_hidden_layers")) or 1
+        width = _positive(self._config("hidden_size")) or 1
+        wide = _positive(self._config("intermediate_size")) or 4 * width
+        count = given["input_ids"].shape[-1]
+        needed = 4 * count * (3 * layers * width + 8 * width + 3 * wide)
+        free = USABLE * attention_device.free_bytes(Device.CPU)
+        if needed > free:
+            sentence = f"{count:,} tokens need {gib(needed)}, and {gib(free)} can be used."
+            raise InputError("text", f"{sentence} Use less text.")
 
     def _bytes_of_layers(self, tokens: int) -> int:
         """Return about how many bytes the stages around the attention of all layers take."""
@@ -591,8 +696,10 @@ class OpenedModel:
         return known.module
 
     def _heads_of_layers(self, given: Mapping[str, Any]) -> dict[int, _LayerHeads]:
+        """Return what a few tokens tell, as weights of a long text would fill memory."""
+        few = {name: tensor[:, :FEW_TOKENS] for name, tensor in given.items()}
         with self.recorded() as calls:
-            self.run(given)
+            self.run(given if PIXELS in given else few)
         return _layers_of(calls)
 
     def layers_and_heads(self, text: str) -> tuple[tuple[int, int], ...]:
@@ -779,6 +886,7 @@ def _with_patches(found: LayerRun, image: GivenImage) -> LayerRun:
     """Add the image to a run whose tokens are its patches."""
     if image.patches is None or found.run.texts != (image.names,) or not found.run.has_same_keys:
         return found
+    assert found.captured is not None
     captured = replace(found.captured, patches=image.patches)
     return replace(found, run=replace(found.run, captured=captured), captured=captured)
 
@@ -792,7 +900,8 @@ def _changes(runs: Sequence[LayerRun], plain: PlainReading) -> dict[int, np.ndar
     """Return how far the weights of each head are from those without edits, by layer, [head]."""
     found = {}
     for each in runs:
-        for layer, call in zip(each.group.layers, each.group.calls, strict=True):
+        # Of a long text there are no calls: its weights are not held.
+        for layer, call in zip(each.group.layers, each.group.calls, strict=False):
             before = plain.weights.get(layer)
             if before is not None and before.shape == call.weights[0].shape:
                 apart = (call.weights[0].double() - before.double()).abs().sum(-1) / 2

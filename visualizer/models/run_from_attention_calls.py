@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from visualizer.errors import InputError
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torch import Tensor
 
@@ -42,6 +42,17 @@ _IRRELEVANT = frozenset({
     "position_ids", "use_cache", "output_attentions", "output_hidden_states", "deterministic",
     "output_router_logits", "num_items_in_batch", "cache_position", "return_dict",
 })  # fmt: skip
+
+
+class CallOfModule(Protocol):
+    """What was recorded of one call of a module."""
+
+    @property
+    def module(self) -> str:
+        """The path of the module."""
+
+
+CallT = TypeVar("CallT", bound=CallOfModule)
 
 
 class AddedToScores(Struct, frozen=True, eq=False):
@@ -67,9 +78,9 @@ class LayerGroup(Struct, frozen=True, eq=False):
     layers : tuple of int
         Their numbers in the model, from 0.
     calls : tuple of AttentionCall
-        One a layer, of a single text.
+        One a layer, of a single text; none of a long text, of which no weights are held.
     added : tuple of AddedToScores
-        One a layer.
+        One a layer, likewise.
     """
 
     name: str
@@ -80,16 +91,23 @@ class LayerGroup(Struct, frozen=True, eq=False):
     @property
     def is_cross(self) -> bool:
         """Whether its queries read other tokens than their own."""
-        queries, keys = self.calls[0].weights.shape[-2:]
-        return queries != keys or any(part in self.name for part in _CROSS)
+        sides = [call.weights.shape[-2:] for call in self.calls[:1]]
+        is_square = all(queries == keys for queries, keys in sides)
+        return not is_square or any(part in self.name for part in _CROSS)
 
 
 class LayerRun(Struct, frozen=True, eq=False):
-    """The run of a group of layers, and its weights as a document holds them."""
+    """The run of a group of layers, and its weights as a document holds them.
+
+    Parameters
+    ----------
+    captured : CapturedAttention or None
+        None of a long text, of which no weights are held.
+    """
 
     group: LayerGroup
     run: Run
-    captured: CapturedAttention
+    captured: CapturedAttention | None
 
     @property
     def in_words(self) -> str:
@@ -107,7 +125,7 @@ class LayerRun(Struct, frozen=True, eq=False):
     @property
     def notices(self) -> tuple[str, ...]:
         """Notices about its numbers, as sentences."""
-        is_by_itself = self.group.calls[0].method is RecordingMethod.SOFTMAX
+        is_by_itself = any(call.method is RecordingMethod.SOFTMAX for call in self.group.calls[:1])
         return (*((BY_ITSELF,) if is_by_itself else ()), *self.run.notices)
 
 
@@ -116,7 +134,7 @@ def groups_of(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
     numbered = numbered_by_layer(_of_one_softmax(calls))
     added = _added_to_scores(call for _, call in numbered)
     keys = [
-        (_family(call.module), *_sizes(call), each.bias is None)
+        (module_family(call.module), *_sizes(call), each.bias is None)
         for (_, call), each in zip(numbered, added, strict=True)
     ]
     order = {key: at for at, key in reversed([*enumerate(keys)])}
@@ -135,15 +153,15 @@ def _of_one_softmax(calls: Sequence[AttentionCall]) -> list[AttentionCall]:
     return [call for call in calls if counts[call.module] < 2]
 
 
-def numbered_by_layer(calls: Sequence[AttentionCall]) -> list[tuple[int, AttentionCall]]:
+def numbered_by_layer(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
     """Pair the calls with the numbers of their layers.
 
     The number is that in the module's path, or the place among those that run where that would
     name several alike: a module that runs again and again, or stacks of layers.
     """
-    families: dict[str, list[AttentionCall]] = {}
+    families: dict[str, list[CallT]] = {}
     for call in calls:
-        families.setdefault(_family(call.module), []).append(call)
+        families.setdefault(module_family(call.module), []).append(call)
     numbers: dict[int, int] = {}
     for family in families.values():
         named = [_number(call.module) for call in family]
@@ -158,7 +176,8 @@ def _number(module: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _family(module: str) -> str:
+def module_family(module: str) -> str:
+    """Return the path of a module with a star in place of numbers, alike in all layers."""
     return re.sub(r"\.\d+(?=\.|$)", ".*", module)
 
 
@@ -255,18 +274,20 @@ def run_of(
     """
     check_memory(len(group.layers), *group.calls[0].weights.shape[1:3])
     weights = _stacked(call.weights for call in group.calls)
-    captured = CapturedAttention.of(_named(group, name), weights, tokens, key_tokens)
+    captured = CapturedAttention.of(
+        layers_in_words(group.layers, name), weights, tokens, key_tokens
+    )
     if group.calls[0].method is RecordingMethod.INTERFACE:
         captured = replace(captured, vectors=_vectors(group))
     run = captured_run(captured)
     return LayerRun(group, replace(run, device=device or run.device), captured)
 
 
-def _named(group: LayerGroup, name: str) -> str:
-    """Name the layers, where their places among those that are shown are not their numbers."""
-    if group.layers == tuple(range(len(group.layers))):
+def layers_in_words(layers: tuple[int, ...], name: str) -> str:
+    """Name layers, where their places among those that are shown are not their numbers."""
+    if layers == tuple(range(len(layers))):
         return name
-    return f"layers {', '.join(str(layer + 1) for layer in group.layers)} of {name}"
+    return f"layers {', '.join(str(layer + 1) for layer in layers)} of {name}"
 
 
 def _vectors(group: LayerGroup) -> CapturedVectors:
@@ -282,7 +303,7 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
     is_one = all(other == masks[0] for other in masks[1:])
     mask = masks[0] if is_one else LayerMask()
     one = group.calls[0]
-    not_understood = _not_understood(one)
+    odd = _not_understood(one)
     biases = [each.bias[None] for each in group.added if each.bias is not None]
     if all(torch.equal(bias, biases[0]) for bias in biases[1:]):
         biases = biases[:1]  # as T5 makes it once for all layers
@@ -299,12 +320,12 @@ def _vectors(group: LayerGroup) -> CapturedVectors:
         mask.mask,
         mask.own_mask,
         mask.window,
-        not not_understood,
+        not odd,
         () if is_one else masks,
         _softcap(one),
         _stacked(biases).tobytes() if biases else None,
         _stacked(sinks).tobytes() if sinks else None,
-        not_understood,
+        odd,
         cut,
     )
 
@@ -335,13 +356,18 @@ def _repeated(part: Tensor, call: AttentionCall) -> Tensor:
     return part.repeat_interleave(call.weights.shape[1] // part.shape[1], 1)
 
 
-def _not_understood(call: AttentionCall) -> tuple[str, ...]:
-    """Return the names of arguments that may have changed how scores became weights."""
-    names = {*call.arguments} - _UNDERSTOOD - _IRRELEVANT
-    sinks = _sinks(call)
-    if sinks is not None and len(sinks) != call.weights.shape[1]:
+def not_understood(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:
+    """Return the names of arguments that may change how scores become weights."""
+    names = {name for name, given in arguments.items() if given is not None}
+    names -= _UNDERSTOOD | _IRRELEVANT
+    sinks = arguments.get("s_aux")
+    if isinstance(sinks, torch.Tensor) and sinks.numel() != heads:
         names.add("s_aux")
     return tuple(sorted(names))[:MOST_NAMED]
+
+
+def _not_understood(call: AttentionCall) -> tuple[str, ...]:
+    return not_understood(call.arguments, call.weights.shape[1])
 
 
 def check_memory(layers: int, heads: int, tokens: int, field: str = "text") -> None:

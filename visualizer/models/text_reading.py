@@ -148,7 +148,8 @@ def read_text(
     if source.image is None:
         second, is_chat = source.second or None, source.is_chat
         edits = context_edits(model, text, source.edits, second, is_chat=is_chat)
-        seen = model.read(text, edits, source.cut_cells, second, is_chat=is_chat)
+        cuts = source.cut_cells
+        seen = model.read(text, edits, cuts, second, is_chat=is_chat, by_blocks=True)
     else:
         image = _image(model, source.image)
         edits = image_context_edits(model, image, source.edits)

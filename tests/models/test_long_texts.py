@@ -1,0 +1,227 @@
+"""Long texts: weights that are made when they are read are those of the model's own attention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from msgspec.structs import replace
+
+from tests.support.tiny_models import WORDS, save_tiny_model, tiny_model
+from visualizer.attention import blockwise_tensor
+from visualizer.attention.captured_attention import LayerMask
+from visualizer.attention.spec import Device, Mask
+from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.errors import InputError
+from visualizer.models import long_text_recorder, opened_model
+from visualizer.models.attention_recorder import record_attention
+from visualizer.models.long_text_recorder import NotByRuleError, record_long_text, rule_of
+from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.runs_of_long_text import runs_of_long_text
+from visualizer.models.text_reading import open_source, read_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.models.attention_recorder import AttentionCall
+    from visualizer.models.run_from_attention_calls import LayerRun
+
+TOKENS = 60
+TEXT = " ".join(WORDS * 4)
+
+
+def given() -> dict[str, torch.Tensor]:
+    ids = (torch.arange(TOKENS) * 7 % 50 + 3)[None]
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
+def both(kind: str, **settings: object) -> tuple[list[AttentionCall], tuple[LayerRun, ...]]:
+    """What a model computes of a text with all weights, and of the same as of a long text."""
+    model = tiny_model(kind, **settings)
+    with torch.inference_mode():
+        with record_attention(model) as whole:
+            wanted = model(**given())
+        with record_long_text(model) as calls:
+            found = model(**given())
+    torch.testing.assert_close(found[0], wanted[0], rtol=0, atol=1e-5)
+    return whole, runs_of_long_text(calls, kind, tuple(map(str, range(TOKENS))), "CPU")
+
+
+@pytest.fixture
+def long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text is a long one, and blocks are small."""
+    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_recorder, "CELLS", 2_000)
+    monkeypatch.setattr(blockwise_tensor, "BAND", 8)
+    monkeypatch.setattr(blockwise_tensor, "CHUNK", 16)
+    monkeypatch.setattr("visualizer.attention.blockwise_stages.CHUNK", 16)
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize(
+    ("kind", "stages"),
+    [
+        ("llama", ("scores", "scaled", "masked")),
+        ("gemma2", ("scores", "scaled", "capped", "masked")),
+        ("gpt_oss", ("scores", "scaled", "masked")),
+        ("deepseek_v3", ("scores", "scaled", "masked")),
+        ("qwen3_next", ("scores", "scaled", "masked")),
+        ("gpt2", ("scores", "scaled", "masked")),
+        ("bert", ("scores", "scaled")),
+    ],
+)
+def test_weights_are_those_of_the_models_own_attention(kind: str, stages: tuple[str, ...]) -> None:
+    whole, runs = both(kind)
+    (run,) = [each.run for each in runs]
+    trace = run.trace
+    assert trace.is_blockwise
+    assert trace.names == ("queries", "keys", "values", *stages, "weights", "context")
+    for at, call in enumerate(whole):
+        place = (at,) if trace.axes else ()
+        wanted = call.weights[0].numpy()
+        assert np.abs(trace.read("weights", place) - wanted).max() <= 1e-6
+        rows = trace.read("weights", (*place, 1, slice(20, 40), slice(3, 50)))
+        assert np.abs(rows - wanted[1, 20:40, 3:50]).max() <= 1e-6
+        assert call.context is not None
+        contexts = call.context[0].transpose(0, 1).numpy()
+        assert np.abs(trace.read("context", place) - contexts).max() <= 1e-5
+
+
+@pytest.mark.usefixtures("long")
+def test_pictures_are_those_of_the_weights() -> None:
+    whole, (found,) = both("gpt_oss")
+    held = found.run.trace.holding("weights")
+    for layer, call in enumerate(whole):
+        for head in range(4):
+            index = (layer, head, slice(None), slice(None))
+            held.sketch(4, 4, index)
+            assert held.draw(4, 4, index, lambda: False)
+            blocks = call.weights[0, head].view(15, 4, 15, 4).amax((1, 3)).numpy()
+            assert np.abs(held.read_pooled(4, 4, index) - blocks).max() <= 1e-6
+            largest = call.weights[0, head].amax(-1).numpy()
+            assert np.abs(held.row_ends((layer, head)) - largest).max() <= 1e-6
+
+
+@pytest.mark.usefixtures("long")
+def test_keys_that_several_heads_read_are_held_once() -> None:
+    _, (found,) = both("llama")
+    trace = found.run.trace
+    one = 2 * TOKENS * 8 * 4  # layers, tokens, columns, bytes
+    assert trace.bytes == one * (4 + 2 + 2)
+    assert trace.shape("keys") == (2, 4, TOKENS, 8)
+    np.testing.assert_array_equal(trace.read("keys", (0, 0)), trace.read("keys", (0, 1)))
+    lengths = np.linalg.norm(trace.read("values", (1, 3)), axis=-1)
+    seen = trace.seen("weights", WeightTransform.TIMES_VALUE).read((1, 3))
+    np.testing.assert_allclose(seen, trace.read("weights", (1, 3)) * lengths, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("long")
+def test_masks_of_layers_differ() -> None:
+    _, (found,) = both("gemma2")
+    trace = found.run.trace
+    assert [one.mask for one in trace.layer_masks] == [Mask.WINDOW, Mask.CAUSAL]
+    scores = trace.read("masked", (0, 2))
+    is_near = np.tri(TOKENS, dtype=bool) & ~np.tri(TOKENS, k=-4, dtype=bool)
+    np.testing.assert_array_equal(np.isfinite(scores), is_near)
+    np.testing.assert_array_equal(trace.allowed("masked", (0,)), is_near)
+
+
+def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_kernel = long_text_recorder._by_kernel
+
+    def off_by_ln_2(call: long_text_recorder._Vectors) -> tuple[torch.Tensor, torch.Tensor]:
+        output, logarithms = by_kernel(call)
+        return output, logarithms + np.log(2)
+
+    monkeypatch.setattr(long_text_recorder, "_by_kernel", off_by_ln_2)
+    whole, (found,) = both("llama")
+    for layer, call in enumerate(whole):
+        weights = found.run.trace.read("weights", (layer,))
+        assert np.abs(weights - call.weights[0].numpy()).max() <= 1e-6
+
+
+@pytest.mark.parametrize("kind", ["modernbert", "granite_swa", "t5"])
+def test_attention_that_is_not_computed_again_is_refused(kind: str) -> None:
+    model = tiny_model(kind)
+    inputs = given()
+    if kind == "t5":
+        inputs["decoder_input_ids"] = inputs["input_ids"]
+    with torch.inference_mode(), record_long_text(model), pytest.raises(NotByRuleError):
+        model(**inputs)
+    assert model.config._attn_implementation != long_text_recorder.BY_RULE
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 37])
+@pytest.mark.parametrize("window", [1, 5, 12])
+def test_rules_of_masks_are_recognised(tokens: int, window: int) -> None:
+    causal = np.tri(tokens, dtype=bool)
+    near = causal & ~np.tri(tokens, k=-window, dtype=bool)
+    chunks = causal & (np.arange(tokens)[:, None] // 10 == np.arange(tokens) // 10)
+    whole = np.ones((tokens, tokens), bool)
+
+    def rule(cells: np.ndarray) -> LayerMask | None:
+        return rule_of(lambda queries, keys: cells[queries.numpy(), keys.numpy()], tokens)
+
+    is_causal = LayerMask(Mask.CAUSAL)
+    assert rule(causal) == is_causal
+    is_near = is_causal if window >= tokens else LayerMask(Mask.WINDOW, window=window)
+    assert rule(near) == is_near
+    if tokens > 10:
+        assert rule(whole) == LayerMask()
+        assert rule(chunks) is None
+        assert rule(near | near.T) == (is_near if window == 1 else None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return save_tiny_model(tmp_path / "tiny", max_position_embeddings=256)
+
+
+@pytest.mark.usefixtures("long")
+def test_a_long_text_is_read_without_weights_and_not_held_in_the_document(folder: Path) -> None:
+    source, model = open_source(folder, Device.CPU)
+    run = read_text(source, TEXT, Device.CPU)
+    assert run.trace.is_blockwise
+    assert run.reading is not None
+    assert run.reading.captured is None
+    assert run.size == "2 layers × 4 heads × 49 × 49"
+    (short,) = model.attend(TEXT)
+    weights = run.trace.read("weights")
+    assert np.abs(weights - short.run.trace.read("weights")).max() <= 1e-6
+    logs = model.next_token_log_probabilities(TEXT)
+    likeliest = max(run.reading.next_tokens, key=lambda each: each.probability)
+    assert likeliest.probability == pytest.approx(float(logs.max().exp()), abs=1e-6)
+
+
+@pytest.mark.usefixtures("long")
+def test_heads_of_a_long_text_are_switched_off_but_not_given_means(folder: Path) -> None:
+    source, model = open_source(folder, Device.CPU)
+    off = replace(source, edits=(HeadEdit(0, 1, HeadEditKind.OFF),))
+    run = read_text(off, TEXT, Device.CPU)
+    assert run.trace.is_blockwise
+    assert run.reading is not None
+    logs = model.next_token_log_probabilities(TEXT, {(0, 1): 0.0})
+    plain = model.next_token_log_probabilities(TEXT)
+    found = max(run.reading.next_tokens, key=lambda each: each.probability)
+    assert found.probability == pytest.approx(float(logs.max().exp()), abs=1e-6)
+    of_all = max(each.probability_of_all_heads for each in run.reading.next_tokens)
+    assert of_all == pytest.approx(float(plain.max().exp()), abs=1e-6)
+    mean = replace(source, edits=(HeadEdit(0, 1, HeadEditKind.MEAN),))
+    with pytest.raises(InputError, match="not kept"):
+        read_text(mean, TEXT, Device.CPU)
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize("kind", ["bloom", "modernbert"])
+def test_other_models_read_it_whole_where_that_fits(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_tiny_model(tmp_path / "tiny", kind, max_position_embeddings=256)
+    source, _ = open_source(folder, Device.CPU)
+    run = read_text(source, TEXT, Device.CPU)
+    assert not run.trace.is_blockwise
+    monkeypatch.setattr("visualizer.models.run_from_attention_calls.USABLE", 0)
+    with pytest.raises(InputError, match="held whole: 2 layers × 4 heads"):
+        read_text(source, f"{TEXT} cat", Device.CPU)

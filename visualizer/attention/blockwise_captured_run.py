@@ -1,0 +1,220 @@
+"""A run of attention that a model computed of a long text; its matrices are made when read.
+
+What is kept of each layer are the queries, keys and values that met, and the logarithm of each
+row's sum of exponentials. Keys and values that several heads read are kept once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import torch
+from msgspec import Struct
+
+from visualizer.attention.blockwise_stages import MatrixBlocks
+from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
+from visualizer.attention.captured_attention import (
+    CapturedAttention,
+    CapturedVectors,
+    LayerMask,
+    captured_stages,
+    with_mask,
+)
+from visualizer.attention.model_layer_steps import ScoreCap, SinkSoftmax
+from visualizer.attention.run import Run
+from visualizer.attention.run_from_captured_attention import SINKS, WITH_SINKS
+from visualizer.attention.spec import Dtype
+from visualizer.attention.stages import stages
+from visualizer.attention.trace import Trace
+
+if TYPE_CHECKING:
+    from visualizer.attention.blockwise_tensor import Place
+    from visualizer.attention.model_layer_steps import LayerStep
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+
+    Tensor = torch.Tensor
+
+VECTORS = ("queries", "keys", "values")
+
+
+class LayerVectors(Struct, frozen=True, eq=False):
+    """What the attention of one layer is computed from again.
+
+    Parameters
+    ----------
+    queries, keys, values : Tensor
+        [head, token, d]; of keys and values each may be read by several heads.
+    logarithms : Tensor
+        log Σ exp(score) of each row over the keys that it may read, and over the sink, [head,
+        query].
+    sinks : Tensor or None
+        Logits without a key, which take part in each row's softmax, [head].
+    """
+
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+    logarithms: Tensor
+    mask: LayerMask
+    sinks: Tensor | None = None
+
+    def of_head(self, name: str, head: int) -> Tensor:
+        """Return the vectors that a head reads, [token, d]."""
+        whole: Tensor = getattr(self, name)
+        return whole[head // (len(self.queries) // len(whole))]
+
+
+class LongAttention(Struct, frozen=True, eq=False):
+    """Attention of a long text in layers that are alike.
+
+    Parameters
+    ----------
+    name : str
+        What it is of.
+    scaling : float
+        Multiplies scores.
+    softcap : float
+        What scaled scores are kept within; 0 where they are not.
+    """
+
+    name: str
+    layers: tuple[LayerVectors, ...]
+    tokens: tuple[str, ...]
+    scaling: float
+    softcap: float = 0.0
+
+    @property
+    def header(self) -> CapturedAttention:
+        """Its sizes and settings, without numbers."""
+        one = self.layers[0]
+        masks = tuple(layer.mask for layer in self.layers)
+        is_one = all(mask == masks[0] for mask in masks)
+        mask = masks[0] if is_one else LayerMask()
+        dtype = Dtype.FLOAT64 if one.queries.dtype is torch.float64 else Dtype.FLOAT32
+        vectors = CapturedVectors(
+            one.queries.shape[-1],
+            one.values.shape[-1],
+            b"",
+            b"",
+            b"",
+            self.scaling,
+            mask.mask,
+            mask.own_mask,
+            mask.window,
+            layer_masks=() if is_one else masks,
+            softcap=self.softcap,
+        )
+        count = len(self.tokens)
+        sizes = (len(self.layers), len(one.queries), count, count)
+        return CapturedAttention(self.name, *sizes, dtype, b"", self.tokens, (), vectors)
+
+
+class _CapturedBlocks(MatrixBlocks):
+    """Computes blocks of the stages of captured attention."""
+
+    def __init__(
+        self,
+        found: LongAttention,
+        spec: AttentionSpec,
+        rows: tuple[Stage, ...],
+        masks: tuple[LayerMask, ...],
+    ) -> None:
+        super().__init__(spec, found.layers[0].queries.dtype, rows)
+        self._layers = found.layers
+        self._specs = tuple(with_mask(spec, mask) for mask in masks)
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        return (len(self._layers),)[: len(self._layers) - 1]
+
+    def sides(self) -> tuple[int, int]:
+        tokens = self._layers[0].queries.shape[-2]
+        return tokens, tokens
+
+    def of_head(self, name: str, place: Place) -> Tensor:
+        return self._layer(place).of_head(name, place[-1])
+
+    def spec_at(self, place: Place) -> AttentionSpec:
+        return self._specs[place[0]] if self._specs else self.spec
+
+    def sink(self, place: Place) -> Tensor | None:
+        sinks = self._layer(place).sinks
+        return None if sinks is None else sinks[place[-1]]
+
+    def logarithms(self, place: Place) -> Tensor:
+        return self._layer(place).logarithms[place[-1]]
+
+    def _layer(self, place: Place) -> LayerVectors:
+        return self._layers[place[0] if len(place) > 1 else 0]
+
+    def held(self, name: str) -> BlockwiseTensor:
+        """Return vectors that are held, as a stage of all heads."""
+        first = self._layers[0]
+        heads, width = len(first.queries), getattr(first, name).shape[-1]
+        return _HeldVectors(
+            (*self.leading, heads, self.sides()[0], width), _VectorsOfHeads(self, name)
+        )
+
+    def bytes(self, name: str) -> int:
+        """Return the bytes of vectors of all layers."""
+        return sum(int(getattr(layer, name).nbytes) for layer in self._layers)
+
+
+class _HeldVectors(BlockwiseTensor):
+    """Vectors that are held, each once."""
+
+    @property
+    def tensor(self) -> Tensor:  # type: ignore[override]
+        """Those of all heads, a tensor of the caller's own."""
+        places = itertools.product(*map(range, self.shape[:-2]))
+        return torch.stack([self.rows(place) for place in places]).view(self.shape)
+
+
+class _VectorsOfHeads(BlockSource):
+    """Vectors of heads, of which some may read the same."""
+
+    def __init__(self, blocks: _CapturedBlocks, name: str) -> None:
+        self._blocks, self._name = blocks, name
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._blocks.dtype
+
+    @property
+    def bytes(self) -> int:
+        return self._blocks.bytes(self._name)
+
+    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+        return self._blocks.of_head(self._name, place)[rows][:, columns].clone()
+
+
+def blockwise_captured_run(found: LongAttention, device: str) -> Run:
+    """Return a run of attention of a long text, without computing."""
+    header = found.header
+    spec, vectors = header.spec, header.vectors
+    assert vectors is not None
+    steps: dict[str, LayerStep] = {}
+    names = [*VECTORS, *(name for name in ("scores", "scaled", "masked") if _has(spec, name))]
+    if found.softcap:
+        steps["capped"] = ScoreCap(found.softcap)
+    sinks = [layer.sinks for layer in found.layers if layer.sinks is not None]
+    if sinks:
+        steps["weights"] = SinkSoftmax(SINKS)
+    names += ["weights", "context", *(steps.keys() - {"weights"})]
+    rows = captured_stages(spec, names, VECTORS, steps)
+    blocks = _CapturedBlocks(found, spec, rows, vectors.layer_masks)
+    held = {
+        row.name: blocks.held(row.name) if row.name in VECTORS else blocks.of(row) for row in rows
+    }
+    weights = {SINKS: torch.stack(sinks)} if sinks else {}
+    axes = ("layer",)[: len(blocks.leading)]
+    masks = vectors.layer_masks
+    trace = Trace(spec, rows, {}, held, frozenset(held), axes, weights, masks)
+    notices = (WITH_SINKS,) if sinks else ()
+    return Run((found.tokens,), trace, device, notices, header, found.tokens)
+
+
+def _has(spec: AttentionSpec, name: str) -> bool:
+    return any(row.name == name for row in stages(spec))
