@@ -34,6 +34,7 @@ from visualizer.attention.blockwise_tensor import (
 from visualizer.attention.masks import (
     Masking,
     allowed_cells,
+    allowed_pairs,
     are_all_allowed,
     readable_keys,
 )
@@ -147,6 +148,24 @@ class MatrixBlocks(ABC):
         return torch.from_numpy(
             allowed_cells(masking, self.sides(), self.text(place), rows.numpy(), keys)
         )
+
+    def at_keys(self, row: Stage, place: Place, rows: Tensor, keys: Tensor) -> Tensor:
+        """Compute one number of each of some rows, of weights by softmax or a stage before them."""
+        if row.operation is Operation.DOT_PRODUCT:
+            queries, others = (self.of_head(name, place) for name in row.reads)
+            return (queries[rows] * others[keys]).sum(-1)
+        read = self.at_keys(self.rows[row.reads[0]], place, rows, keys)
+        if row.operation is Operation.MASK_BEFORE_SOFTMAX:
+            masking = Masking.of(self.spec_at(place), row.name)
+            sides, text = self.sides(), self.text(place)
+            allowed = allowed_pairs(masking, sides, text, rows.numpy(), keys.numpy())
+            return read.masked_fill_(~torch.from_numpy(allowed), -math.inf)
+        if row.operation is Operation.SCALE_SCORES:
+            return read.div_(self.spec.divisor)
+        if isinstance(row.step, ScoreCap):
+            return _capped(read, row.step)
+        assert _is_softmax(self, row)
+        return (read - self.divided_by(row, place, rows)).exp_().to(self.dtype)
 
     def is_open(self, row: Stage, place: Place, rows: Tensor, keys: slice) -> bool:
         """Whether the mask forbids none of a block, for sure, without looking at its cells."""
@@ -333,8 +352,11 @@ def _scale(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: sl
 
 def _cap(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
     assert isinstance(row.step, ScoreCap)
-    limit = row.step.limit
-    return maker.read(row, place, rows, keys).div_(limit).tanh_().mul_(limit)
+    return _capped(maker.read(row, place, rows, keys), row.step)
+
+
+def _capped(scores: Tensor, cap: ScoreCap) -> Tensor:
+    return scores.div_(cap.limit).tanh_().mul_(cap.limit)
 
 
 def _forbid(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
@@ -473,6 +495,14 @@ class _SoftmaxSource(_CellSource):
                 high[:, to] = block_ends(maker.cells(read, place, rows, keys), block, "amax")
         divisor = maker.divided_by(row, place, rows)
         return high.sub_(divisor[:, None]).exp_().to(self.dtype), None
+
+    @property
+    def are_rows_known(self) -> bool:
+        place = (0,) * (len(self.maker.leading) + 1)
+        return self.maker.logarithms(place) is not None
+
+    def at_keys(self, place: Place, rows: Tensor, keys: Tensor) -> Tensor:
+        return self.maker.at_keys(self.row, place, rows, keys)
 
     def largest(self, place: Place, rows: Tensor) -> Tensor | None:
         return self.maker.numbers(self.row, place).largest[rows]

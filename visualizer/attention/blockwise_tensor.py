@@ -74,9 +74,18 @@ class BlockSource(ABC):
         """The bytes of numbers that it holds, and no other tensor."""
         return 0
 
+    @property
+    def are_rows_known(self) -> bool:
+        """Whether single numbers of a row can be computed without the others of it."""
+        return False
+
     @abstractmethod
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
         """Compute some rows of a range of columns, [row, column], a tensor of the caller's own."""
+
+    def at_keys(self, place: Place, rows: Tensor, keys: Tensor) -> Tensor:
+        """Compute one number of each of some rows, [row]; where `are_rows_known` only."""
+        raise NotImplementedError
 
     def readable(self, place: Place, rows: Tensor, columns: range) -> range:
         """Return the columns, of those given, that can be other than `outside`."""
@@ -400,6 +409,25 @@ class BlockwiseTensor(CachedTensor):
                 while len(self._rows) * whole.nbytes > MOST_ROW_BYTES and len(self._rows) > 1:
                     self._rows.popitem(last=False)
         return whole[columns.start : columns.stop : columns.step]
+
+    @property
+    def are_rows_known(self) -> bool:
+        """Whether `at_keys` takes no longer than as many numbers do."""
+        return self._source.are_rows_known
+
+    def at_keys(self, place: Place, rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Compute one number of each of some rows, [row]."""
+        return readable(self._source.at_keys(place, torch.from_numpy(rows), torch.from_numpy(keys)))
+
+    def sampled(self, block: int, place: Place) -> np.ndarray:
+        """Pool one row of each block of rows by its largest numbers, [row, column].
+
+        Nothing of it is kept, as of what is drawn.
+        """
+        rows = torch.arange(block // 2, self._shape[-2] + block // 2, block)
+        rows.clamp_(max=self._shape[-2] - 1)
+        high, _ = self._source.column_ends(place, rows, range(self._shape[-1]), block)
+        return readable(high)
 
     def rows(self, place: Place) -> Tensor:
         """Compute a matrix of vectors, [row, column]."""

@@ -130,6 +130,24 @@ def allowed_cells(
     return cells
 
 
+def allowed_pairs(
+    masking: Masking, sides: tuple[int, int], text: int, queries: np.ndarray, keys: np.ndarray
+) -> np.ndarray:
+    """Return whether each of some queries may read a key of its own, boolean."""
+    if masking.own is not None or sides[0] != sides[1]:
+        others = None if sides[0] == sides[1] else sides[1]
+        own: np.ndarray = allowed_in_text(masking, sides[0], text, others)[queries, keys]
+        return own
+    found = np.ones(len(queries), dtype=bool)
+    if masking.mask is not Mask.NONE:
+        found &= keys <= queries
+        if masking.mask is Mask.WINDOW:
+            found &= keys > queries - masking.window
+    if masking.lengths:
+        found &= keys < masking.lengths[text]
+    return found
+
+
 def any_allowed_in_blocks(
     masking: Masking,
     sides: tuple[int, int],

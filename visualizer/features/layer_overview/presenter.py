@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from visualizer.attention.masks import Masking, any_allowed_in_blocks
+from visualizer.attention.named_patterns import measure_patterns, measure_uniform_patterns
 from visualizer.errors import InputError
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.number_format import format_count, format_share
@@ -21,6 +23,7 @@ from visualizer.session.view import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from visualizer.attention.blockwise_tensor import BlockwiseTensor
     from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
@@ -36,11 +39,12 @@ PATTERNS = tuple(row for row in ORDERS if row.order is not HeadOrder.VALUE_WEIGH
 LIKENESS_SIDE = 8
 """Likeness is that of weights pooled to so many cells a side."""
 SCORES = "These are scores: the overview shows weights only."
-COVERED = "Hidden during a prediction."
-LONG = (
-    "The text is too long for small pictures of all heads: its matrices are computed where they "
-    "are looked at. The heatmaps show each head."
+SAMPLED = (
+    "A long text: each picture shows one row of every {block:,}, and one earlier place of the same "
+    "token counts, the last."
 )
+UNMEASURED = "A long text: each picture shows one row of every {block:,}, and heads stand by layer."
+COVERED = "Hidden during a prediction."
 Place = tuple[int, int]
 """A layer of the run, and a head in it, from 0."""
 
@@ -83,6 +87,8 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         Each measure of every head, [layer, head]; NaN where a head has none.
     uniform : mapping
         Each measure of a head that reads all allowed keys alike.
+    note : str
+        What is not shown of a long text, as a sentence.
     """
 
     weights: np.ndarray | None = None
@@ -101,6 +107,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     measures: HeadMeasures | None = None
     values: Mapping[str, np.ndarray] = {}
     uniform: Mapping[str, float] = {}
+    note: str = ""
 
     def name(self, place: Place) -> str:
         """Return what a head is called."""
@@ -126,7 +133,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
             found = f"{reads}: {format_share(value)}, by chance {format_share(chance)}"
             is_told = value > chance or sorted_by.reads
             said.append(found if is_told else "nothing stands out from chance")
-        spread = float(self.values["entropy"][place]) if self.values else math.nan
+        spread = float(self.values["entropy"][place]) if self.uniform else math.nan
         if math.isfinite(spread):
             alike = self.uniform["entropy"]
             said.append(f"entropy {spread:.2f} bits, by chance {alike:.2f}")
@@ -147,10 +154,11 @@ def needs(resolved: Resolved) -> tuple[int, HeadOrder]:
 def warm(resolved: Resolved) -> None:
     """Pool and measure the weights ahead of `present_layers`; called on the worker."""
     run = resolved.run
-    if "weights" in run.trace and not run.trace.is_blockwise:
+    if "weights" in run.trace:
         text = _text(run, resolved.leading)
         weights = _pooled(run, text)
-        _measured(run, resolved.leading)
+        if _is_measured(run):
+            _measured(run, resolved.leading)
         if resolved.view.head_order is HeadOrder.ALIKE:
             _by_likeness(run, weights, text)
 
@@ -162,20 +170,20 @@ def present_layers(resolved: Resolved, previous: LayerOverviewPanel | None) -> L
         return LayerOverviewPanel(message=COVERED)
     if "weights" not in run.trace:
         return LayerOverviewPanel(message=SCORES)
-    if run.trace.is_blockwise:
-        return LayerOverviewPanel(message=LONG)
-    measures, uniform = _measured(run, resolved.leading)
     text = _text(run, resolved.leading)
     panel = _unmeasured(resolved, text)
     weights = panel.weights
     assert weights is not None
-    panel = replace(
-        panel,
-        measures=measures,
-        values={name: _of_text(getattr(measures, name), run, text) for name in MEASURES}
-        | {CHANGE: _changes(run, weights)},
-        uniform={name: float(getattr(uniform, name)[0]) for name in MEASURES},
-    )
+    panel = replace(panel, values={CHANGE: _changes(run, weights)})
+    if _is_measured(run):
+        measures, uniform = _measured(run, resolved.leading)
+        values = {name: _of_text(getattr(measures, name), run, text) for name in MEASURES}
+        panel = replace(
+            panel,
+            measures=measures,
+            values={**values, **panel.values},
+            uniform={name: float(getattr(uniform, name)[0]) for name in MEASURES},
+        )
     if previous and _differ_in_heads_off(previous, panel):
         places = previous.places  # heads stay where they are while some are switched off
     else:
@@ -209,7 +217,16 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
         _block(run),
         run.texts[text or 0],
         run.reading is not None and run.reading.are_heads_switchable,
+        note=_note(run),
     )
+
+
+def _note(run: Run) -> str:
+    """Say what is not shown of a long text; empty of others."""
+    if not run.trace.is_blockwise:
+        return ""
+    said = SAMPLED if _is_measured(run) else UNMEASURED
+    return said.format(block=_block(run))
 
 
 def _edits(run: Run, model: ModelSource | None) -> dict[Place, str]:
@@ -259,7 +276,9 @@ def _pooled(run: Run, text: int | None) -> np.ndarray:
     """Return the pooled weights of one text, [layer, head, row, column]."""
     held, block, trace = run.trace.holding("weights"), _block(run), run.trace
 
-    def make(_: object) -> np.ndarray:
+    def make() -> np.ndarray:
+        if held.is_blockwise:
+            return _sampled(run, cast("BlockwiseTensor", held), text)
         index = tuple(text or 0 if axis == "text" else slice(None) for axis in trace.axes)
         whole = np.array(held.read_pooled(block, block, index))
         whole = whole if "layer" in trace.axes else whole[None]
@@ -269,8 +288,24 @@ def _pooled(run: Run, text: int | None) -> np.ndarray:
         whole.flags.writeable = False
         return whole
 
-    made: np.ndarray = held.keep(("overview", block, text), make)
+    made: np.ndarray = held.keep_result(("overview", block, text), make)
     return made
+
+
+def _sampled(run: Run, held: BlockwiseTensor, text: int | None) -> np.ndarray:
+    """Return one row of each block of a long text, pooled likewise."""
+    trace, block, heads = run.trace, _block(run), range(run.trace.spec.heads)
+    layers = []
+    for layer in range(trace.count("layer")):
+        leading = trace.leading_index(layer=layer, text=text or 0)
+        own = np.stack([held.sampled(block, (*leading, head)) for head in heads])
+        masking = Masking.of(trace.spec_at(leading), "weights")
+        allowed = any_allowed_in_blocks(masking, trace.sides, text or 0, (block, block))
+        own[..., ~allowed] = math.nan
+        layers.append(own)
+    whole = np.stack(layers)
+    whole.flags.writeable = False
+    return whole
 
 
 def _pooled_any(allowed: np.ndarray, block: int) -> np.ndarray:
@@ -282,8 +317,27 @@ def _pooled_any(allowed: np.ndarray, block: int) -> np.ndarray:
 
 def _measured(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
     texts = run.texts if run.has_same_keys else ()
+    if run.trace.is_blockwise:
+        return _patterns(run, leading)
     measures = run.trace.measured("weights", texts)
     return measures, run.trace.measured_uniform("weights", leading, texts)
+
+
+def _is_measured(run: Run) -> bool:
+    """Whether its heads can be measured without reading all weights of a long text."""
+    held = run.trace.holding("weights")
+    return not held.is_blockwise or cast("BlockwiseTensor", held).are_rows_known
+
+
+def _patterns(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadMeasures]:
+    """Return the measures that take one key a query, of the heads and of one that reads alike."""
+    held = cast("BlockwiseTensor", run.trace.holding("weights"))
+    words, masking = run.words(leading), Masking.of(run.trace.spec_at(leading), "weights")
+    measures: HeadMeasures = held.keep_result("patterns", lambda: measure_patterns(held, words))
+    uniform: HeadMeasures = held.keep_result(
+        ("uniform patterns", masking), lambda: measure_uniform_patterns(masking, words)
+    )
+    return measures, uniform
 
 
 def _of_text(values: np.ndarray, run: Run, text: int | None) -> np.ndarray:
@@ -302,7 +356,7 @@ def _ordered(
     row = order_row(panel.order)
     if panel.order is HeadOrder.ALIKE:
         return tuple(places[at] for at in by_likeness())
-    if not row.measure:
+    if row.measure not in panel.values:
         return tuple(places)
     sign = -1 if row.is_descending else 1
     values = np.nan_to_num(sign * panel.values[row.measure].reshape(-1), nan=math.inf)
@@ -310,8 +364,8 @@ def _ordered(
 
 
 def _by_likeness(run: Run, weights: np.ndarray, text: int | None) -> tuple[int, ...]:
-    made: tuple[int, ...] = run.trace.holding("weights").keep(
-        ("likeness", text), lambda _: likeness_order(weights)
+    made: tuple[int, ...] = run.trace.holding("weights").keep_result(
+        ("likeness", text), lambda: likeness_order(weights)
     )
     return made
 

@@ -146,7 +146,8 @@ class LayerOverviewPane(QWidget):
         self._words = words
         hint = HINT_SWITCHABLE if self.grid.is_switchable else HINT
         is_by_layer = self.order.currentData() is HeadOrder.LAYER
-        self.said.setText(words or (hint if is_by_layer else f"{NAMES} {hint}"))
+        parts = (self.grid.note, "" if is_by_layer else NAMES, hint)
+        self.said.setText(words or " ".join(part for part in parts if part))
 
 
 class HeadGrid(QAbstractScrollArea):
@@ -394,6 +395,11 @@ class HeadGrid(QAbstractScrollArea):
         """Return the first heads in the present order, by their layers' numbers in the model."""
         places = self._panel.places[:count]
         return tuple((self._panel.layers[layer], head) for layer, head in places)
+
+    @property
+    def note(self) -> str:
+        """What is not shown of a long text."""
+        return self._panel.note
 
     @property
     def is_switchable(self) -> bool:
