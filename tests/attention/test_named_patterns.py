@@ -21,7 +21,7 @@ from visualizer.attention.named_patterns import (
 )
 from visualizer.attention.spec import Mask
 
-WORDS = tuple(["the", "cat", "sat", "on", "the", "mat", "the", "the", "cat", "sat"])
+WORDS = ("the", "cat", "sat", "on", "the", "mat", "the", "the", "cat", "sat")
 PLACES = {
     "previous": [(q, q - 1) for q in range(1, 10)],
     "first": [(q, 0) for q in range(10)],

@@ -280,6 +280,8 @@ def _needs_of_panels(resolved: Resolved) -> Hashable:
     """Name what has to be read for the panels of a view."""
     shown = () if resolved.run.trace.is_blockwise else resolved.shown_stages  # those are late
     extents = frozenset(resolved.extent(stage).blocks for stage in shown)
+    # Of heads that were not drawn yet, a first picture is made before they are shown.
+    late = (resolved.leading, resolved.heads) if resolved.run.trace.is_blockwise else ()
     chosen, pinned = resolved.view.colouring, resolved.pinned
     folds = () if resolved.is_spread else resolved.folds
     return (
@@ -291,6 +293,7 @@ def _needs_of_panels(resolved: Resolved) -> Hashable:
         frozenset({*folds, *([pinned.fold] if pinned and pinned.fold else [])}),
         (chosen.limits, chosen.curve is ColourCurve.LINEAR),
         resolved.overview is not None,
+        late,
     )
 
 

@@ -145,7 +145,7 @@ class LayerOverviewPane(QWidget):
     def _describe(self, words: str) -> None:
         self._words = words
         hint = HINT_SWITCHABLE if self.grid.is_switchable else HINT
-        is_by_layer = self.order.currentData() is HeadOrder.LAYER
+        is_by_layer = self.order.currentData() == HeadOrder.LAYER
         parts = (self.grid.note, "" if is_by_layer else NAMES, hint)
         self.said.setText(words or " ".join(part for part in parts if part))
 
