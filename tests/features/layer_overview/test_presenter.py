@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+import torch
 
-from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention import run as attention_run
+from visualizer.attention.blockwise_captured_run import (
+    LayerVectors,
+    LongAttention,
+    blockwise_captured_run,
+)
+from visualizer.attention.captured_attention import CapturedAttention, LayerMask
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import AttentionSpec, Mask
 from visualizer.attention.weight_transforms import WeightTransform
@@ -25,6 +33,9 @@ from visualizer.session.head_order import HeadOrder
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
 
 TOKENS = ("a", "b", "a", "b", "a")
 
@@ -167,3 +178,64 @@ def test_another_number_of_heads_with_the_same_text_has_all_its_heads(
         panel = present_layers(resolve(document, view, run_of(document, None)), panel)
     assert panel
     assert sorted(panel.places) == [(0, head) for head in range(after)]
+
+
+def long_model_run() -> tuple[Run, np.ndarray]:
+    """A run of two layers of a long text, and its weights."""
+    generator = torch.Generator().manual_seed(1)
+    words = tuple(f"word {place % 29}" for place in range(80))
+    rule = LayerMask(Mask.CAUSAL)
+    layers = []
+    for _ in range(2):
+        queries, keys, values = (
+            3 * torch.randn(heads, 80, 4, generator=generator) for heads in (4, 2, 2)
+        )
+        scores = (queries @ keys.repeat_interleave(2, 0).mT / 2).tril()
+        scores.masked_fill_(~torch.ones(80, 80).tril().bool(), -math.inf)
+        layers.append(LayerVectors(queries, keys, values, scores.logsumexp(-1), rule))
+    run = blockwise_captured_run(LongAttention("made", tuple(layers), words, 0.5), "CPU")
+    return run, run.trace.read("weights")
+
+
+def test_a_long_text_of_a_model_is_shown_by_one_row_of_each_block() -> None:
+    run, weights = long_model_run()
+    panel = present_layers(resolve(Document(), View(), run), None)
+    assert panel.block == 3
+    assert panel.weights is not None
+    rows = np.minimum(np.arange(27) * 3 + 1, 79)
+    sampled = np.pad(weights[:, :, rows], ((0, 0), (0, 0), (0, 0), (0, 1)))
+    wanted = sampled.reshape(2, 4, 27, 27, 3).max(-1)
+    upper = ~np.tri(27, dtype=bool)
+    assert np.isnan(panel.weights[..., upper]).all()
+    np.testing.assert_allclose(panel.weights[..., ~upper], wanted[..., ~upper], atol=1e-6)
+    assert "one row of every 3" in panel.note
+    own = weights[:, :, np.arange(80), np.arange(80)].mean(-1)
+    np.testing.assert_allclose(panel.values["own"], own, atol=1e-6)
+    assert "entropy" not in panel.describe((0, 0))
+
+
+def test_heads_of_a_long_text_stand_by_what_is_measured_of_them() -> None:
+    run, weights = long_model_run()
+    panel = present_layers(resolve(Document(), View(head_order=HeadOrder.FIRST), run), None)
+    first = weights[..., 0].mean(-1).flatten()
+    assert [4 * layer + head for layer, head in panel.places] == np.argsort(-first).tolist()
+    by_spread = present_layers(resolve(Document(), View(head_order=HeadOrder.SHARPEST), run), None)
+    assert by_spread.places == tuple((at // 4, at % 4) for at in range(8))
+
+
+@pytest.mark.parametrize("order", HeadOrder)
+def test_a_long_text_of_a_module_has_pictures_without_measures(
+    order: HeadOrder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+    document = Document(text=" ".join(f"word{place}" for place in range(70)))
+    run = run_of(document, None)
+    assert run.trace.is_blockwise
+    panel = present_layers(resolve(document, View(head_order=order), run), None)
+    assert panel.weights is not None
+    assert panel.weights.shape == (1, document.spec.heads, 24, 24)
+    assert len(panel.places) == document.spec.heads
+    place = ", place 1 of 2" if order is HeadOrder.CHANGED else ""
+    assert panel.describe((0, 0)) == f"Layer 1, head 1{place}."
+    assert "heads stand by layer" in panel.note

@@ -119,7 +119,9 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         becomes = f" ({self.edits[place]})" if place in self.edits else ""
         said = [self.name(place) + becomes]
         sorted_by = order_row(self.order)
-        if sorted_by.measure and place in self.places:
+        sorting = self.values.get(sorted_by.measure)
+        is_sorted = sorting is not None and math.isfinite(float(sorting[place]))
+        if is_sorted and place in self.places:
             said[0] += f", place {self.places.index(place) + 1:,} of {len(self.places):,}"
         rows = (sorted_by,) if sorted_by.reads else PATTERNS
         clear = [
