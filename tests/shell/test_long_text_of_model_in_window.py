@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import visualizer
 from visualizer.features.layer_overview.presenter import LAYERS
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.models import opened_model
+from visualizer.read_files_and_restore_runs import read_file
+from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.window_input import Hand
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
@@ -53,9 +58,13 @@ def test_every_layer_and_pane_shows_a_long_text(long: Hand) -> None:
     assert values[first] == values.max()
 
 
-def test_a_document_of_a_long_text_is_saved_without_numbers(long: Hand) -> None:
-    snapshot = long.window.workspace.snapshot
-    assert snapshot
-    assert snapshot.document.captured is None
-    assert snapshot.document.model is not None
-    assert snapshot.document.text == TEXT
+def test_a_saved_document_has_no_numbers_and_is_read_again(long: Hand, tmp_path: Path) -> None:
+    path, run = tmp_path / "read.attention", long.window.workspace.run
+    assert run
+    long.window.document_controller._write_named(str(path))
+    long.until(lambda: long.window.document_controller.is_saved and path.exists())
+    saved = read_file(path, Document())
+    assert saved.document.captured is None
+    assert saved.document.text == TEXT
+    opened = visualizer.load(path)
+    np.testing.assert_array_equal(opened["weights"], run.trace.read("weights"))
