@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 Progress = Callable[[int, int], None]
 """Called with the done and the total amount; raises `CancelledError` to stop the work."""
@@ -14,6 +16,25 @@ class CancelledError(Exception):
 
 def no_progress(done: int, of: int) -> None:
     """No-op progress callback."""
+
+
+_is_stopped: ContextVar[Callable[[], bool]] = ContextVar("is stopped", default=lambda: False)
+
+
+@contextmanager
+def stopped_when(is_stopped: Callable[[], bool]) -> Iterator[None]:
+    """Have long work on this thread within the context stop when that is so."""
+    token = _is_stopped.set(is_stopped)
+    try:
+        yield
+    finally:
+        _is_stopped.reset(token)
+
+
+def check_stopped() -> None:
+    """Raise `CancelledError` where the work on this thread is to stop."""
+    if _is_stopped.get()():
+        raise CancelledError
 
 
 BLOCK = 64

@@ -21,6 +21,7 @@ from visualizer.models.long_text_recorder import NotByRuleError, record_long_tex
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.runs_of_long_text import runs_of_long_text
 from visualizer.models.text_reading import open_source, read_text
+from visualizer.progress_callback import CancelledError, stopped_when
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -225,3 +226,20 @@ def test_other_models_read_it_whole_where_that_fits(
     monkeypatch.setattr("visualizer.models.run_from_attention_calls.USABLE", 0)
     with pytest.raises(InputError, match="held whole: 2 layers × 4 heads"):
         read_text(source, f"{TEXT} cat", Device.CPU)
+
+
+@pytest.mark.usefixtures("long")
+def test_reading_a_long_text_is_stopped_between_layers(folder: Path) -> None:
+    source, model = open_source(folder, Device.CPU)
+    read_text(source, "the cat", Device.CPU)
+    asked: list[bool] = []
+
+    def is_second() -> bool:
+        asked.append(True)
+        return len(asked) == 2
+
+    with stopped_when(is_second), pytest.raises(CancelledError):
+        read_text(source, TEXT, Device.CPU)
+    assert len(asked) == 2
+    assert model.model.config._attn_implementation == "eager"
+    assert read_text(source, TEXT, Device.CPU).trace.is_blockwise

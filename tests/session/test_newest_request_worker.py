@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QObject, QThread
 
+from visualizer.progress_callback import CancelledError, check_stopped
 from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:
@@ -161,6 +163,37 @@ def release_when_stopping(worker: Worker, held: Held) -> None:
     while worker._waiting is not None:
         held.go_on.wait(0.001)
     held.go_on.set()
+
+
+def test_stopping_ends_long_work_that_asks_for_it(
+    worker: Worker, answers: list[object], qtbot: QtBot
+) -> None:
+    begun = threading.Event()
+
+    def long_work() -> None:
+        begun.set()
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            check_stopped()
+
+    worker.ask(long_work)
+    assert begun.wait(SECONDS)
+    before = time.monotonic()
+    worker.stop()
+    assert time.monotonic() - before < SECONDS / 2
+    QCoreApplication.processEvents()
+    assert answers == []
+    assert not worker.is_working
+
+
+def test_what_is_cancelled_otherwise_comes_back_as_failed(worker: Worker, qtbot: QtBot) -> None:
+    def cancelled() -> None:
+        raise CancelledError
+
+    with qtbot.waitSignal(worker.failed) as blocker:
+        worker.ask(cancelled)
+    assert isinstance(blocker.args[0], CancelledError)
+    check_stopped()  # on this thread nothing is to stop
 
 
 def test_what_was_answered_is_not_kept(worker: Worker, qtbot: QtBot) -> None:

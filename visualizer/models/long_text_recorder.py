@@ -25,6 +25,7 @@ from visualizer.attention.spec import Mask
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import configs_of, edited
 from visualizer.models.run_from_attention_calls import not_understood
+from visualizer.progress_callback import check_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,7 +105,7 @@ def record_long_text(
     Yields
     ------
     list of LongTextCall
-        It fills as the model runs; a run may raise `NotByRuleError`.
+        It fills as the model runs; a run may raise `NotByRuleError`, or stop by `check_stopped`.
     """
     _register()
     recording = _LongRecording(model, edits or {}, keeps=keeps)
@@ -256,6 +257,7 @@ def _attend(
     **arguments: Any,
 ) -> tuple[Tensor, None]:
     """Compute the context vectors, and record what they are made of."""
+    check_stopped()
     name = recording.names.get(module)
     if name is None or not isinstance(attention_mask, MaskRule):
         raise NotByRuleError("Its mask is not known.")

@@ -760,7 +760,7 @@ class OpenedModel:
         what = "image" if PIXELS in given else "text"
         try:
             return (self._part_for_images if PIXELS in given else self.model)(**given)
-        except InputError:
+        except (InputError, CancelledError):
             raise
         except Exception as error:  # every architecture fails in its own way
             if isinstance(error, MemoryError) or is_out_of_memory(error):

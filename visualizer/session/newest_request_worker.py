@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QThread, Signal, SignalInstance
 
+from visualizer.progress_callback import CancelledError, stopped_when
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,9 +19,9 @@ REST_S = 2.0
 class Worker(QThread):
     """A thread with a queue of length one.
 
-    A request is a function of values it has captured. A running request is never interrupted; a
-    newer request replaces the waiting one. The result, or the exception, is returned as a value
-    on the thread that created the worker.
+    A request is a function of values it has captured. A running request is never interrupted, but
+    at the end, where it asks `check_stopped`; a newer request replaces the waiting one. The result,
+    or the exception, is returned as a value on the thread that created the worker.
 
     Parameters
     ----------
@@ -101,7 +103,15 @@ class Worker(QThread):
 
     def _answer(self, request: Callable[[], object]) -> None:
         try:
-            answer = request()
+            with stopped_when(lambda: self._is_stopping):
+                answer = request()
+        except CancelledError as error:
+            if self._is_stopping:
+                with self._changed:
+                    self._is_running = False
+            else:
+                self._done()
+                self._came.emit(self.failed, error)
         except Exception as error:  # noqa: BLE001 - handed to the GUI thread
             self._done()
             self._came.emit(self.failed, error)
