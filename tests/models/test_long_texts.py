@@ -9,12 +9,14 @@ import pytest
 import torch
 from msgspec.structs import replace
 
+from tests.support.explained_values import result_of, room
 from tests.support.tiny_models import WORDS, save_tiny_model, tiny_model
 from visualizer.attention import blockwise_tensor
 from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.spec import Device, Mask
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.errors import InputError
+from visualizer.explanations.explain import explain
 from visualizer.models import long_text_recorder, opened_model
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.long_text_recorder import NotByRuleError, record_long_text, rule_of
@@ -88,6 +90,21 @@ def test_weights_are_those_of_the_models_own_attention(kind: str, stages: tuple[
         assert call.context is not None
         contexts = call.context[0].transpose(0, 1).numpy()
         assert np.abs(trace.read("context", place) - contexts).max() <= 1e-5
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "gpt_oss"])
+def test_every_stage_of_a_cell_is_explained(kind: str) -> None:
+    _, (found,) = both(kind)
+    trace = found.run.trace
+    for stage in trace.names:
+        for cell in ((0, 1, 20, 3), (1, 3, 41, 2), (1, 2, 5, 5)):
+            explanation, value = explain(trace, stage, cell), float(trace.read(stage, cell))
+            if np.isfinite(value):
+                within = room(explanation, trace.spec.dtype)
+                assert result_of(explanation) == pytest.approx(value, abs=within)
+            else:
+                assert explanation.value == value
 
 
 @pytest.mark.usefixtures("long")
