@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,12 +14,14 @@ from tests.support.explained_values import result_of, room
 from tests.support.tiny_models import WORDS, save_tiny_model, tiny_model
 from visualizer.attention import blockwise_tensor
 from visualizer.attention.captured_attention import LayerMask
+from visualizer.attention.head_measures import measure
 from visualizer.attention.spec import Device, Mask
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.models import long_text_recorder, opened_model
 from visualizer.models.attention_recorder import record_attention
+from visualizer.models.layer_selection_and_head_measures import MEASURES
 from visualizer.models.long_text_recorder import NotByRuleError, record_long_text, rule_of
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.runs_of_long_text import runs_of_long_text
@@ -105,6 +108,32 @@ def test_every_stage_of_a_cell_is_explained(kind: str) -> None:
                 assert result_of(explanation) == pytest.approx(value, abs=within)
             else:
                 assert explanation.value == value
+
+
+@pytest.mark.usefixtures("long")
+def test_a_copy_has_the_same_numbers() -> None:
+    _, (found,) = both("gpt_oss")
+    trace = found.run.trace
+    copied = pickle.loads(pickle.dumps(trace))
+    assert copied.is_blockwise
+    for name in trace.names:
+        np.testing.assert_array_equal(copied.read(name), trace.read(name))
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize("kind", ["llama", "gemma2"])
+def test_heads_are_measured_as_by_their_whole_weights(kind: str) -> None:
+    whole, (found,) = both(kind)
+    trace = found.run.trace
+    weights = torch.stack([call.weights[0] for call in whole])
+    values = torch.from_numpy(np.array(trace.read("values")))
+    measures, wanted = (
+        trace.measured("weights", found.run.texts),
+        measure(weights, (), found.run.texts, values),
+    )
+    for name in MEASURES:
+        found_one, wanted_one = getattr(measures, name), getattr(wanted, name)
+        np.testing.assert_allclose(found_one, wanted_one, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.usefixtures("long")

@@ -6,7 +6,6 @@ row's sum of exponentials. Keys and values that several heads read are kept once
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
 import torch
@@ -122,8 +121,13 @@ class _CapturedBlocks(MatrixBlocks):
         masks: tuple[LayerMask, ...],
     ) -> None:
         super().__init__(spec, found.layers[0].queries.dtype, rows)
+        self._made_of = (found, spec, rows, masks)
         self._layers = found.layers
         self._specs = tuple(with_mask(spec, mask) for mask in masks)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle what is computed with."""
+        return _CapturedBlocks, self._made_of
 
     @property
     def leading(self) -> tuple[int, ...]:
@@ -153,27 +157,18 @@ class _CapturedBlocks(MatrixBlocks):
         """Return vectors that are held, as a stage of all heads."""
         first = self._layers[0]
         heads, width = len(first.queries), getattr(first, name).shape[-1]
-        return _HeldVectors(
-            (*self.leading, heads, self.sides()[0], width), _VectorsOfHeads(self, name)
-        )
+        sizes = (*self.leading, heads, self.sides()[0], width)
+        return BlockwiseTensor(sizes, _VectorsOfHeads(self, name))
 
     def bytes(self, name: str) -> int:
         """Return the bytes of vectors of all layers."""
         return sum(int(getattr(layer, name).nbytes) for layer in self._layers)
 
 
-class _HeldVectors(BlockwiseTensor):
-    """Vectors that are held, each once."""
-
-    @property
-    def tensor(self) -> Tensor:  # type: ignore[override]
-        """Those of all heads, a tensor of the caller's own."""
-        places = itertools.product(*map(range, self.shape[:-2]))
-        return torch.stack([self.rows(place) for place in places]).view(self.shape)
-
-
 class _VectorsOfHeads(BlockSource):
     """Vectors of heads, of which some may read the same."""
+
+    is_held = True
 
     def __init__(self, blocks: _CapturedBlocks, name: str) -> None:
         self._blocks, self._name = blocks, name

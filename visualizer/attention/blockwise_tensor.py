@@ -61,6 +61,8 @@ class BlockSource(ABC):
 
     is_signed = True
     """Whether numbers may be below 0."""
+    is_held = False
+    """Whether nothing is computed, as all numbers are held."""
     outside = 0.0
     """The number of all columns that are not readable."""
 
@@ -428,6 +430,14 @@ class BlockwiseTensor(CachedTensor):
         rows.clamp_(max=self._shape[-2] - 1)
         high, _ = self._source.column_ends(place, rows, range(self._shape[-1]), block)
         return readable(high)
+
+    @property
+    def tensor(self) -> Tensor:  # type: ignore[override]
+        """Vectors of all places that are held, a tensor of the caller's own."""
+        if not self._source.is_held:
+            raise AttributeError("Its numbers are not held.")
+        places = itertools.product(*map(range, self._shape[:-2]))
+        return torch.stack([self.rows(place) for place in places]).view(self._shape)
 
     def rows(self, place: Place) -> Tensor:
         """Compute a matrix of vectors, [row, column]."""

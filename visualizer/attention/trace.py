@@ -378,9 +378,9 @@ class Trace:
             Called while a stage is measured block by block.
         """
         held, lengths, values = self._held[stage], self.spec.lengths, self._held.get("values")
-        vectors = None if values is None else values.tensor.detach()
 
         def made() -> HeadMeasures:
+            vectors = None if values is None else values.tensor.detach()
             if held.is_blockwise:
                 blocks = cast("BlockwiseTensor", held)
                 return measure_by_bands(blocks, lengths, texts, vectors, progress)
