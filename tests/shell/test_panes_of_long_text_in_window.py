@@ -76,12 +76,16 @@ def test_every_pane_is_opened_and_used_on_a_long_text(long_text: Hand) -> None:
     assert not hand.boxes()
 
 
-def test_panes_of_pictures_of_all_weights_say_that_the_text_is_too_long(long_text: Hand) -> None:
+def test_layers_show_some_rows_and_lines_say_that_the_text_is_too_long(long_text: Hand) -> None:
     hand = long_text
-    open_pane(hand, "Layers")
+    pane = open_pane(hand, "Layers")
     open_pane(hand, "Lines")
     screen = hand.window.workspace.screen
-    assert "too long" in screen.panel(LAYERS).message
+    assert "one row of every 4" in pane.said.text()
+    weights = screen.panel(LAYERS).weights
+    assert weights is not None
+    whole = run_of(hand).trace.read("weights", (0,))
+    np.testing.assert_allclose(weights[0, 0, 5, 2], whole[22, 8:12].max(), rtol=1e-6)
     lines = screen.panel(LINES)
     assert lines
     assert "too long" in lines.message
