@@ -56,6 +56,10 @@ MOST_CONTEXTS = 64
 """Single rows of context vectors that are kept."""
 
 
+PAIRS = 512
+"""Pairs of a query and a key that are multiplied together."""
+
+
 class _RowNumbers:
     """One number of each row of a matrix, once it is known."""
 
@@ -153,7 +157,9 @@ class MatrixBlocks(ABC):
         """Compute one number of each of some rows, of weights by softmax or a stage before them."""
         if row.operation is Operation.DOT_PRODUCT:
             queries, others = (self.of_head(name, place) for name in row.reads)
-            return (queries[rows] * others[keys]).sum(-1)
+            # A few at a time: they stay near the processor.
+            parts = [slice(at, at + PAIRS) for at in range(0, len(rows), PAIRS)]
+            return torch.cat([(queries[rows[at]] * others[keys[at]]).sum(-1) for at in parts])
         read = self.at_keys(self.rows[row.reads[0]], place, rows, keys)
         if row.operation is Operation.MASK_BEFORE_SOFTMAX:
             masking = Masking.of(self.spec_at(place), row.name)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.head_measures import HeadMeasures
-from visualizer.attention.masks import readable_keys
+from visualizer.attention.masks import key_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,8 +77,9 @@ def measure_uniform_patterns(masking: Masking, words: tuple[str, ...]) -> HeadMe
     """Measure a head that reads every key alike that it may read, likewise, [1]."""
     count = len(words)
     means = {name: np.full(1, math.nan) for name in patterns(words)}
-    ranges = [readable_keys(masking, count, 0, query, query) for query in range(count)]
-    starts, stops = (np.array([getattr(one, end) for one in ranges]) for end in ("start", "stop"))
+    ranges = key_ranges(masking, count, 0)
+    assert ranges is not None  # masks of a long text are rules
+    starts, stops = ranges
     for name, (queries, keys) in patterns(words).items():
         if len(queries):
             start, stop = starts[queries], stops[queries]
