@@ -309,8 +309,8 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
         f"This module has no stage “array([0, 1])”. {IT_HAS}",
     ),
     (
-        lambda: attend("a")["weights", 0],
-        f"This module has no stage “('weights', 0)”. {IT_HAS}",
+        lambda: attend("a")["sums", 0],
+        f"This module has no stage “sums”. {IT_HAS}",
     ),
     (
         lambda: attend("a")["sums"],
@@ -420,7 +420,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a").figure(layout=np.arange(3)),
-        "layout is one of shown, panel, head, heads, stages, all, and not array([0, 1, 2]).",
+        "layout is one of shown, panel, head, heads, stages, all, cells, and not array([0, 1, 2]).",
     ),
     (
         lambda: attend("a").save(7),

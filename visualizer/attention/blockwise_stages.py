@@ -348,11 +348,22 @@ def _softmax_chunks(
 
 
 def _dot(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    return _products(maker, row, place, rows, keys, 1.0)
+
+
+def _products(
+    maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice, divisor: float
+) -> Tensor:
+    """Compute scores, of queries that are divided before, as there are fewer numbers of them."""
     queries, others = (maker.of_head(name, place) for name in row.reads)
-    return queries[rows] @ others[keys].mT
+    few = queries[rows] if divisor == 1 else queries[rows].div_(divisor)
+    return (others[keys] @ few.mT).mT  # keys follow each other in memory: see `block_ends`
 
 
 def _scale(maker: MatrixBlocks, row: Stage, place: Place, rows: Tensor, keys: slice) -> Tensor:
+    read = maker.rows[row.reads[0]]
+    if read.operation is Operation.DOT_PRODUCT:
+        return _products(maker, read, place, rows, keys, maker.spec.divisor)
     return maker.read(row, place, rows, keys).div_(maker.spec.divisor)
 
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from visualizer.attention.head_aggregates import HeadAggregate
     from visualizer.attention.tensor_with_cached_reductions import Index
 
-BAND = 256
+BAND = 512
 """Rows that are computed together, each with all its columns."""
-CHUNK = 2048
+CHUNK = 1024
 """Columns that are read together; with a band of rows they stay near the processor."""
 TILE = 256
 """Pooled cells along each side of a tile."""
@@ -725,17 +725,18 @@ def columns_to_read(columns: range, readable: range, block: int) -> Iterator[tup
 
 
 def block_ends(cells: Tensor, block: int, end: str) -> Tensor:
-    """Return the largest (amax) or smallest (amin) number of each block of columns."""
+    """Return the largest (amax) or smallest (amin) number of each block of columns.
+
+    It is many times as fast where columns, and not rows, follow each other in memory.
+    """
     if block == 1:
         return cells.clone()
-    width = cells.shape[1]
-    whole = width // block * block
-    blocks = cells[:, :whole].view(len(cells), -1, block) if whole == width else None
-    if blocks is not None:
-        ends: Tensor = getattr(blocks, end)(-1)
-        return ends
-    ends = getattr(cells[:, :whole].reshape(len(cells), -1, block), end)(-1)
-    return torch.cat([ends, getattr(cells[:, whole:], end)(-1, keepdim=True)], -1)
+    columns = cells.mT
+    whole = len(columns) // block * block
+    ends: Tensor = getattr(columns[:whole].reshape(-1, block, len(cells)), end)(1)
+    if whole < len(columns):
+        ends = torch.cat([ends, getattr(columns[whole:], end)(0, keepdim=True)])
+    return ends.mT
 
 
 def _tiles_of(cells: range) -> range:
