@@ -122,7 +122,9 @@ def test_each_layer_has_its_own_mask_and_capped_scores(tmp_path: Path) -> None:
     weights, scaled = found["weights"], found["scaled"].astype(np.float64)
     assert not weights[0, :, 9, :6].any()  # outside of the window of 4
     assert weights[1, :, 9, :6].all()
-    vectors = found.runs[0].captured.vectors
+    captured = found.runs[0].captured
+    assert captured
+    vectors = captured.vectors
     assert vectors
     limit = vectors.softcap
     np.testing.assert_allclose(found["capped"], limit * np.tanh(scaled / limit), atol=1e-6)

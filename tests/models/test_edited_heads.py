@@ -245,6 +245,7 @@ def test_edges_are_cut_beside_masks_by_layer_caps_and_sinks(tmp_path: Path, kind
             value = trace.read("weights", (0, each, query, key))
             np.testing.assert_allclose(result_of(found), value, atol=1e-6)
     assert run.reading
+    assert run.reading.captured
     again = captured_run(run.reading.captured).trace
     np.testing.assert_array_equal(again.read("masked"), masked)
 
@@ -279,6 +280,7 @@ def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
 def test_cut_edges_come_back_with_the_numbers_of_a_document(source: ModelSource) -> None:
     run = read_text(replace(source, cuts=cuts_of(CUTS)), TEXT, Device.CPU)
     assert run.reading
+    assert run.reading.captured
     again = captured_run(run.reading.captured)
     np.testing.assert_array_equal(again.trace.read("masked"), run.trace.read("masked"))
     assert again.trace.cut == run.trace.cut

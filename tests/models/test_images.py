@@ -228,6 +228,7 @@ def test_the_image_is_kept_as_the_model_sees_it(tmp_path: Path) -> None:
     model = open_model(save_vision_model(tmp_path / "clip", "clip_vision_model"), Device.CPU)
     pixels = picture(tmp_path / "wide.png", wide=50, high=32)
     (found,) = model.attend_image(tmp_path / "wide.png")
+    assert found.captured
     patches = found.captured.patches
     assert patches
     assert (patches.first, patches.rows, patches.columns) == (1, 4, 4)

@@ -176,6 +176,6 @@ def test_progress_grows_and_memory_is_that_of_some_rows() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert told == sorted(told)
-    assert len({*told}) > 20
+    assert len({*told}) > 10
     assert largest < 2**22  # the coarse picture; all of it would be 36 MB, and twice that signed
     assert peak < 2**26

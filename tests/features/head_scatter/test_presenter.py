@@ -62,7 +62,7 @@ def test_what_the_model_said_of_heads_is_an_axis_too() -> None:
     assert [each.name for each in panel_of(View()).choices] == [each.name for each in MEASURES]
     heads = np.array([[9.0, 9.0], [0.5, -2.0]])
     parts = LogitParts(1, 0.0, heads, np.zeros(2), 0.0, 0.0, (1, 3))
-    reading = ModelReading("made", (3,), {}, {}, True, (), "", None, None)  # type: ignore[arg-type]
+    reading = ModelReading("made", (3,), {}, {}, True, (), "", None, None)
     reading.answers.known[ModelQuestion(QuestionKind.PARTS)] = PartsAnswer(parts, " cat", 0.5)
     panel = panel_of(between("entropy", ADDED), reading)
     assert panel.up is not None

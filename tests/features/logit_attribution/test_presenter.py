@@ -40,7 +40,7 @@ ROWS = (NextToken(" cat", 0.5, 0.5), NextToken(" dog", 0.25, 0.25))
 
 def reading() -> ModelReading:
     captured = None
-    return ModelReading("made", (3,), {}, {}, True, ROWS, "", captured, None)  # type: ignore[arg-type]
+    return ModelReading("made", (3,), {}, {}, True, ROWS, "", captured, None)
 
 
 def question(kind: QuestionKind, token: str = "") -> ModelQuestion:

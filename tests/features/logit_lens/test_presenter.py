@@ -34,7 +34,7 @@ ANSWER = LensAnswer((2, 3), WORDS, SHARES)
 
 def reading() -> ModelReading:
     captured = None
-    return ModelReading("made", (3,), {}, {}, True, (), "", captured, None)  # type: ignore[arg-type]
+    return ModelReading("made", (3,), {}, {}, True, (), "", captured, None)
 
 
 def panel_of(

@@ -32,7 +32,7 @@ ROWS = (NextToken(" cat", 0.2, 0.5), NextToken(" dog", 0.6, 0.25))
 def reading(**changes: object) -> ModelReading:
     captured = None
     made = ModelReading(
-        "made", (3,), {(3, 1): "off"}, {}, True, ROWS, "", captured, None  # type: ignore[arg-type]
+        "made", (3,), {(3, 1): "off"}, {}, True, ROWS, "", captured, None
     )  # fmt: skip
     return replace(made, **changes)
 
