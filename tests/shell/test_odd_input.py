@@ -78,7 +78,7 @@ def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch)
     hand.drag(hand.find(QSlider, "heads Slider"), 12)
     hand.settle()
     board = hand.shown
-    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**30)
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**28)
     hand.paste_sentence("word " * 10_000)
     hand.until(lambda: bool(hand.text_problem))
     assert hand.text_problem.startswith("10,000 tokens × 12 heads need ")

@@ -462,7 +462,8 @@ class BlockwiseTensor(CachedTensor):
             for at in range(0, len(asked), few):
                 part = cells[None, at : at + few]
                 first = start + at
-                yield Band(part, range(first, first + part.shape[1]), keys)
+                has_others = len(keys) < self._shape[-1]
+                yield Band(part, range(first, first + part.shape[1]), keys, has_others)
 
     # ------------------------------------------------------------------ what is drawn
 

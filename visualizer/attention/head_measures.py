@@ -469,7 +469,8 @@ def _of_band(band: Band, found: Tensor, *, is_square: bool) -> None:
     # As xlogy, which takes ten times as long.
     bits = weights.masked_fill(is_zero, 1).log_().mul_(weights).sum(-1) / -math.log(2)
     found[..., ENTROPY] = bits
-    found[..., LARGEST] = weights.amax(-1)
+    largest = weights.amax(-1)
+    found[..., LARGEST] = largest.clamp(min=0) if band.has_others else largest
     found[..., READS] = is_zero.all(-1).logical_not()
     if keys.start == 0:
         found[..., FIRST] = weights[..., 0]

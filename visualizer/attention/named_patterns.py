@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.attention.blockwise_tensor import BlockwiseTensor
     from visualizer.attention.masks import Masking
 
-Pattern = tuple[np.ndarray, np.ndarray]
+Pattern = tuple["np.ndarray", "np.ndarray"]
 """Queries, and the key of each."""
 
 

@@ -17,8 +17,11 @@ class Band(Struct, frozen=True, eq=False):
     ----------
     queries, keys : range
         Which they are; the weights of all other keys are 0.
+    has_others : bool
+        Whether there are other keys.
     """
 
     weights: Tensor
     queries: range
     keys: range
+    has_others: bool = False

@@ -34,7 +34,8 @@ class WrappedChips(Sequence[QRectF]):
         self._widths: list[float] = []
         self._starts: list[int] = []
         """The first chip of each line."""
-        self._starts_known = np.zeros(0, dtype=np.int64)
+        self._starts_known: np.ndarray | None = None
+        """The same as an array, once it is asked for; numpy is not loaded before."""
         self._left = 0.0
         """Where the next chip begins; 0 at the start of a line."""
 
@@ -88,9 +89,10 @@ class WrappedChips(Sequence[QRectF]):
     @property
     def line_starts(self) -> np.ndarray:
         """The first chip of each line."""
-        if len(self._starts_known) != len(self._starts):
-            self._starts_known = np.array(self._starts)
-        return self._starts_known
+        known = self._starts_known
+        if known is None or len(known) != len(self._starts):
+            known = self._starts_known = np.array(self._starts, dtype=np.int64)
+        return known
 
     def lines_of(self, chips: Collection[int]) -> np.ndarray:
         """Return the lines that chips stand in, as far as they are laid out."""
