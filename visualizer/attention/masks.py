@@ -118,16 +118,7 @@ def allowed_cells(
     if masking.own is not None or queries != count or is_whole:
         others = None if queries == count else count
         return allowed_in_text(masking, queries, text, others)[rows, keys]
-    places = np.arange(count)[keys]
-    asked = np.arange(queries)[rows][:, None]
-    cells = np.ones((len(asked), len(places)), dtype=bool)
-    if masking.mask is not Mask.NONE:
-        cells &= places <= asked
-        if masking.mask is Mask.WINDOW:
-            cells &= places > asked - masking.window
-    if masking.lengths:
-        cells &= places < masking.lengths[text]
-    return cells
+    return _allowed_at(masking, text, np.arange(queries)[rows][:, None], np.arange(count)[keys])
 
 
 def allowed_pairs(
@@ -138,7 +129,15 @@ def allowed_pairs(
         others = None if sides[0] == sides[1] else sides[1]
         own: np.ndarray = allowed_in_text(masking, sides[0], text, others)[queries, keys]
         return own
-    found = np.ones(len(queries), dtype=bool)
+    return _allowed_at(masking, text, queries, keys)
+
+
+def _allowed_at(masking: Masking, text: int, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return whether queries may read keys, arrays of any sizes that go together.
+
+    It is the rule of every mask but a matrix of the user's own.
+    """
+    found = np.ones(np.broadcast_shapes(queries.shape, keys.shape), dtype=bool)
     if masking.mask is not Mask.NONE:
         found &= keys <= queries
         if masking.mask is Mask.WINDOW:

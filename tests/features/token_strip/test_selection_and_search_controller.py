@@ -155,14 +155,19 @@ def test_a_search_opens_the_pane_that_it_is_in(hand: Hand, pane: TokenPane) -> N
     hand.until(pane.search.isVisible)
 
 
-@pytest.fixture
-def long(open_window: Open, qtbot: QtBot) -> Hand:
-    text = " ".join(f"w{number}" for number in range(300))
+def reading_words(open_window: Open, qtbot: QtBot, count: int) -> Hand:
+    """A window with a text of so many words."""
+    text = " ".join(f"w{number}" for number in range(count))
     opened = open_window(Document().set("text", text))
     qtbot.waitUntil(lambda: opened.workspace.run is not None, timeout=6 * PATIENCE_MS)
     made = Hand(qtbot, opened)
     made.settle()
     return made
+
+
+@pytest.fixture
+def long(open_window: Open, qtbot: QtBot) -> Hand:
+    return reading_words(open_window, qtbot, 300)
 
 
 @pytest.mark.parametrize("role", TokenRole)
@@ -196,12 +201,7 @@ def test_a_found_token_is_seen_in_the_heatmaps(long: Hand, role: TokenRole) -> N
 def by_blocks(open_window: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Hand:
     """A window with a text of which no matrix of queries and keys is held."""
     monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
-    text = " ".join(f"w{number}" for number in range(1200))
-    opened = open_window(Document().set("text", text))
-    qtbot.waitUntil(lambda: opened.workspace.run is not None, timeout=6 * PATIENCE_MS)
-    made = Hand(qtbot, opened)
-    made.settle()
-    return made
+    return reading_words(open_window, qtbot, 1200)
 
 
 def test_what_is_read_in_a_long_text_comes_without_waiting_for_it(by_blocks: Hand) -> None:
