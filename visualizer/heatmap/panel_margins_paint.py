@@ -49,6 +49,8 @@ LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 LONGEST_RAMP = 144
 LABEL, SMALL_LABEL = 12, 10
 """Sizes of labels in pixels."""
+BESIDE = 8
+"""So far the label of a place may stand out beside the panel."""
 FEWEST_NAMED = 8
 """Where not even one in so many tokens has room for its label, places are written instead."""
 
@@ -92,7 +94,12 @@ def shown_columns(slot: PanelSlot) -> list[tuple[int, str]]:
     axis, cell = slot.heatmap.columns, slot.cell_width
     if are_upright(slot) and not names_places(axis, cell):
         return shown_labels(axis, cell)
-    return shown_labels(axis, cell, upright=False, needed=max(cell, widest_column(axis, cell)))
+    shown = shown_labels(axis, cell, upright=False, needed=max(cell, widest_column(axis, cell)))
+    if not names_places(axis, cell):
+        return shown
+    half = metrics(12).horizontalAdvance(f"{len(axis.labels):,}") / 2
+    room = slot.cells.width() + BESIDE - half  # what stood out further would be cut
+    return [(at, text) for at, text in shown if axis.cell(at) * cell <= room]
 
 
 def widest_column(axis: Axis, cell: float) -> float:
