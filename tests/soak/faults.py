@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -120,5 +121,6 @@ class Faults:
     def _kill_children(self) -> str:
         """Kill trainings, and the process that splits texts into tokens."""
         for child in psutil.Process().children(recursive=True):
-            child.kill()
+            with suppress(psutil.NoSuchProcess):  # It ended by itself in between.
+                child.kill()
         return "all other processes of the program are killed"
