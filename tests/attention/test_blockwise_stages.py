@@ -276,6 +276,30 @@ def test_a_first_picture_has_a_row_of_each_block_and_says_so() -> None:
     assert held.exact_share(4, 4, cells) == 1
 
 
+def test_a_first_picture_of_few_numbers_repeats_rows_until_theirs_are_read() -> None:
+    held = long_run(700).trace.holding("weights")
+    cells = (0, slice(None), slice(None))
+    assert held.sketch(4, 4, cells, 25 * 700)
+    assert held.begun_share(4, 4, cells) == 25 / 175
+    wanted = held.read((0,))[2::4].reshape(175, 175, 4).max(-1)
+    every_seventh = wanted[3::7].repeat(7, 0)  # each for itself, and for three above and below
+    np.testing.assert_allclose(held.read_pooled(4, 4, cells), every_seventh, rtol=1e-6)
+    assert held.rows_drawn(4, 4, (0, 0)) == range(14, 15)  # that of the fourth block
+    assert held.sketch(4, 4, cells, 100 * 700)
+    while held.sketch(4, 4, cells, 100 * 700):
+        pass
+    assert held.begun_share(4, 4, cells) == 1
+    np.testing.assert_allclose(held.read_pooled(4, 4, cells), wanted, rtol=1e-6)
+
+
+def test_the_first_picture_of_single_cells_is_exact() -> None:
+    held = long_run(700).trace.holding("weights")
+    part = (0, slice(100, 200), slice(50, 150))
+    held.sketch(1, 1, part)
+    assert held.exact_share(1, 1, part) == 1
+    np.testing.assert_allclose(held.read_pooled(1, 1, part), held.read(part), rtol=1e-6)
+
+
 def test_until_a_part_is_drawn_it_is_that_of_a_coarser_picture() -> None:
     held = long_run(700).trace.holding("scaled")
     whole = (0, slice(None), slice(None))

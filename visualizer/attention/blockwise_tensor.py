@@ -42,10 +42,14 @@ NARROW = 2**12
 """Rows of up to so many columns are read whole, which takes no longer than a part of them."""
 MOST_ROW_BYTES = 2**22
 """Bytes of the rows that were read whole lately and are kept."""
+MOST_CELLS_OF_BAND = 2**24
+"""Cells of a band that is drawn: so soon what draws makes way for what is wanted by then."""
 MOST_BAND_CELLS = 2**22
 """Cells of a band that is measured."""
 CELLS_AT_ONCE = 2**19
 """Cells that are worked on again and again, while they are near the processor."""
+CLOSE_BY = 8
+"""Drawn rows within which an unknown row is as the nearest known one, and not as a coarser one."""
 MOST_TILE_BYTES = 2**26
 """Bytes of the tiles of one tensor that are kept."""
 
@@ -493,13 +497,16 @@ class BlockwiseTensor(CachedTensor):
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
         """Return what is known of a drawn part; see `CachedTensor.read_pooled`.
 
-        Cells that nothing is known of are those of a coarser picture, where there is one, else NaN.
+        Rows that nothing is known of are those close by, or of a coarser picture, or else the
+        nearest; NaN where there is none at all.
         """
         part = self.part(rows, columns, index)
         with self._lock:
             drawn, is_known = self._assembled(part)
             if not is_known.all():
+                _repeat(part, drawn, is_known, within=CLOSE_BY)
                 self._fill(part, drawn, is_known)
+                _repeat(part, drawn, is_known, within=len(part.rows))
         drawn.flags.writeable = False
         return drawn
 
@@ -509,6 +516,13 @@ class BlockwiseTensor(CachedTensor):
         with self._lock:
             _, read = self._known_rows(part)
         return float((read >= part.blocks[0]).mean()) if len(read) else 1.0
+
+    def begun_share(self, rows: int, columns: int, index: Index = ()) -> float:
+        """Return the share of the drawn rows of which anything was read."""
+        part = self.part(rows, columns, index)
+        with self._lock:
+            is_begun, _ = self._known_rows(part)
+        return float(is_begun.mean()) if len(is_begun) else 1.0
 
     def _assembled(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of a part, and which of its rows and columns of tiles are known."""
@@ -548,15 +562,26 @@ class BlockwiseTensor(CachedTensor):
 
     # ------------------------------------------------------------------ drawing
 
-    def sketch(self, rows: int, columns: int, index: Index = ()) -> bool:
-        """Read one row of each block of rows of which nothing is known, if there is any."""
+    def sketch(
+        self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
+    ) -> bool:
+        """Read one row of each block of rows of which nothing is known, if there is any.
+
+        Where that is too much for now, some of them are read, evenly spread.
+        """
         part = self.part(rows, columns, index)
         is_begun, _ = self._known_rows(part)
         block, first = part.blocks[0], part.rows.start
         unknown = np.flatnonzero(~is_begun) + first
+        if most_cells is not None and not self._source.is_held:
+            step = -(-len(unknown) * max(self._shape[-2:]) // most_cells)  # a row reads all keys
+            step = max(1, min(step, len(unknown)))
+            unknown = unknown[step // 2 :: step]
         for start in range(0, len(unknown), BAND // 2):
             few = unknown[start : start + BAND // 2]
             self._draw(part, np.minimum(few * block + block // 2, self._shape[-2] - 1))
+            if block == 1:
+                self._note_read(part, few, 1)
         return len(unknown) > 0
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
@@ -568,11 +593,12 @@ class BlockwiseTensor(CachedTensor):
         block, size = part.blocks[0], self._shape[-2]
         _, read = self._known_rows(part)
         waiting = np.flatnonzero(read < block) + part.rows.start
-        several = max(1, BAND // block)
+        band = max(1, min(BAND, MOST_CELLS_OF_BAND // self._shape[-1]))
+        several = max(1, band // block)
         for at in range(0, len(waiting), several):
             few = waiting[at : at + several]
-            for start in range(int(read[few - part.rows.start].min()), block, BAND):
-                stop = min(start + BAND, block)
+            for start in range(int(read[few - part.rows.start].min()), block, band):
+                stop = min(start + band, block)
                 read_now = (few[:, None] * block + np.arange(start, stop)).ravel()
                 read_now = read_now[read_now < size]
                 if len(read_now):
@@ -646,9 +672,14 @@ class BlockwiseTensor(CachedTensor):
         *place, row = index
         every = super().rows_drawn(rows, columns, index)
         for (where, blocks, down, _), tile in [*self._tiles.items()]:
-            is_of_it = (where, blocks, down) == (tuple(place), (rows, columns), row // TILE)
-            if is_of_it and tile.read[row % TILE] >= rows:
+            if (where, blocks, down) != (tuple(place), (rows, columns), row // TILE):
+                continue
+            if tile.read[row % TILE] >= rows:
                 return every
+            begun = np.flatnonzero(tile.is_begun)
+            if len(begun):  # the row that is repeated until its own is read
+                row += int(begun[np.abs(begun - row % TILE).argmin()]) - row % TILE
+                break
         middle = min(row * rows + rows // 2, self._shape[-2] - 1)
         return range(middle, middle + 1)
 
@@ -742,6 +773,25 @@ def block_ends(cells: Tensor, block: int, end: str) -> Tensor:
 
 def _tiles_of(cells: range) -> range:
     return range(cells.start // TILE, -(-cells.stop // TILE))
+
+
+def _repeat(part: PicturePart, drawn: np.ndarray, is_known: np.ndarray, within: int) -> None:
+    """Take rows of which nothing is known from the nearest known one that is not farther away."""
+    for right in _tiles_of(part.columns):
+        across = _overlaps(part, part.rows.start // TILE, right)[1][1]
+        has_all = is_known[:, across].all(1)
+        known, rest = np.flatnonzero(has_all), np.flatnonzero(~has_all)
+        if not len(known) or not len(rest):
+            continue
+        at = np.searchsorted(known, rest)
+        above, below = known[np.maximum(at - 1, 0)], known[np.minimum(at, len(known) - 1)]
+        nearest = np.where(abs(rest - above) <= abs(below - rest), above, below)
+        is_near = abs(nearest - rest) <= within
+        rest, nearest = rest[is_near], nearest[is_near]
+        drawn[rest, across] = np.where(
+            is_known[rest, across], drawn[rest, across], drawn[nearest, across]
+        )
+        is_known[rest, across] = True
 
 
 def _whole_tiles(part: PicturePart, size: int) -> range:

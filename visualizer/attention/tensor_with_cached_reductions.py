@@ -121,8 +121,16 @@ class CachedTensor:
         first = (*index, ..., slice(count))
         return readable(numbers[first]), readable(columns[first])
 
-    def sketch(self, rows: int, columns: int, index: Index = ()) -> bool:
-        """Make a first picture for `read_pooled`; return whether there was anything to make."""
+    def sketch(
+        self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
+    ) -> bool:
+        """Make a first picture for `read_pooled`; return whether there was anything to make.
+
+        Parameters
+        ----------
+        most_cells : int, optional
+            About how many numbers may be computed now; the picture has fewer rows for it.
+        """
         return False
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
@@ -139,6 +147,10 @@ class CachedTensor:
 
     def exact_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the rows of `read_pooled` that are exact."""
+        return 1.0
+
+    def begun_share(self, rows: int, columns: int, index: Index = ()) -> float:
+        """Return the share of the rows of `read_pooled` of which anything was read."""
         return 1.0
 
     def limits(self) -> tuple[float, float]:

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 
+FIRST_CELLS = 2**23
+"""About how many numbers are computed before any picture of a long text is shown."""
+CELLS_AT_ONCE = 2**22
+"""About how many of them between two questions whether something else is wanted by now."""
 SHARES = 1000
 """In how many parts the drawing of a panel is told."""
 
@@ -101,18 +105,29 @@ def needs(resolved: Resolved) -> Hashable:
 
 def warm(resolved: Resolved, previous: BoardContents | None) -> BoardContents:
     """Make the picture on the worker, and read what hovering may need."""
-    for source in _sources(resolved):
-        source.sketch()
+    sources = [*_sources(resolved)]
+    for source in sources:
+        source.sketch(FIRST_CELLS // len(sources))
     made = present_board_contents(resolved, previous)
     _read_ahead(resolved)
     return made
 
 
-def draw_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
-    """Have what is seen of a long text drawn, and then exactly, until it is over."""
+def is_begun(resolved: Resolved) -> bool:
+    """Whether there is a whole first picture of all that is seen."""
+    return all(source.begun_share == 1 for source in _sources(resolved))
+
+
+def begin(resolved: Resolved, is_over: Callable[[], bool]) -> None:
+    """Have a first picture made of all that is seen of a long text, until it is over."""
     for source in _sources(resolved):
-        if source.sketch() and is_over():
-            return
+        while source.sketch(CELLS_AT_ONCE):
+            if is_over():
+                return
+
+
+def draw_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
+    """Have what is seen of a long text drawn exactly, until it is over."""
     for source in _sources(resolved):
         if not source.draw(is_over):
             return
@@ -175,7 +190,7 @@ def how_exact(resolved: Resolved) -> str:
     share = sum(source.exact_share for source in sources) / max(1, len(sources))
     if not sources or share == 1:
         return ""
-    block = max(source.extent.blocks[0] for source in sources)
+    block = max(round(source.extent.blocks[0] / (source.begun_share or 1)) for source in sources)
     rest = f", the rest shows 1 row of {block:,}" if block > 1 else ""
     return f"pictures {math.floor(100 * share)} % exact{rest}"
 

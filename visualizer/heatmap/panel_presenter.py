@@ -109,9 +109,10 @@ class PanelSource:
             self._uneven(), self.part, self.kin, self.is_alone, is_share=self._is_share(),
         )  # fmt: skip
 
-    def sketch(self) -> bool:
-        """Have a first picture made on the worker; return whether there was anything to make."""
-        made = [held.sketch(*self.extent.blocks, self.whole) for held in self._drawn]
+    def sketch(self, most_cells: int | None = None) -> bool:
+        """Have a first picture made on the worker; see `CachedTensor.sketch`."""
+        part = (*self.extent.blocks, self.whole)
+        made = [held.sketch(*part, most_cells) for held in self._drawn]
         return any(made)
 
     def draw(self, is_over: Callable[[], bool]) -> bool:
@@ -127,6 +128,11 @@ class PanelSource:
     def exact_share(self) -> float:
         """The share of its rows that are exact."""
         return min(held.exact_share(*self.extent.blocks, self.whole) for held in self._drawn)
+
+    @property
+    def begun_share(self) -> float:
+        """The share of its rows of which anything was read."""
+        return min(held.begun_share(*self.extent.blocks, self.whole) for held in self._drawn)
 
     @property
     def _drawn(self) -> tuple[CachedTensor, ...]:

@@ -123,8 +123,14 @@ class Presenter(Protocol):
             Panels made along the way, by id.
         """
 
+    def is_begun(self, resolved: Resolved) -> bool:
+        """Whether there is a first picture of all that is seen, and what is pointed at is read."""
+
     def is_drawn(self, resolved: Resolved) -> bool:
         """Whether all pictures that are seen are exact; those of long texts are so later."""
+
+    def begin(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
+        """Make a first picture of all that is seen, on the worker, until it is over."""
 
     def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
         """Make the pictures that are seen more exact, on the worker, until it is over."""

@@ -131,10 +131,24 @@ class DrawnMore(Struct, frozen=True, eq=False):
     run: Run
 
 
-def draw_more(presenter: Presenter, resolved: Resolved, is_wanted: Callable[[], bool]) -> DrawnMore:
-    """Make the pictures that are seen more exact, for a moment or until something is wanted."""
+def draw_more(
+    presenter: Presenter,
+    resolved: Resolved,
+    is_wanted: Callable[[], bool],
+    is_resting: Callable[[], bool],
+) -> DrawnMore:
+    """Make the pictures that are seen more exact, for a moment or until something is wanted.
+
+    Parameters
+    ----------
+    is_resting : callable
+        Whether only first pictures are to be made for now.
+    """
     end = monotonic() + DRAWN_FOR_S
-    presenter.draw_more(resolved, lambda: is_wanted() or monotonic() > end)
+    if not presenter.is_begun(resolved):
+        presenter.begin(resolved, lambda: is_wanted() or monotonic() > end)
+    else:
+        presenter.draw_more(resolved, lambda: is_wanted() or is_resting() or monotonic() > end)
     return DrawnMore(resolved.run)
 
 

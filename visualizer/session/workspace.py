@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 PATIENCE_MS = 16
 """How long a result is awaited before the screen shows that work is in progress."""
+REST_MS = 80
+"""How long exact pictures wait while the user acts: drawing them slows the window down."""
 MOST_KEPT = 2**28
 """Bytes of own matrices kept for undo."""
 
@@ -84,6 +86,10 @@ class Workspace(QObject):
         self._compute, self._presenter = compute, presenter
         self._late = QTimer(self, singleShot=True, interval=PATIENCE_MS)
         self._late.timeout.connect(self._show)
+        self._is_resting = False
+        """Read on the worker, too."""
+        self._rest = QTimer(self, singleShot=True, interval=REST_MS)
+        self._rest.timeout.connect(self._end_rest)
         self._worker = Worker(self, rest)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
@@ -320,6 +326,7 @@ class Workspace(QObject):
 
     def close(self) -> None:
         self._late.stop()
+        self._rest.stop()
         self._worker.stop()
 
     def _ask(self, request: Callable[[], object]) -> None:
@@ -332,9 +339,16 @@ class Workspace(QObject):
         is_busy = self._worker.is_working and not self._is_drawing
         if is_busy or resolved is None or self._presenter.is_drawn(resolved):
             return
+        if self._is_resting and self._presenter.is_begun(resolved):
+            return
         is_wanted = partial(getattr, self._worker, "is_wanted")  # by what is looked at next, too
-        self._ask(partial(worker_jobs.draw_more, self._presenter, resolved, is_wanted))
+        is_resting = partial(getattr, self, "_is_resting")
+        self._ask(partial(worker_jobs.draw_more, self._presenter, resolved, is_wanted, is_resting))
         self._is_drawing = True
+
+    def _end_rest(self) -> None:
+        self._is_resting = False
+        self._draw_on()
 
     def _change_to(self, document: Document, *, may_wait: bool = False) -> None:
         """Replace the document and request its computation; the screen may wait briefly for it."""
@@ -438,6 +452,9 @@ class Workspace(QObject):
             panels, known = {**panels, **answer.panels}, answer.resolved
         self.screen = self._present(panels, known)
         self.changed.emit()
+        if self.run and self.run.trace.is_blockwise:
+            self._is_resting = True
+            self._rest.start()
         self._draw_on()
 
     def _show_drawn(self) -> None:

@@ -313,16 +313,24 @@ class PanelPresenters:
                     made[row.id.name] = panel
         return made
 
+    def is_begun(self, resolved: Resolved) -> bool:
+        """Whether there is a first picture of all that is seen, and what is pointed at is read."""
+        return board_presenter.is_begun(resolved) and token_strip_presenter.is_read(resolved)
+
     def is_drawn(self, resolved: Resolved) -> bool:
         """Whether all pictures that are seen are exact."""
         return board_presenter.is_drawn(resolved) and token_strip_presenter.is_read(resolved)
 
-    def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
-        """Make the pictures that are seen more exact, on the worker, until it is over."""
+    def begin(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
+        """Make a first picture of all that is seen, on the worker, until it is over."""
         if not token_strip_presenter.is_read(resolved):  # it is pointed at, and soon read
             token_strip_presenter.read_more(resolved, is_over)
             if token_strip_presenter.is_read(resolved):
                 return
+        board_presenter.begin(resolved, is_over)
+
+    def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
+        """Make the pictures that are seen more exact, on the worker, until it is over."""
         board_presenter.draw_more(resolved, is_over)
 
     def _lesson(self, moment: Moment) -> LessonPanel | None:
