@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support.small_runs import a_run, places
-from visualizer.session.cell_address import Cell
 from visualizer.session.zoom_ranges import SMALLEST, Zoom, fitted, row_role, zoom_including, zoomed
 
 FACTORS = st.sampled_from([1.01, 1.25, 1.5, 2.0, 10.0])
@@ -180,14 +179,14 @@ def test_a_cell_that_has_to_be_seen_is_in_its_panel(stage: str) -> None:
     row = SEVEN.trace.stage(stage)
     zoom = Zoom(range(2, 4), range(3, 6))
     for place in places(SEVEN, stage):
-        seen = zoom_including(zoom, (7, 7), row, Cell(stage, place))
+        seen = zoom_including(zoom, (7, 7), row, *place[-2:])
         assert seen
         rows, columns = seen.of(row)
         assert place[-2] in rows
         assert columns is None or place[-1] in columns
         other = replace(seen, queries=zoom.queries) if row_role(stage) == "key" else seen
         assert other == seen  # what only keys are of leaves the queries where they are
-    assert zoom_including(None, (7, 7), row, Cell(stage, (0, 0))) is None
+    assert zoom_including(None, (7, 7), row, 0, 0) is None
 
 
 @pytest.mark.parametrize(

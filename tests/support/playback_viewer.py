@@ -40,6 +40,12 @@ class Viewer:
         return self.shown.playhead.place
 
     @property
+    def seen(self) -> tuple[range, range] | None:
+        """The queries and keys that are zoomed to."""
+        zoom = self.window.workspace.screen.view.zoom
+        return (zoom.queries, zoom.keys) if zoom else None
+
+    @property
     def said(self) -> str:
         return words(self.bar.caption) if self.bar.caption.isVisibleTo(self.window) else ""
 

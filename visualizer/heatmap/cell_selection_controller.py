@@ -84,7 +84,8 @@ class CellSelectionController(QObject):
         if run is None or cell is None or existing(run, cell) is None:
             return view
         stage = run.trace.stage(cell.stage)
-        return replace(view, zoom=zoom_including(view.zoom, run.trace.sides, stage, cell))
+        seen = zoom_including(view.zoom, run.trace.sides, stage, *cell.place[-2:])
+        return replace(view, zoom=seen)
 
     def _is_covered(self, cell: Cell) -> bool:
         resolved = self._workspace.screen.resolved

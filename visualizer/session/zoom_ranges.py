@@ -9,7 +9,6 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
-    from visualizer.session.cell_address import Cell
 
 SMALLEST = 2
 
@@ -108,11 +107,12 @@ def fitted(zoom: Zoom | None, sides: Sides) -> Zoom | None:
     return Zoom(*(_moved(span, tokens, 0) for span, tokens in spans)) if is_part else None
 
 
-def zoom_including(zoom: Zoom | None, sides: Sides, stage: Stage, cell: Cell) -> Zoom | None:
-    """Pan just far enough to show a cell."""
+def zoom_including(
+    zoom: Zoom | None, sides: Sides, stage: Stage, row: int, column: int | None
+) -> Zoom | None:
+    """Pan just far enough to show a cell, or a row where no column is given."""
     if zoom is None:
         return None
-    row, column = cell.place[-2:]
     is_key = row_role(stage.name) == "key"
     key = column if stage.dims[-1] == "key" else row if is_key else None
     return zoom.including(sides, None if is_key else row, key)

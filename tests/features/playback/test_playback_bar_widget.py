@@ -44,6 +44,27 @@ def test_home_is_the_first_step_and_end_shows_all_again(viewer: Viewer) -> None:
     assert viewer.picture() == before
 
 
+@pytest.mark.parametrize("grain", [Grain.ROW, Grain.CELL])
+def test_what_is_seen_follows_the_steps(viewer: Viewer, grain: Grain) -> None:
+    viewer.window.playback_controller.set_grain(grain)
+    viewer.window.view_controller.zoom(3, (5, 5))
+    viewer.hand.settle()
+    assert viewer.seen == (range(4, 6), range(4, 6))
+    viewer.key(Qt.Key.Key_Home)
+    assert viewer.place == Place("input")
+    assert viewer.seen == (range(2), range(4, 6))  # columns of the input are no tokens
+    while viewer.place != Place("weights", 4, 0 if grain is Grain.ROW else 3):
+        viewer.key(Qt.Key.Key_PageDown)
+    assert viewer.seen == (range(3, 5), range(4, 6) if grain is Grain.ROW else range(2, 4))
+
+
+def test_a_step_of_a_whole_stage_leaves_what_is_seen(viewer: Viewer) -> None:
+    viewer.window.playback_controller.set_grain(Grain.STAGE)
+    viewer.window.view_controller.zoom(3, (5, 5))
+    viewer.key(Qt.Key.Key_Home)
+    assert viewer.seen == (range(4, 6), range(4, 6))
+
+
 def test_a_clicker_steps_on_and_back_wherever_the_focus_is(viewer: Viewer) -> None:
     viewer.hand.sentence.setFocus()
     viewer.key(Qt.Key.Key_PageDown)

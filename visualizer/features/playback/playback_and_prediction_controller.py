@@ -10,9 +10,11 @@ from PySide6.QtCore import QObject, Qt, QTimer
 
 from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place, Playhead, Timeline
 from visualizer.session.user_prediction import Prediction, PredictionQuestion, without_marks
+from visualizer.session.zoom_ranges import zoom_including
 
 if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
+    from visualizer.session.zoom_ranges import Zoom
 
 BEAT_MS = 8
 LATEST_S = 0.5
@@ -93,7 +95,9 @@ class PlaybackController(QObject):
         elif position > last:
             is_playing = False
             position = last if last < len(timeline) - 1 else len(timeline)
-        self._move(place=timeline.place(position), is_playing=is_playing)
+        place = timeline.place(position)
+        playhead = replace(self.playhead, place=place, is_playing=is_playing)
+        self._workspace.look(playhead=playhead, zoom=self._zoom_at(place))
 
     def _span(self, timeline: Timeline, now: int) -> tuple[int, int]:
         """The first and last step to play: of the whole run, or of a lesson's span."""
@@ -143,7 +147,16 @@ class PlaybackController(QObject):
     def _go(self, place: Place | None, **changes: Any) -> None:
         """Go to a place; a prediction in progress ends."""
         playhead = replace(self.playhead, place=place, **changes)
-        self._workspace.look(playhead=playhead, guess=None)
+        self._workspace.look(playhead=playhead, guess=None, zoom=self._zoom_at(place))
+
+    def _zoom_at(self, place: Place | None) -> Zoom | None:
+        """Return the zoom, panned just far enough to show the row or the cell of a step."""
+        run, zoom, grain = self._workspace.run, self._workspace.wanted.zoom, self.playhead.grain
+        if run is None or place is None or grain is Grain.STAGE:
+            return zoom
+        column = place.column if grain is Grain.CELL else None
+        stage = run.trace.stage(place.stage)
+        return zoom_including(zoom, run.trace.sides, stage, place.row, column)
 
     # ------------------------------------------------------------------ options
 
