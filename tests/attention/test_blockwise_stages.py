@@ -311,6 +311,16 @@ def test_until_a_part_is_drawn_it_is_that_of_a_coarser_picture() -> None:
     assert held.exact_share(2, 2, part) == 0
 
 
+def test_where_there_is_no_coarser_picture_it_is_that_of_a_finer_one() -> None:
+    held = long_run(700).trace.holding("scaled")
+    whole = (0, slice(None), slice(None))
+    held.draw(2, 2, whole, never)
+    fine = held.read_pooled(2, 2, whole)
+    middles = np.minimum(np.arange(100) * 7 + 3, 699) // 2
+    np.testing.assert_array_equal(held.read_pooled(7, 7, whole), fine[np.ix_(middles, middles)])
+    assert held.begun_share(7, 7, whole) == 0
+
+
 def test_a_bounded_number_of_tiles_is_kept_and_the_whole_picture_always(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

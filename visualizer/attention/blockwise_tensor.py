@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from functools import cache
+from operator import lt
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -50,6 +51,8 @@ CELLS_AT_ONCE = 2**19
 """Cells that are worked on again and again, while they are near the processor."""
 CLOSE_BY = 8
 """Drawn rows within which an unknown row is as the nearest known one, and not as a coarser one."""
+MOST_FILLED_FROM = 2**21
+"""Cells of another picture that unknown ones are taken from."""
 MOST_TILE_BYTES = 2**26
 """Bytes of the tiles of one tensor that are kept."""
 
@@ -542,16 +545,23 @@ class BlockwiseTensor(CachedTensor):
         return drawn, is_known
 
     def _fill(self, part: PicturePart, drawn: np.ndarray, is_known: np.ndarray) -> None:
-        """Take cells that are not known from the finest coarser picture that has them."""
-        of_it = {key[1] for key in self._tiles if key[0] == part.place}
-        for blocks in sorted(of_it - {part.blocks}):
-            if any(b < a for a, b in zip(part.blocks, blocks, strict=True)):
-                continue
+        """Take cells that are not known from the finest coarser picture that has them.
+
+        Where none has, they are those of a finer one, each for the block that it lies in.
+        """
+        of_it = {key[1] for key in self._tiles if key[0] == part.place} - {part.blocks}
+        finer = {blocks for blocks in of_it if any(map(lt, blocks, part.blocks))}
+        for blocks in (*sorted(of_it - finer), *sorted(finer, reverse=True)):
             down, right = (
-                (np.array(cells) * a + a // 2) // b  # the coarser cells that they lie in
-                for cells, a, b in zip((part.rows, part.columns), part.blocks, blocks, strict=True)
+                # The cells of the other picture that their middles lie in.
+                np.minimum(np.array(cells) * a + a // 2, size - 1) // b
+                for cells, a, b, size in zip(
+                    (part.rows, part.columns), part.blocks, blocks, self._shape[-2:], strict=True
+                )
             )
             rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
+            if len(rows) * len(columns) > MOST_FILLED_FROM:
+                return  # a much finer one has a small part of this at most
             coarse, has = self._assembled(PicturePart(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known

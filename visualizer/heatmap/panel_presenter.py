@@ -96,9 +96,9 @@ class PanelSource:
             return known[key]
         forbidden = self._with_cuts(self._forbidden(hatch) if hatch else None)
         dropped = self._dropped(before, forbidden) if before else None
-        hidden = self._hidden()
         rows, columns = self._axes(labels.rows, labels.columns)
         values = self.held.read_pooled(*self.extent.blocks, self.whole)
+        hidden = self._with_unknown(self._hidden(), values)
         return Heatmap(
             key, stage.name, self.title, stage.symbol, self.head, self.by, self.leading,
             self._label(), values, rows, columns,
@@ -223,6 +223,13 @@ class PanelSource:
             keys[self.extent.cells[1]],
         )
         return np.broadcast_to(np.array(keys) == 0, (len(rows), len(keys)))
+
+    def _with_unknown(self, hidden: np.ndarray | None, values: np.ndarray) -> np.ndarray | None:
+        """Add the cells of a long text of which there is no picture so far."""
+        if not self.held.is_blockwise or self.begun_share == 1:
+            return hidden
+        unknown: np.ndarray = np.isnan(values)
+        return unknown if hidden is None else hidden | unknown
 
     def _dropped(self, source: CachedTensor, forbidden: np.ndarray | None) -> np.ndarray | None:
         if self.by or self.lens is not WeightTransform.PLAIN:
