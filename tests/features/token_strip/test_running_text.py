@@ -129,13 +129,30 @@ def test_a_token_is_gone_to_before_it_is_laid_out(strip: TokenStrip, qtbot: QtBo
     show(strip, TokenPanel(MANY))
     assert len(strip._chips) < len(MANY)
     QTest.keyClick(strip, Qt.Key.Key_End)
-    assert is_in_sight(strip, len(MANY) - 1)
+    QTest.keyClick(strip, Qt.Key.Key_Up)  # nobody knows what is above it
     chosen = chosen_by(strip)
     QTest.keyClick(strip, Qt.Key.Key_Space)
     assert chosen == [{len(MANY) - 1}]
+    assert len(strip._chips) < len(MANY)
     qtbot.waitUntil(lambda: strip._arranging is None)
+    assert is_in_sight(strip, len(MANY) - 1)
     assert [*strip._wrapped.line_starts] == sorted({*strip._wrapped.line_starts})
     assert len(strip._chips) == len(MANY)
+
+
+def test_what_is_read_comes_into_sight_when_it_is_laid_out_in_the_new_width(
+    strip: TokenStrip, qtbot: QtBot
+) -> None:
+    show(strip, TokenPanel(MANY))
+    qtbot.waitUntil(lambda: strip._arranging is None)
+    bar = strip.verticalScrollBar()
+    bar.setValue(bar.maximum() - 40 * bar.singleStep())
+    first = strip._first_seen()
+    for width in (180, 400):  # again before that of the first is laid out
+        strip.resize(width, strip.height())
+        assert len(strip._chips) < first
+    qtbot.waitUntil(lambda: strip._arranging is None)
+    assert is_in_sight(strip, first)
 
 
 def test_another_text_replaces_one_that_is_not_laid_out(strip: TokenStrip, qtbot: QtBot) -> None:

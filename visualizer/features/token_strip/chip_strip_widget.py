@@ -43,7 +43,7 @@ MOST_CHIPS = 1000
 """More tokens are shown as running text."""
 LINE_GAP = 2
 """Space between lines of running text."""
-PART = 8192
+PART = 4096
 """So many tokens are laid out at once."""
 LINE_END, SPACES = "⏎", ("␣", " ")
 
@@ -77,6 +77,9 @@ class TokenStrip(ChipScrollArea):
         self._measured_with: tuple[object, ...] = ()
         self._arranged_with: tuple[object, ...] = ()
         self._arranging: IncrementalTask | None = None
+        self._awaited: int | None = None
+        """The token to scroll to once it is laid out."""
+        self._is_awaited_on_top = False
         self._at = 0
         self._anchor: int | None = None
         self._kept: frozenset[int] = frozenset()
@@ -93,7 +96,7 @@ class TokenStrip(ChipScrollArea):
             return
         before, self._tokens, self._theme = self._tokens, tokens, theme
         if tokens.labels != before.labels:
-            self._at, self._anchor = 0, None
+            self._at, self._anchor, self._awaited = 0, None, None
             self._arrange()
         if len(tokens.subjects) == 1 and tokens.subjects != before.subjects:
             self._see(min(tokens.subjects))
@@ -186,14 +189,14 @@ class TokenStrip(ChipScrollArea):
             self._arranging = IncrementalTask(self._arrange_rest(), self)
         self._set_scroll_range()
         if self.is_text and first:
-            first = min(first, len(labels) - 1)
-            self._reach(first)
-            self.verticalScrollBar().setValue(round(self._wrapped.line_of(first) * self._pitch))
+            self._see(min(first, len(labels) - 1), is_on_top=True)
         self.updateGeometry()
         self.viewport().update()
 
     def _first_seen(self) -> int:
-        """Return the first token of the first line that is seen."""
+        """Return the first token of the first line that is seen, or is to be."""
+        if self._awaited is not None and self._is_awaited_on_top:
+            return self._awaited
         down = self.verticalScrollBar().value()
         lines, pitch = self._wrapped.lines, self._wrapped.pitch
         return self._wrapped.in_line(min(round(down / pitch), lines - 1)).start if lines else 0
@@ -230,14 +233,10 @@ class TokenStrip(ChipScrollArea):
             self._arrange_part()
             self._set_scroll_range()
             self.viewport().update()
+            if self._awaited is not None:
+                self._see(self._awaited, is_on_top=self._is_awaited_on_top)
             yield
         self._arranging = None
-
-    def _reach(self, token: int) -> None:
-        """Lay out all tokens up to one."""
-        while self._arranging and len(self._wrapped) <= token:
-            self._arrange_part()
-            self._set_scroll_range()
 
     def _set_scroll_range(self) -> None:
         bar, seen = self.verticalScrollBar(), self._most_lines
@@ -389,6 +388,8 @@ class TokenStrip(ChipScrollArea):
     def _over(self, lines: int) -> int:
         """The token nearest to the current one in the line above or below."""
         chips, here = self._wrapped, self._wrapped.line_of(self._at)
+        if self._at >= len(chips):  # it is laid out soon
+            return self._at
         there, across = here + lines, self._chips[self._at].center().x()
         if not 0 <= there < chips.lines:
             return self._at
@@ -400,10 +401,16 @@ class TokenStrip(ChipScrollArea):
         self._at = token
         self._see(token)
 
-    def _see(self, token: int) -> None:
-        """Scroll a token into view."""
-        self._reach(token)
+    def _see(self, token: int, *, is_on_top: bool = False) -> None:
+        """Scroll a token into view, or its line to the top; once it is laid out."""
+        is_late = token >= len(self._wrapped)
+        self._awaited, self._is_awaited_on_top = (token if is_late else None), is_on_top
+        if is_late:
+            return
         box, bar = self._chips[token], self.verticalScrollBar()
+        if is_on_top:
+            bar.setValue(round(self._wrapped.line_of(token) * self._pitch))
+            return
         gap = self._gaps[1] / 2
         low, high = box.bottom() + gap - self.viewport().height(), box.top() - gap
         bar.setValue(round(min(max(bar.value(), low), high)))
