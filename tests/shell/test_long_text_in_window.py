@@ -116,7 +116,9 @@ def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) ->
         held = {id(trace.seen(panel.stage)) for panel in shown.heatmaps}
         strange.extend(panel for panel in shown.heatmaps if id(panel.key[0]) not in held)  # type: ignore[index]
 
-    workspace.changed.connect(check)
+    shown = (workspace.changed, workspace.drawn)
+    for signal in shown:
+        signal.connect(check)
     acts = (
         lambda: workspace.set("causal", not workspace.document.get("causal")),
         lambda: workspace.set("seed", chance.randrange(1000)),
@@ -128,9 +130,10 @@ def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) ->
     for _ in range(25):
         chance.choice(acts)()
         for _ in range(chance.randrange(3)):
-            with hand.qtbot.waitSignal(workspace.changed, timeout=50, raising=False):
+            with hand.qtbot.waitSignals(shown, timeout=50, raising=False):
                 pass
-    workspace.changed.disconnect(check)
+    for signal in shown:
+        signal.disconnect(check)
     assert strange == []
     until_drawn(hand)
     panel = hand.panel("weights")

@@ -56,6 +56,8 @@ class Workspace(QObject):
     """
 
     changed = Signal()
+    drawn = Signal()
+    """More is known of the pictures of a long text; nothing else has changed."""
     edited = Signal()
     """The document has changed; the screen follows."""
     broke = Signal(str)
@@ -467,7 +469,7 @@ class Workspace(QObject):
             return
         moment = Moment(shown.document, shown.view, resolved, self._complaint, self.is_working)
         self.screen = self._presenter.present_drawn(moment, shown.panels)
-        self.changed.emit()
+        self.drawn.emit()
         self._draw_on()
 
     @property

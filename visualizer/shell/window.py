@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from visualizer.features.setup.widget import SetupPane
     from visualizer.features.shapes.widget import ShapesPane
     from visualizer.models.model_source import ModelSource
+    from visualizer.session.screen import Screen
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
     from visualizer.shell.injected_services import Services
@@ -350,12 +351,8 @@ class MainWindow(QMainWindow):
     def show_screen(self) -> None:
         """Show the workspace's screen."""
         screen = self.workspace.screen
-        shown = screen.panel(BOARD_CONTENTS)
-        board = (shown.board, shown.cursor, shown.highlights)
-        self.board.show_board(*board, self.theme, shown.message)
-        if self.workspace.screen is not screen:
-            screen.panels.forget()  # nobody asks for the rest any more
-            return  # its panels asked for another room, and a newer screen has been shown
+        if not self._show_board(screen):
+            return
         mask_edit = screen.panel(MASK_EDIT)
         self.stroke_controller.show_mask_edit(mask_edit)
         self.board.paint_now()
@@ -374,17 +371,42 @@ class MainWindow(QMainWindow):
         self.token_pane.show_tokens(screen.panel(TOKENS), self.theme)
         status = screen.panel(STATUS)
         self.progress.show_working(status.is_working, self.theme)
-        cell_panel = screen.panel(CELL)
-        said = cell_panel.plain if cell_panel else status.facts
         if "Lines" in self.panes:
+            cell_panel = screen.panel(CELL)
             self.lines.describe_cell(cell_panel.plain if cell_panel else "")
-        self.facts.setText(said)
+        self._show_facts(screen)
         self.notice.setText("\n".join(status.notices))
         self.notice.setVisible(bool(status.notices))
         self.announcer.show_screen(screen)
         self.presenter.show_screen(screen, self.theme)
         self.show_commands()
         screen.panels.make_all()
+
+    def show_drawn(self) -> None:
+        """Show the pictures of a long text, of which alone more is known."""
+        screen = self.workspace.screen
+        if not self._show_board(screen):
+            return
+        self.board.paint_now()
+        if "Layers" in self.panes:
+            self.panes["Layers"].show_screen(screen, self.theme)
+        self.token_pane.show_tokens(screen.panel(TOKENS), self.theme)
+        self._show_facts(screen)
+        screen.panels.make_all()
+
+    def _show_board(self, screen: Screen) -> bool:
+        """Show the panels of a screen; return whether it is still the newest one."""
+        shown = screen.panel(BOARD_CONTENTS)
+        board = (shown.board, shown.cursor, shown.highlights)
+        self.board.show_board(*board, self.theme, shown.message)
+        is_newest = self.workspace.screen is screen  # else the panels asked for another room
+        if not is_newest:
+            screen.panels.forget()  # nobody asks for the rest any more
+        return is_newest
+
+    def _show_facts(self, screen: Screen) -> None:
+        cell_panel = screen.panel(CELL)
+        self.facts.setText(cell_panel.plain if cell_panel else screen.panel(STATUS).facts)
 
     def show_commands(self) -> None:
         """Update which commands are enabled and checked."""
@@ -636,6 +658,7 @@ def _connect_start_page(window: MainWindow) -> None:
 
 def _connect_state(window: MainWindow) -> None:
     window.workspace.changed.connect(window.show_screen)
+    window.workspace.drawn.connect(window.show_drawn)
     window.workspace.changed.connect(window.document_controller.see_changes)  # once it is painted
     window.workspace.edited.connect(window.show_history)
     window.workspace.broke.connect(window.show_bug)
