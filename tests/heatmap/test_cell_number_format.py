@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from PySide6.QtGui import QFontMetricsF
 
 from tests.support.hand_made_panels import a_board, a_heatmap
 from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.cell_number_format import (
     AIR_PX,
+    LEAST_OF_TWO_DECIMALS,
     SMALLEST_PX,
     CellNumberFormat,
     cell_number_format,
@@ -23,6 +25,7 @@ from visualizer.widgets.fonts import font
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
+ONE_FIGURE = CellNumberFormat(0, has_one_figure=True)
 NUMBERS = st.one_of(
     st.floats(-3, 3, width=32),
     st.floats(-1e6, 1e6, width=32),
@@ -53,6 +56,8 @@ def test_a_larger_cell_never_has_fewer_decimals(numbers: list[float]) -> None:
     found = [cell_number_format(panels, cell, cell) for cell in range(9, 140)]
     decimals = [-1 if one is None else one.decimals for one in found]
     assert decimals == sorted(decimals)
+    if 0 < max(map(abs, numbers)) < LEAST_OF_TWO_DECIMALS:  # by one figure, and then by four
+        assert set(decimals) <= {-1, 0, 3, 4}
     assert decimals[-1] == 4 or max(map(abs, numbers)) > 100
 
 
@@ -73,7 +78,7 @@ def test_shares_drop_the_zero_last(value: float, text: str) -> None:
 
 def formats(values: object, **fields: object) -> list[CellNumberFormat]:
     found = (cell_number_format([a_heatmap(values, **fields)], cell, cell) for cell in range(9, 99))
-    unsized = [CellNumberFormat(one.decimals, one.drops_zero) for one in found if one]
+    unsized = [replace(one, pixel_size=SMALLEST_PX) for one in found if one]
     return list(dict.fromkeys(unsized))
 
 
@@ -91,8 +96,17 @@ def test_large_numbers_need_fewer_decimals() -> None:
 
 
 def test_numbers_that_would_all_be_zero_are_not_shortened() -> None:
-    assert [one.decimals for one in formats([[0.004, -0.001]])] == [4]
+    assert formats([[0.004, -0.001]]) == [ONE_FIGURE, CellNumberFormat(4)]
+    assert formats([[7e-6, 0.0]], is_share=True) == [ONE_FIGURE, CellNumberFormat(4)]
     assert [one.decimals for one in formats([[0.04, -0.001]])] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(7.4e-6, "7e-6"), (-7.4e-6, "−7e-6"), (0.0, "0"), (0.0042, "4e-3"), (1e-12, "1e-12")],
+)
+def test_of_small_numbers_one_figure_is_written(value: float, text: str) -> None:
+    assert ONE_FIGURE.write(value) == text
 
 
 def test_exponents_need_four_decimals_and_room() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.heatmap.panel_colour_scale import counted
 from visualizer.number_format import format_number
@@ -26,6 +27,9 @@ AIR_PX = 2
 SHARE_OF_CELL = 0.82
 """How much of its cell's width the widest number takes, where that is not too large."""
 MEASURED_PX = 12
+LEAST_OF_TWO_DECIMALS = 0.005
+SMALLEST = 9e-30
+"""As long as any number with one figure; what is smaller is hardly met."""
 LONGEST = 99_999.0
 """The largest number without an exponent."""
 
@@ -39,18 +43,25 @@ class CellNumberFormat(Struct, frozen=True):
         From 4, with exponents for what has no figure among them, down to 0.
     drops_zero : bool
         Whether numbers between 0 and 1 are written without the zero: .16.
+    has_one_figure : bool
+        Whether one figure and an exponent are written: 7e-6.
     pixel_size : int
         The size of the font.
     """
 
     decimals: int
     drops_zero: bool = False
+    has_one_figure: bool = False
     pixel_size: int = SMALLEST_PX
 
     def write(self, value: float) -> str:
         """Write a number; what rounds to 0 has no minus."""
         if self.decimals == MOST_DECIMALS or not math.isfinite(value):
             return format_number(value)
+        if self.has_one_figure:
+            return (
+                f"{value:.0e}".replace("e-0", "e-").replace("-", "−", value < 0) if value else "0"
+            )
         written = f"{abs(value):.{self.decimals}f}"
         if self.drops_zero:
             return written.removeprefix("0") if abs(value) < 1 - 10**-self.decimals / 2 else "1.0"
@@ -122,13 +133,17 @@ def _rungs(found: NumberRange) -> Iterator[CellNumberFormat]:
     for decimals in range(MOST_DECIMALS, fewest - 1, -1):
         if decimals == MOST_DECIMALS or found.farthest >= 5 * 10**-decimals or not found.farthest:
             yield CellNumberFormat(decimals)
-    if found.is_share:
+    if found.farthest and found.farthest < LEAST_OF_TWO_DECIMALS:
+        yield CellNumberFormat(0, has_one_figure=True)
+    elif found.is_share:
         yield CellNumberFormat(2, drops_zero=True)
 
 
 def _widest(one: CellNumberFormat, found: NumberRange) -> float:
     """Measure the widest of the numbers, with the minus where there is one."""
     written = [found.low, found.high]
+    if one.has_one_figure:
+        return _width(one, math.copysign(SMALLEST, found.low))
     if one.decimals == MOST_DECIMALS:
         # What is larger has an exponent, and may be shorter than others that have none.
         written = [max(-LONGEST, min(end, LONGEST)) for end in written]
@@ -169,4 +184,4 @@ def _sized(
         SHARE_OF_CELL * width / widest,
         SHARE_OF_CELL * (height - AIR_PX),
     )
-    return CellNumberFormat(one.decimals, one.drops_zero, max(smallest, int(size)))
+    return replace(one, pixel_size=max(smallest, int(size)))
