@@ -37,6 +37,24 @@ def check_stopped() -> None:
         raise CancelledError
 
 
+_progress: ContextVar[Progress] = ContextVar("progress", default=no_progress)
+
+
+@contextmanager
+def progress_told_to(progress: Progress) -> Iterator[None]:
+    """Have long work on this thread within the context tell its progress."""
+    token = _progress.set(progress)
+    try:
+        yield
+    finally:
+        _progress.reset(token)
+
+
+def tell_progress(done: int, of: int) -> None:
+    """Tell the progress of the work on this thread."""
+    _progress.get()(done, of)
+
+
 BLOCK = 64
 
 

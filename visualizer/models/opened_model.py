@@ -26,6 +26,11 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
+from visualizer.models.chunked_prefill import (
+    read_in_chunks,
+    reads_alike_in_chunks,
+    without_cache,
+)
 from visualizer.models.image_reading import image_tokens
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
@@ -198,6 +203,8 @@ class OpenedModel:
         """Of transformers; None until an image was read."""
         self._layers: dict[int, _LayerHeads] | None = None
         self._is_by_interface = False
+        self._reads_in_chunks: bool | None = None
+        """Whether a long text can be read chunk by chunk; None until one was read."""
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
         self._plain: dict[tuple[str, str, bool], PlainReading] = {}
@@ -464,20 +471,29 @@ class OpenedModel:
             When its attention cannot be computed again from what it read.
         """
         self._check_vectors(given)
-        accepted = signature(self.model.forward).parameters
         only = {} if self.why_no_next_token else self._last_only()
-        if "use_cache" in accepted:
-            only["use_cache"] = False
         with torch.inference_mode(), self.lock:
             self._layers = self._layers or self._heads_of_layers(given)
             by_module = self.edits_by_module(given, edits)
-            with record_long_text(self.model, by_module, keeps=keeps) as calls:
-                try:
-                    return calls, self.run({**given, **only})
-                except InputError as error:
-                    if isinstance(error.__cause__, TypeError | AttributeError):
-                        raise NotByRuleError(LOOKS_INTO_MASK) from error
-                    raise
+            layers, model, run = len(self._layers), self.model, self._run_by_rule
+            if self._reads_in_chunks is None:
+                self._reads_in_chunks = reads_alike_in_chunks(model, run, {**given, **only})
+            if self._reads_in_chunks:
+                with suppress(NotByRuleError):
+                    return read_in_chunks(
+                        model, run, {**given, **only}, by_module, layers=layers, keeps=keeps
+                    )
+            with record_long_text(model, by_module, layers=layers, keeps=keeps) as calls:
+                return calls, run({**given, **only, **without_cache(model)})
+
+    def _run_by_rule(self, given: Mapping[str, Any]) -> Any:
+        """Run the model with rules for masks, as a text of which no matrix is held."""
+        try:
+            return self.run(given)
+        except InputError as error:
+            if isinstance(error.__cause__, TypeError | AttributeError):
+                raise NotByRuleError(LOOKS_INTO_MASK) from error
+            raise
 
     def _check_vectors(self, given: Mapping[str, Any]) -> None:
         """Refuse a text whose vectors of all layers would not fit into the free memory."""

@@ -1,0 +1,142 @@
+"""Has a decoder read a long text chunk by chunk, with the keys and values of what it has read.
+
+Each chunk can be stopped and tells its progress. Numbers are those of one pass: where a few tokens
+say otherwise, and where positions depend on the length of the text, there is one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from visualizer.errors import InputError
+from visualizer.models.long_text_recorder import (
+    OTHER_CHUNK,
+    NotByRuleError,
+    record_long_text,
+)
+from visualizer.progress_callback import no_progress, progress_told_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.models.attention_recorder import ContextEdits
+    from visualizer.models.long_text_recorder import LongTextCall
+
+    Run = Callable[[Mapping[str, Any]], Any]
+
+CHUNK = 512
+"""Tokens of a chunk: more are no faster, and are stopped later."""
+FEW, FEW_OF_CHUNK = 12, 5
+"""Tokens that tell whether chunks give the numbers of one pass, and how many are in a chunk."""
+ALIKE_WITHIN = 1e-4
+"""How far these numbers may be apart, as a share of the largest one."""
+MASK, IDS = "attention_mask", "input_ids"
+BY_LENGTH = frozenset({"dynamic", "longrope"})
+"""Rotary positions that are others where the text goes on beyond a length."""
+
+
+def read_in_chunks(
+    model: Any,
+    run: Run,
+    given: Mapping[str, Any],
+    edits: ContextEdits,
+    *,
+    layers: int,
+    keeps: bool = True,
+    chunk: int = 0,
+) -> tuple[list[LongTextCall], Any]:
+    """Run a model on a text chunk by chunk; return its calls, and the result of the last chunk.
+
+    Parameters
+    ----------
+    model
+        Of transformers.
+    run : callable
+        Runs it on arguments.
+    given : mapping
+        The arguments for the whole text.
+    layers : int
+        How often it attends in each chunk.
+    chunk : int
+        Tokens of a chunk; 0 for the usual number.
+
+    Raises
+    ------
+    NotByRuleError
+        When its attention cannot be computed again, or chunks are not read as the whole.
+    """
+    from visualizer.models.whole_text_cache import whole_text_cache
+
+    tokens = given[IDS].shape[-1]
+    size = chunk or CHUNK
+    cache = whole_text_cache(model.config, tokens)
+    if cache is None:
+        raise NotByRuleError("Some of its layers keep no keys and values.")
+    recorded = record_long_text(model, edits, tokens=tokens, layers=layers, keeps=keeps)
+    result = None
+    with recorded as calls:
+        for start in range(0, tokens, size):
+            part = part_of_text(given, start, min(start + size, tokens))
+            result = run({**part, "past_key_values": cache, "use_cache": True})
+    if keeps and not calls:
+        raise NotByRuleError(OTHER_CHUNK)
+    return calls, result
+
+
+def part_of_text(given: Mapping[str, Any], start: int, end: int) -> dict[str, Any]:
+    """Return the arguments for some tokens; the mask is also of those before them."""
+    tokens = given[IDS].shape[-1]
+    part = {}
+    for name, value in given.items():
+        is_of_tokens = isinstance(value, torch.Tensor) and value.shape[-1] == tokens
+        first = 0 if name == MASK else start
+        part[name] = value[:, first:end] if is_of_tokens else value
+    return part
+
+
+def reads_alike_in_chunks(model: Any, run: Run, given: Mapping[str, Any]) -> bool:
+    """Whether a model reads a few tokens of a text in chunks as it reads them at once."""
+    if not without_cache(model) or _is_by_length(model.config):
+        return False
+    few = part_of_text(given, 0, min(FEW, given[IDS].shape[-1]))
+    with progress_told_to(no_progress):
+        try:
+            with record_long_text(model) as whole:
+                result = run({**few, **without_cache(model)})
+            calls, last = read_in_chunks(model, run, few, {}, layers=0, chunk=FEW_OF_CHUNK)
+        except (NotByRuleError, InputError):
+            return False
+    return _are_alike(whole, calls) and _is_near(last[0][:, -1:], result[0][:, -1:])
+
+
+def without_cache(model: Any) -> dict[str, bool]:
+    """Return the argument that has a model keep no keys and values, of one that could."""
+    is_there = {"use_cache", "past_key_values"} & signature(model.forward).parameters.keys()
+    return {"use_cache": False} if is_there else {}
+
+
+def _are_alike(calls: Sequence[LongTextCall], others: Sequence[LongTextCall]) -> bool:
+    if [call.module for call in calls] != [call.module for call in others]:
+        return False
+    return all(
+        _is_near(getattr(one.vectors, name), getattr(other.vectors, name))
+        for one, other in zip(calls, others, strict=True)
+        for name in ("queries", "keys", "values", "logarithms")
+    )
+
+
+def _is_near(one: Any, other: Any) -> bool:
+    if one.shape != other.shape:
+        return False
+    return bool((one - other).abs().max() <= ALIKE_WITHIN * other.abs().max().clamp(min=1))
+
+
+def _is_by_length(config: Any) -> bool:
+    """Whether rotary positions depend on how long the text is."""
+    found = getattr(config.get_text_config(), "rope_parameters", None) or {}
+    settings = [found, *(each for each in found.values() if isinstance(each, Mapping))]
+    return any(BY_LENGTH & {str(each.get("rope_type"))} for each in settings)

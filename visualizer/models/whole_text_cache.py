@@ -1,0 +1,73 @@
+"""A cache of keys and values with room for a whole text; transformers is loaded with it.
+
+What it holds are the keys and values that are kept of the text: they are in memory once. Layers
+with a window keep all of them, too.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+from visualizer.models.long_text_vectors import vectors_for
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_OF_ATTENTION = (DynamicLayer, DynamicSlidingWindowLayer)
+
+
+class WholeTextLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
+    """The keys and values of one layer, which are written where they will stay.
+
+    Parameters
+    ----------
+    tokens : int
+        Of the whole text.
+    """
+
+    def __init__(self, tokens: int) -> None:
+        super().__init__()
+        self._tokens = tokens
+        self._whole: tuple[Tensor, ...] = ()
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        self.dtype, self.device = key_states.dtype, key_states.device
+        self._whole = tuple(self._room(states) for states in (key_states, value_states))
+        self.keys, self.values = (whole[:, :, :0] for whole in self._whole)
+        self.is_initialized = True
+
+    def _room(self, states: Tensor) -> Tensor:
+        texts, heads, _, width = states.shape
+        shape = (texts, heads, self._tokens, width)
+        if states.device.type == "cpu":
+            return vectors_for(shape, states.dtype)
+        return states.new_empty(shape)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write what a chunk has made, and return all that there is."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        start = self.get_seq_length()
+        end = start + key_states.shape[-2]
+        for whole, states in zip(self._whole, (key_states, value_states), strict=True):
+            whole[:, :, start:end] = states
+        self.keys, self.values = (whole[:, :, :end] for whole in self._whole)
+        return self.keys, self.values
+
+
+def whole_text_cache(config: Any, tokens: int) -> DynamicCache | None:
+    """Return an empty cache for a text of so many tokens.
+
+    None for a model of which some layers hold something else than keys and values.
+    """
+    usual = DynamicCache(config=config)
+    if any(type(layer) not in _OF_ATTENTION for layer in usual.layers):
+        return None
+    made = DynamicCache()
+    made.layer_class_to_replicate = partial(WholeTextLayer, tokens)
+    return made
