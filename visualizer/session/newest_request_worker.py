@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QThread, Signal, SignalInstance
 
-from visualizer.progress_callback import CancelledError, stopped_when
+from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from visualizer.progress_callback import Progress
+
 REST_S = 2.0
 """Idle time after which `rest` is called."""
+TOLD_EACH_S = 0.25
+"""How often progress is told at most."""
 
 
 class Worker(QThread):
     """A thread with a queue of length one.
 
-    A request is a function of values it has captured. A running request is never interrupted, but
-    at the end, where it asks `check_stopped`; a newer request replaces the waiting one. The result,
-    or the exception, is returned as a value on the thread that created the worker.
+    A request is a function of values it has captured. A running request is interrupted only where
+    it asks `check_stopped`: at the end, and where a newer request waits, which replaces another
+    waiting one. The result, or the exception, is returned as a value on the thread that created
+    the worker.
 
     Parameters
     ----------
@@ -31,6 +37,8 @@ class Worker(QThread):
 
     answered = Signal(object)
     failed = Signal(object)
+    progressed = Signal(object, object, object)
+    """A request that runs has told its progress: the request, and what is done of how much."""
     _came = Signal(object, object)
     """On the worker's thread: which of the two is to be told, and with what."""
 
@@ -103,7 +111,7 @@ class Worker(QThread):
 
     def _answer(self, request: Callable[[], object]) -> None:
         try:
-            with stopped_when(lambda: self._is_stopping):
+            with stopped_when(lambda: self.is_wanted), progress_told_to(self._teller(request)):
                 answer = request()
         except CancelledError as error:
             if self._is_stopping:
@@ -111,13 +119,25 @@ class Worker(QThread):
                     self._is_running = False
             else:
                 self._done()
-                self._came.emit(self.failed, error)
+                # Its frames hold what was computed: that is freed here, and not where it is told.
+                self._came.emit(self.failed, error.with_traceback(None))
         except Exception as error:  # noqa: BLE001 - handed to the GUI thread
             self._done()
             self._came.emit(self.failed, error)
         else:
             self._done()
             self._came.emit(self.answered, answer)
+
+    def _teller(self, request: Callable[[], object]) -> Progress:
+        last = monotonic()  # what is soon done tells nothing
+
+        def tell(done: int, of: int) -> None:
+            nonlocal last
+            if monotonic() - last >= TOLD_EACH_S:
+                last = monotonic()
+                self.progressed.emit(request, done, of)
+
+        return tell
 
     def _is_wanted(self) -> bool:
         return bool(self._waiting or self._litter or self._is_stopping)

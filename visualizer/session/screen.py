@@ -70,6 +70,13 @@ class Screen(Struct, frozen=True, eq=False):
         return wanted.of(self.panels)
 
 
+class ReadingProgress(Struct, frozen=True):
+    """How many tokens of a text a model has read."""
+
+    tokens: int
+    of: int
+
+
 class Moment(Struct, frozen=True, eq=False):
     """The inputs of the panels of one screen.
 
@@ -81,6 +88,8 @@ class Moment(Struct, frozen=True, eq=False):
         The problem with the document.
     is_working : bool
         Whether a computation is in progress.
+    progress : ReadingProgress or None
+        How far it is, where it is a model that reads a long text.
     panels : LatePanels
         The panels of the screen, by id.
     """
@@ -90,6 +99,7 @@ class Moment(Struct, frozen=True, eq=False):
     resolved: Resolved | None
     refused: InputError | None = None
     is_working: bool = False
+    progress: ReadingProgress | None = None
     panels: LatePanels = field(default_factory=LatePanels)
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:

@@ -13,6 +13,7 @@ from visualizer.attention.masks import parse_mask
 from visualizer.attention.run_parameters_as_spec_weights import are_kept, weights_as_own
 from visualizer.attention.spec import Mask
 from visualizer.errors import FIRST_CHARACTERS, InputError
+from visualizer.progress_callback import CancelledError
 from visualizer.session import worker_jobs
 from visualizer.session.document import Document, typed_text
 from visualizer.session.document_change_in_words import NamedChange
@@ -20,7 +21,7 @@ from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.history import History
 from visualizer.session.newest_request_worker import Worker
 from visualizer.session.resolved_view import Resolved, resolve
-from visualizer.session.screen import Moment, Screen
+from visualizer.session.screen import Moment, ReadingProgress, Screen
 from visualizer.session.stage_toggle_and_cell_pinning import toggled
 from visualizer.session.user_prediction import without_marks
 from visualizer.session.view import View
@@ -83,6 +84,10 @@ class Workspace(QObject):
         self._wanted = self.view
         self._has_started, self._is_drawing = False, False
         self._undone, self._redone = NamedChange(), NamedChange()
+        self._request: Callable[[], object] | None = None
+        """What the worker was asked last."""
+        self._progress: ReadingProgress | None = None
+        """How much of that a model has read, where it tells."""
         self._held: list[object] = []
         """A model that was opened, until a run of it is there, which keeps it open then."""
         self._compute, self._presenter = compute, presenter
@@ -95,6 +100,7 @@ class Workspace(QObject):
         self._worker = Worker(self, rest)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
+        self._worker.progressed.connect(self._tell)
         self.screen: Screen = self._present({}, None)
 
     # ------------------------------------------------------------------ the document
@@ -332,7 +338,7 @@ class Workspace(QObject):
         self._worker.stop()
 
     def _ask(self, request: Callable[[], object]) -> None:
-        self._is_drawing = False
+        self._is_drawing, self._request, self._progress = False, request, None
         self._worker.ask(request)
 
     def _draw_on(self) -> None:
@@ -424,7 +430,15 @@ class Workspace(QObject):
         if not is_read:
             self._read()
 
+    def _tell(self, request: Callable[[], object], done: int, of: int) -> None:
+        """Show how much is done of what was asked last."""
+        if request is self._request and self.is_working:
+            self._progress = ReadingProgress(done, of)
+            self._show_drawn()
+
     def _fail(self, error: Exception) -> None:
+        if isinstance(error, CancelledError):  # a newer request waits, or runs
+            return
         was_read = self._asked is None
         if not self._worker.is_working:  # otherwise a newer request is pending
             self._asked = None
@@ -460,14 +474,12 @@ class Workspace(QObject):
         self._draw_on()
 
     def _show_drawn(self) -> None:
-        """Show what more is known of the pictures; nothing else has changed."""
-        if self._late.isActive():  # but the document
+        """Show what more is known of the pictures, or is done; nothing else has changed."""
+        shown, resolved = self.screen, self.screen.resolved
+        if self._late.isActive() or resolved is None:  # but the document
             self._show()
             return
-        shown, resolved = self.screen, self.screen.resolved
-        if resolved is None:
-            return
-        moment = Moment(shown.document, shown.view, resolved, self._complaint, self.is_working)
+        moment = self._moment(shown.document, shown.view, resolved)
         self.screen = self._presenter.present_drawn(moment, shown.panels)
         self.drawn.emit()
         self._draw_on()
@@ -490,5 +502,10 @@ class Workspace(QObject):
             What was shown before, or prefetched by the worker.
         """
         resolved = self.resolved(self.view).with_known(known) if self.run else None
-        moment = Moment(self.document, self.view, resolved, self._complaint, self.is_working)
+        moment = self._moment(self.document, self.view, resolved)
         return self._presenter.present(moment, panels)
+
+    def _moment(self, document: Document, view: View, resolved: Resolved | None) -> Moment:
+        is_working = self.is_working
+        progress = self._progress if is_working else None
+        return Moment(document, view, resolved, self._complaint, is_working, progress)

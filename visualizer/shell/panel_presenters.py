@@ -58,6 +58,7 @@ from visualizer.features.view_bar.presenter import (
 )
 from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS, BoardContents, present_board_contents
+from visualizer.number_format import format_count
 from visualizer.session.computation_caption import facts
 from visualizer.session.screen import PanelId, Screen
 
@@ -76,12 +77,22 @@ NO_IMAGE = "The heatmaps will be here with an image."
 EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
 
 
+READING = "Reading {tokens} … {share} %"
+
+
 class StatusLine(Struct, frozen=True):
-    """The status bar: what was computed where, and notices."""
+    """The status bar: what was computed where, and notices.
+
+    Parameters
+    ----------
+    progress : str
+        What a model reads, and how much of it is done; empty while it reads no long text.
+    """
 
     facts: str = ""
     notices: tuple[str, ...] = ()
     is_working: bool = False
+    progress: str = ""
 
 
 STATUS: PanelId[StatusLine] = PanelId("Status")
@@ -285,8 +296,9 @@ class PanelPresenters:
                 made[name] = row.empty
         if resolved is None:
             empty = NO_IMAGE if moment.document.reads_image else EMPTY
+            waiting = _progress(moment) or WAITING
             made[BOARD_CONTENTS.name] = BoardContents(
-                message=WAITING if moment.is_working else empty
+                message=waiting if moment.is_working else empty
             )
         return Screen(moment.document, moment.view, resolved, made)
 
@@ -353,12 +365,21 @@ def _reading_by_its_model(moment: Moment) -> ModelReading | None:
 
 
 def _status(moment: Moment) -> StatusLine:
+    progress = _progress(moment)
     if moment.resolved is None:
-        return StatusLine(is_working=moment.is_working)
+        return StatusLine(is_working=moment.is_working, progress=progress)
     run, painting = moment.resolved.run, moment.panel(MASK_EDIT)
     told = (facts(run), board_presenter.how_exact(moment.resolved))
     said = painting.says if painting else "  ·  ".join(filter(None, told))
-    return StatusLine(said, (*_unused(moment.panel(SETUP)), *run.notices), moment.is_working)
+    notices = (*_unused(moment.panel(SETUP)), *run.notices)
+    return StatusLine(said, notices, moment.is_working, progress)
+
+
+def _progress(moment: Moment) -> str:
+    if moment.progress is None:
+        return ""
+    done, of = moment.progress.tokens, max(1, moment.progress.of)
+    return READING.format(tokens=format_count(of, "token"), share=100 * done // of)
 
 
 def _unused(setup: SetupPanel) -> tuple[str, ...]:

@@ -405,8 +405,9 @@ class MainWindow(QMainWindow):
         return is_newest
 
     def _show_facts(self, screen: Screen) -> None:
-        cell_panel = screen.panel(CELL)
-        self.facts.setText(cell_panel.plain if cell_panel else screen.panel(STATUS).facts)
+        status, cell_panel = screen.panel(STATUS), screen.panel(CELL)
+        said = cell_panel.plain if cell_panel else status.facts
+        self.facts.setText(status.progress or said)
 
     def show_commands(self) -> None:
         """Update which commands are enabled and checked."""
