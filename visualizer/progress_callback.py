@@ -50,6 +50,18 @@ def progress_told_to(progress: Progress) -> Iterator[None]:
         _progress.reset(token)
 
 
+@contextmanager
+def progress_of_part(at: int, count: int) -> Iterator[None]:
+    """Have work within the context tell its progress as one of so many equal parts of a whole."""
+    tell = _progress.get()
+
+    def tell_of_whole(done: int, of: int) -> None:
+        tell((at * of + done) // count, of)
+
+    with progress_told_to(tell_of_whole):
+        yield
+
+
 def tell_progress(done: int, of: int) -> None:
     """Tell the progress of the work on this thread."""
     _progress.get()(done, of)

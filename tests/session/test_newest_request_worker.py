@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PySide6.QtCore import QCoreApplication, QObject, QThread
 
-from visualizer.progress_callback import CancelledError, check_stopped
+from visualizer.progress_callback import CancelledError, check_stopped, tell_progress
+from visualizer.session import newest_request_worker
 from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:
@@ -184,6 +185,47 @@ def test_stopping_ends_long_work_that_asks_for_it(
     QCoreApplication.processEvents()
     assert answers == []
     assert not worker.is_working
+
+
+def test_a_newer_request_ends_long_work_that_asks_for_it(
+    worker: Worker, answers: list[object], qtbot: QtBot
+) -> None:
+    begun = threading.Event()
+    held: list[weakref.ref[Held]] = []
+
+    def long_work() -> None:
+        computed = Held("much")
+        held.append(weakref.ref(computed))
+        begun.set()
+        while not computed.go_on.wait(0.001):
+            check_stopped()
+
+    worker.ask(long_work)
+    assert begun.wait(SECONDS)
+    worker.ask(lambda: "newer")
+    qtbot.waitUntil(lambda: len(answers) == 2)
+    assert isinstance(answers[0], CancelledError)
+    assert held[0]() is None
+    assert answers[1] == "newer"
+
+
+def test_progress_is_told_with_its_request_but_not_at_every_step(
+    worker: Worker, answers: list[object], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(newest_request_worker, "monotonic", lambda: now)
+    told: list[object] = []
+    worker.progressed.connect(lambda *one: told.append(one))
+
+    def work() -> None:
+        nonlocal now
+        for step in range(9):
+            now = step * 0.1
+            tell_progress(step, 9)
+
+    worker.ask(work)
+    qtbot.waitUntil(lambda: answers == [None])
+    assert told == [(work, 3, 9), (work, 6, 9)]
 
 
 def test_what_is_cancelled_otherwise_comes_back_as_failed(worker: Worker, qtbot: QtBot) -> None:

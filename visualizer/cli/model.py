@@ -29,6 +29,7 @@ from visualizer.console_messages_and_progress import ConsoleProgress, say, write
 from visualizer.errors import InputError
 from visualizer.export.offscreen_qt_application import qt_for_drawing
 from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
+from visualizer.progress_callback import progress_told_to
 from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
 from visualizer.session.document_from_texts_and_settings import text_of
@@ -63,6 +64,7 @@ file not be written; 2 if an option, the text or too little memory is at fault; 
 143 after SIGTERM.
 """
 _SHOWN = ("Files to write", "What files show", "Films")
+READING = "Tokens read"
 _LEFT_OUT = frozenset({"--text-shown"})
 
 
@@ -198,7 +200,9 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     if options.image:
         runs = opened.attend_image(options.image)
     else:
-        runs = opened.attend(texts[0], options.second, is_chat=options.chat)
+        with progress_told_to(progress.progress(READING)):
+            runs = opened.attend(texts[0], options.second, is_chat=options.chat)
+        progress.clear()
     runs = _of_part(runs, options.part)
     for notice in _notices(runs):
         say(notice)

@@ -58,7 +58,7 @@ from visualizer.models.runs_of_long_text import runs_of_long_text
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
-from visualizer.progress_callback import CancelledError, no_progress
+from visualizer.progress_callback import CancelledError, no_progress, progress_of_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -227,7 +227,8 @@ class OpenedModel:
         Returns
         -------
         tuple of LayerRun
-            One for each group of layers that are alike, in the order of computation.
+            One for each group of layers that are alike, in the order of computation. Weights that
+            would not fit into the memory are computed block by block where they are read.
 
         Raises
         ------
@@ -235,7 +236,9 @@ class OpenedModel:
             When there is no text, or it is too long for the model or the memory; of ``chat``, when
             it cannot be given as a message.
         """
-        return self._attend(self.inputs(text, second, is_chat=is_chat), {}, {})[0]
+        inputs = self.inputs(text, second, is_chat=is_chat)
+        attend = self._attend if self._is_held_whole(inputs[0]) else self._attend_to_long
+        return attend(inputs, {}, {})[0]
 
     def attend_image(self, path: Path) -> tuple[LayerRun, ...]:
         """Run the model on an image and return the runs of its attention, as `attend`.
@@ -335,11 +338,16 @@ class OpenedModel:
         """
         given = self.inputs(text, second, is_chat=is_chat)
         attend = self._attend_to_long if by_blocks and self.is_long(given[0]) else self._attend
-        runs, result = attend(given, edits or {}, cuts or {})
+        is_changed = bool(edits or cuts)
+        is_known = (text, second or "", is_chat) in self._plain
+        parts = 2 if is_changed and not is_known else 1
+        with progress_of_part(0, parts):
+            runs, result = attend(given, edits or {}, cuts or {})
         logs = None if self.why_no_next_token else _of_last(result)
-        if not (edits or cuts):
+        if not is_changed:
             return TextReading(runs, logs, logs)
-        plain = self.read_plainly(text, second, is_chat=is_chat)
+        with progress_of_part(1, parts):
+            plain = self.read_plainly(text, second, is_chat=is_chat)
         return TextReading(runs, logs, plain.next_token, _changes(runs, plain))
 
     def read_plainly(
@@ -423,6 +431,16 @@ class OpenedModel:
         count = given["input_ids"].shape[-1]
         needed = self.model.dtype.itemsize * layers * heads * count**2
         return not self.has_decoder and needed > HELD_WHOLE
+
+    def _is_held_whole(self, given: Mapping[str, Any]) -> bool:
+        """Whether the weights of a text are few, or fit into the free memory."""
+        if not self.is_long(given):
+            return True
+        try:
+            self.check_memory(given, _positive(self._config("num_hidden_layers")) or 1)
+        except InputError:
+            return False
+        return True
 
     def _attend_to_long(
         self,
