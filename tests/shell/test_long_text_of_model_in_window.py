@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +9,11 @@ import pytest
 from PySide6.QtCore import Qt
 
 import visualizer
+from tests.support.held_reading import HeldReading, read_few_tokens_at_once
 from visualizer.features.layer_overview.presenter import LAYERS
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.models import chunked_prefill, long_text_recorder, opened_model
-from visualizer.progress_callback import check_stopped
+from visualizer.models import opened_model
 from visualizer.read_files_and_restore_runs import read_file
-from visualizer.session import newest_request_worker
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
 
@@ -74,30 +72,10 @@ def test_a_saved_document_has_no_numbers_and_is_read_again(long: Hand, tmp_path:
     np.testing.assert_array_equal(opened["weights"], run.trace.read("weights"))
 
 
-class _Held:
-    """Holds the reading of a text up before one of its calls of attention."""
-
-    def __init__(self, at: int) -> None:
-        self.at, self.calls, self.goes_on = at, 0, threading.Event()
-
-    def __call__(self) -> None:
-        self.calls += 1
-        while self.calls == self.at and not self.goes_on.wait(0.001):
-            check_stopped()
-        check_stopped()
-
-
-def held_at(at: int, monkeypatch: pytest.MonkeyPatch) -> _Held:
-    held = _Held(at)
-    monkeypatch.setattr(long_text_recorder, "check_stopped", held)
-    return held
-
-
 @pytest.fixture
 def slowly(long: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
     """The same window, where a text is read by few tokens at once, and all progress is told."""
-    monkeypatch.setattr(chunked_prefill, "CHUNK", 4)
-    monkeypatch.setattr(newest_request_worker, "TOLD_EACH_S", 0)
+    read_few_tokens_at_once(monkeypatch)
     return long
 
 
@@ -109,7 +87,7 @@ def test_how_much_is_read_is_shown_and_typing_ends_it(
     before = workspace.run
     shown: list[object] = []
     workspace.changed.connect(lambda: shown.append(workspace.run))
-    held = held_at(6, monkeypatch)
+    held = HeldReading(6, monkeypatch)
     slowly.key(Qt.Key.Key_S)
     slowly.until(lambda: facts.text() == "Reading 14 tokens … 71 %")
     assert workspace.run is before
@@ -124,7 +102,7 @@ def test_how_much_is_read_is_shown_and_typing_ends_it(
 
 def test_leaving_the_model_ends_reading(slowly: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = slowly.window.workspace
-    held = held_at(3, monkeypatch)
+    held = HeldReading(3, monkeypatch)
     slowly.key(Qt.Key.Key_S)
     slowly.until(lambda: slowly.window.facts.text() == "Reading 14 tokens … 28 %")
     workspace.leave_captured()

@@ -91,10 +91,14 @@ class Worker(QThread):
 
     def stop(self) -> None:
         """Finish the running request, drop the waiting one and end the thread."""
+        self.stop_soon()
+        self.wait()
+
+    def stop_soon(self) -> None:
+        """Begin to stop, and wait for nothing."""
         with self._changed:
             self._is_stopping, self._waiting = True, None
             self._changed.notify()
-        self.wait()
 
     def run(self) -> None:
         while not self._is_stopping:

@@ -333,9 +333,14 @@ class Workspace(QObject):
             self._change_to(self.document)
 
     def close(self) -> None:
+        self.close_soon()
+        self._worker.stop()
+
+    def close_soon(self) -> None:
+        """Compute nothing any more; what is under way stops where it can."""
         self._late.stop()
         self._rest.stop()
-        self._worker.stop()
+        self._worker.stop_soon()
 
     def _ask(self, request: Callable[[], object]) -> None:
         self._is_drawing, self._request, self._progress = False, request, None

@@ -617,6 +617,7 @@ class MainWindow(QMainWindow):
         app_settings.save_last(self.document_controller.path)
         self.hide()
         self.playback_controller.stop()
+        self.workspace.close_soon()  # while its model reads a long text, others wait for that
         for part in (
             self.export_controller,
             self.model_chooser_controller,

@@ -1,0 +1,40 @@
+"""A window is closed while its model reads a long text, and a pane waits for the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+
+from tests.support.held_reading import HeldReading, read_few_tokens_at_once
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+    from visualizer.shell.window import MainWindow
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+
+
+@pytest.fixture
+def window(fresh_window: MainWindow) -> MainWindow:
+    return fresh_window
+
+
+def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    hand, window = model_window, model_window.window
+    questions = window.model_question_controller
+    window.docks.actions["Attribution"].trigger()
+    hand.until(lambda: "Attribution" in window.docks.seen and not window.workspace.is_working)
+    hand.until(lambda: not questions.is_working)
+    read_few_tokens_at_once(monkeypatch)
+    held = HeldReading(3, monkeypatch)
+    hand.click(hand.sentence.viewport())
+    hand.key(Qt.Key.Key_S)
+    hand.until(lambda: held.calls == held.at)
+    window.actions_.by_id["attribution.toggle_ablations"].trigger()
+    assert questions.is_working
+    window.document_controller.give_up()
+    window.close()
+    assert held.calls == held.at
+    assert not window.isVisible()

@@ -1,0 +1,43 @@
+"""The reading of a long text, held up before one of the model's calls of attention."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from visualizer.models import chunked_prefill, long_text_recorder, opened_model
+from visualizer.progress_callback import check_stopped
+from visualizer.session import newest_request_worker
+
+if TYPE_CHECKING:
+    import pytest
+
+SECONDS = 10
+
+
+class HeldReading:
+    """Takes the place of what asks before each call whether the reading is to stop.
+
+    Parameters
+    ----------
+    at : int
+        The call that is held up, from 1, until the reading is stopped or `SECONDS` are over.
+    """
+
+    def __init__(self, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at, self.calls = at, 0
+        monkeypatch.setattr(long_text_recorder, "check_stopped", self)
+
+    def __call__(self) -> None:
+        self.calls += 1
+        tick = threading.Event()
+        for _ in range(SECONDS * 1000 if self.calls == self.at else 1):
+            check_stopped()
+            tick.wait(0.001)
+
+
+def read_few_tokens_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every text be a long one, which is read by 4 tokens at once, and all progress told."""
+    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    monkeypatch.setattr(chunked_prefill, "CHUNK", 4)
+    monkeypatch.setattr(newest_request_worker, "TOLD_EACH_S", 0)
