@@ -25,6 +25,7 @@ from visualizer.attention.run import Run
 from visualizer.attention.run_from_captured_attention import SINKS, WITH_SINKS
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import stages
+from visualizer.attention.tensors_in_file import is_in_file
 from visualizer.attention.trace import Trace
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class LayerVectors(Struct, frozen=True, eq=False):
     logarithms: Tensor
     mask: LayerMask
     sinks: Tensor | None = None
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of what is kept of each token."""
+        return sum(one.nbytes for one in (self.queries, self.keys, self.values, self.logarithms))
 
     def of_head(self, name: str, head: int) -> Tensor:
         """Return the vectors that a head reads, [token, d]."""
@@ -164,6 +170,11 @@ class _CapturedBlocks(MatrixBlocks):
         """Return the bytes of vectors of all layers."""
         return sum(int(getattr(layer, name).nbytes) for layer in self._layers)
 
+    def bytes_in_file(self, name: str) -> int:
+        """Return the bytes of those of them that lie in a file."""
+        vectors = (getattr(layer, name) for layer in self._layers)
+        return sum(int(one.nbytes) for one in vectors if is_in_file(one))
+
 
 class _VectorsOfHeads(BlockSource):
     """Vectors of heads, of which some may read the same."""
@@ -180,6 +191,10 @@ class _VectorsOfHeads(BlockSource):
     @property
     def bytes(self) -> int:
         return self._blocks.bytes(self._name)
+
+    @property
+    def bytes_in_file(self) -> int:
+        return self._blocks.bytes_in_file(self._name)
 
     def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
         return self._blocks.of_head(self._name, place)[rows][:, columns].clone()

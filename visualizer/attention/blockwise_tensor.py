@@ -84,6 +84,11 @@ class BlockSource(ABC):
         return 0
 
     @property
+    def bytes_in_file(self) -> int:
+        """The bytes of those that lie in a file instead of in memory."""
+        return 0
+
+    @property
     def are_rows_known(self) -> bool:
         """Whether single numbers of a row can be computed without the others of it."""
         return False
@@ -314,6 +319,10 @@ class BlockwiseTensor(CachedTensor):
         tiles = sum(tile.bytes for tile in [*self._tiles.values()])
         rows = sum(row.nbytes for row in [*self._rows.values()])
         return self._source.bytes + tiles + rows
+
+    @property
+    def bytes_in_file(self) -> int:
+        return self._source.bytes_in_file
 
     # ------------------------------------------------------------------ tensors made of it
 

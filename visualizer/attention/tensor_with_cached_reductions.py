@@ -65,6 +65,11 @@ class CachedTensor:
         return self.tensor.untyped_storage().nbytes()
 
     @property
+    def bytes_in_file(self) -> int:
+        """The part of `bytes` that lies in a file instead of in memory."""
+        return 0
+
+    @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.tensor.shape)
 

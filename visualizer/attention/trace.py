@@ -265,6 +265,11 @@ class Trace:
         return held + sum(each.bytes for each in self._held.values() if each.is_blockwise)
 
     @property
+    def bytes_in_file(self) -> int:
+        """The part of `bytes` that lies in a file instead of in memory."""
+        return sum(held.bytes_in_file for held in self._held.values())
+
+    @property
     def held_stages(self) -> tuple[Stage, ...]:
         """The stages whose numbers are in memory: of a long text, those before the scores."""
         return tuple(one for one in self.stages if not self._held[one.name].is_blockwise)

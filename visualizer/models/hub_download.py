@@ -41,6 +41,7 @@ from visualizer.models.repository_offer import RepositoryFile, RepositoryOffer
 from visualizer.number_format import format_size
 from visualizer.progress_callback import no_progress
 from visualizer.storage import atomic_file
+from visualizer.storage.cache_folder import free_bytes
 from visualizer.storage.file_lock import FileLock
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def look_up(
     folder = cache / f"models--{name.replace('/', '--')}"
     try:
         missing = sum(file.size - _bytes_there(folder, file) for file in files)
-        free = _free(cache)
+        free = free_bytes(cache)
     except OSError as error:
         raise _refused(f"The folder {cache} cannot be read: {reason_of(error)}.") from error
     if missing + ROOM_LEFT > free:
@@ -208,12 +209,6 @@ def _bytes_there(folder: Path, file: RepositoryFile) -> int:
         with suppress(OSError):
             return min(file.size, (folder / "blobs" / name).stat().st_size)
     return 0
-
-
-def _free(folder: Path) -> int:
-    """Return the free bytes of the disk on which a folder is, or will be made."""
-    there = next((each for each in (folder, *folder.parents) if each.is_dir()), Path.cwd())
-    return shutil.disk_usage(there).free
 
 
 # ---------------------------------------------------------------- the network

@@ -35,6 +35,7 @@ from visualizer.models.image_reading import image_tokens
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
 from visualizer.models.long_text_recorder import NotByRuleError, record_long_text
+from visualizer.models.long_text_vectors import file_for_vectors, held_in
 from visualizer.models.model_folder import (
     IMAGE_CONFIG,
     MISSING,
@@ -207,6 +208,8 @@ class OpenedModel:
         """Whether a long text can be read chunk by chunk; None until one was read."""
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
+        self._vector_bytes = 0
+        """What all layers keep of a token of a long text; 0 until one was read."""
         self._plain: dict[tuple[str, str, bool], PlainReading] = {}
         """The last texts that were read without edits; with the second, and how they are given."""
         self.lock = RLock()
@@ -488,7 +491,6 @@ class OpenedModel:
         NotByRuleError
             When its attention cannot be computed again from what it read.
         """
-        self._check_vectors(given)
         only = {} if self.why_no_next_token else self._last_only()
         with torch.inference_mode(), self.lock:
             self._layers = self._layers or self._heads_of_layers(given)
@@ -497,11 +499,13 @@ class OpenedModel:
             if self._reads_in_chunks is None:
                 self._reads_in_chunks = reads_alike_in_chunks(model, run, {**given, **only})
             if self._reads_in_chunks:
-                with suppress(NotByRuleError):
+                # Keys and values are held while it is read, even where nothing is kept.
+                with suppress(NotByRuleError), self._room_for_vectors(given, keeps=True):
                     return read_in_chunks(
                         model, run, {**given, **only}, by_module, layers=layers, keeps=keeps
                     )
-            with record_long_text(model, by_module, layers=layers, keeps=keeps) as calls:
+            recording = record_long_text(model, by_module, layers=layers, keeps=keeps)
+            with self._room_for_vectors(given, keeps=keeps), recording as calls:
                 return calls, run({**given, **only, **without_cache(model)})
 
     def _run_by_rule(self, given: Mapping[str, Any]) -> Any:
@@ -513,17 +517,32 @@ class OpenedModel:
                 raise NotByRuleError(LOOKS_INTO_MASK) from error
             raise
 
-    def _check_vectors(self, given: Mapping[str, Any]) -> None:
-        """Refuse a text whose vectors of all layers would not fit into the free memory."""
-        layers = _positive(self._config("num_hidden_layers")) or 1
+    @contextmanager
+    def _room_for_vectors(self, given: Mapping[str, Any], *, keeps: bool) -> Iterator[None]:
+        """Have the vectors of a text be held in memory or in a file; refuse one without room."""
+        tokens = given["input_ids"].shape[-1]
+        of_token = self._vector_bytes_of_token(given) if keeps else 0
+        file = file_for_vectors(of_token, tokens)
         width = _positive(self._config("hidden_size")) or 1
         wide = _positive(self._config("intermediate_size")) or 4 * width
-        count = given["input_ids"].shape[-1]
-        needed = 4 * count * (3 * layers * width + 8 * width + 3 * wide)
+        in_memory = 0 if file else of_token * tokens
+        needed = in_memory + 4 * tokens * (8 * width + 3 * wide)
         free = USABLE * attention_device.free_bytes(Device.CPU)
         if needed > free:
-            sentence = f"{count:,} tokens need {gib(needed)}, and {gib(free)} can be used."
+            sentence = f"{tokens:,} tokens need {gib(needed)}, and {gib(free)} can be used."
             raise InputError("text", f"{sentence} Use less text.")
+        with held_in(file):
+            yield
+
+    def _vector_bytes_of_token(self, given: Mapping[str, Any]) -> int:
+        """Return the bytes of the vectors that all layers keep of a token, as a few tokens tell."""
+        if not self._vector_bytes:
+            few = {name: tensor[:, :FEW_TOKENS] for name, tensor in given.items()}
+            with record_long_text(self.model) as calls:
+                self._run_by_rule({**few, **without_cache(self.model)})
+            found = sum(call.vectors.bytes for call in calls)
+            self._vector_bytes = found // few["input_ids"].shape[-1]
+        return self._vector_bytes
 
     def _bytes_of_layers(self, tokens: int) -> int:
         """Return about how many bytes the stages around the attention of all layers take."""

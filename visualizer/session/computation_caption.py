@@ -85,8 +85,10 @@ def facts(run: Run) -> str:
     """Describe what was computed and where, for the status bar."""
     spec, trace = run.trace.spec, run.trace
     if not trace.has_module:
-        said = (run.device, run.size, str(spec.dtype), format_size(trace.bytes))
-        return "  ·  ".join(said)
+        in_file = trace.bytes_in_file
+        file = f", vectors in a file of {format_size(in_file)}" if in_file else ""
+        size = f"{format_size(trace.bytes - in_file)}{file}"
+        return "  ·  ".join((run.device, run.size, str(spec.dtype), size))
     texts = f"{format_count(len(run.texts), 'text')} of " if len(run.texts) > 1 else ""
     parts = (
         run.device,

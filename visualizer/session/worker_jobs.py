@@ -165,6 +165,8 @@ def compute_shown(compute: ComputeFunction, presenter: Presenter, shown: Shown) 
 
 def _refused(presenter: Presenter, shown: Shown, refused: InputError) -> WorkerResult:
     """Prefetch what the view needs of the last good run."""
+    # Alone: frames of its traceback hold the result, and so the last run until that is collected.
+    refused = InputError(refused.field, refused.sentence, refused.remedy)
     if shown.run is None:
         return WorkerResult(shown.document, shown.view, None, refused)
     resolved = resolve(shown.document, shown.view, shown.run, shown.computed)

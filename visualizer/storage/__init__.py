@@ -1,1 +1,1 @@
-"""Atomic files, locks, JSON coding and archives."""
+"""Atomic files, locks, JSON coding, archives, the cache folder and mapped files."""

@@ -1,0 +1,163 @@
+"""Vectors of long texts that are too large for memory lie in a file, or are refused."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.mapped_files import mapped_of, opened_of
+from tests.support.tiny_models import WORDS, save_tiny_model
+from visualizer.attention import device as attention_device
+from visualizer.attention.run import USABLE
+from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.tensors_in_file import LEEWAY
+from visualizer.errors import InputError
+from visualizer.models import long_text_vectors, opened_model
+from visualizer.models.long_text_vectors import file_for_vectors
+from visualizer.models.text_reading import open_source, read_text
+from visualizer.number_format import format_size
+from visualizer.progress_callback import CancelledError, stopped_when
+from visualizer.session.computation_caption import facts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+TEXT = " ".join(WORDS * 4)
+TOKENS = 49
+OF_TOKEN = 2 * 4 * (4 * 8 + 2 * 8 + 2 * 8 + 4)
+"""Layers, bytes, numbers of queries, keys, values and logarithms of a token of the tiny model."""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the file in which the vectors of every text lie."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_vectors, "MOST_IN_MEMORY", 0)
+    return tmp_path / "cache" / "attention-visualizer"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny", max_position_embeddings=256)
+
+
+def numbers_of(run: Run) -> dict[str, np.ndarray]:
+    return {name: run.trace.read(name) for name in run.trace.names}
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FLOAT32, Dtype.FLOAT64])
+def test_numbers_are_those_of_vectors_in_memory(
+    cache: Path, folder: Path, dtype: Dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, _model = open_source(folder, Device.CPU, dtype)
+    in_file = read_text(source, TEXT, Device.CPU, dtype=dtype)
+    size = OF_TOKEN * TOKENS * (2 if dtype is Dtype.FLOAT64 else 1)
+    assert mapped_of(cache) == [-(-(size + LEEWAY) // 4096) * 4096]
+    assert in_file.trace.tensor("keys").dtype is getattr(torch, dtype)
+    monkeypatch.setattr(long_text_vectors, "MOST_IN_MEMORY", 2**30)
+    in_memory = read_text(source, TEXT, Device.CPU, dtype=dtype)
+    assert len(mapped_of(cache)) == 1
+    found, wanted = numbers_of(in_file), numbers_of(in_memory)
+    assert [*found] == [*wanted]
+    for name, numbers in wanted.items():
+        np.testing.assert_array_equal(found[name], numbers)
+    assert in_memory.trace.bytes_in_file == 0
+    vectors = OF_TOKEN - 2 * 4 * 4  # without the logarithms
+    assert in_file.trace.bytes_in_file == size // OF_TOKEN * vectors
+    assert f", vectors in a file of {format_size(in_file.trace.bytes_in_file)}" in facts(in_file)
+    assert "file" not in facts(in_memory)
+
+
+def test_they_are_in_memory_up_to_a_limit_and_a_share_of_what_is_free(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_text_vectors, "MOST_IN_MEMORY", 4_000)
+    assert file_for_vectors(40, 100) is None
+    assert file_for_vectors(40, 101) is not None
+    monkeypatch.setattr(attention_device, "free_bytes", lambda _: 8_000)
+    assert file_for_vectors(40, 50) is None
+    file = file_for_vectors(40, 51)
+    assert mapped_of(cache)
+    del file
+    assert (mapped_of(cache), opened_of(cache)) == ([], [])
+
+
+def test_the_file_is_gone_with_the_run(cache: Path, folder: Path) -> None:
+    source, model = open_source(folder, Device.CPU)
+    run = read_text(source, TEXT, Device.CPU)
+    run.trace.holding("weights").read((1, 2))
+    assert len(mapped_of(cache)) == 1
+    assert list(cache.iterdir()) == []
+    run = read_text(source, f"{TEXT} cat", Device.CPU, run)
+    assert len(mapped_of(cache)) == 1
+    del run
+    assert (mapped_of(cache), opened_of(cache)) == ([], [])
+    del model
+
+
+def test_the_file_is_gone_when_reading_is_stopped(cache: Path, folder: Path) -> None:
+    source, _model = open_source(folder, Device.CPU)
+    read_text(source, "the cat", Device.CPU)
+    seen: list[int] = []
+
+    def is_second() -> bool:
+        seen.append(len(mapped_of(cache)))
+        return len(seen) == 2
+
+    with stopped_when(is_second), pytest.raises(CancelledError):
+        read_text(source, TEXT, Device.CPU)
+    assert seen == [1, 1]
+    assert (mapped_of(cache), opened_of(cache)) == ([], [])
+
+
+@pytest.mark.parametrize("limit", ["disk", "file", "memory"])
+def test_a_text_without_room_is_refused_before_it_is_read_and_what_fits_is_read(
+    cache: Path, folder: Path, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, model = open_source(folder, Device.CPU)
+    before = read_text(source, "the cat", Device.CPU)
+    room = OF_TOKEN * 30 + 5
+    if limit == "disk":
+        free = room + long_text_vectors.LEFT_ON_DISK
+        monkeypatch.setattr(long_text_vectors, "free_bytes", lambda _: free)
+    elif limit == "file":
+        monkeypatch.setattr(long_text_vectors, "MOST_IN_FILE", room)
+    else:
+        free_memory = room / USABLE + 1
+        monkeypatch.setattr(long_text_vectors, "_free_memory", lambda: int(free_memory))
+        monkeypatch.setattr(long_text_vectors, "is_in_memory", lambda _: True)
+    read: list[int] = []
+    model.model.register_forward_pre_hook(
+        lambda _, __, given: read.append(given["input_ids"].shape[-1]), with_kwargs=True
+    )
+    where = re.escape(str(cache))
+    said = f"^49 tokens need a file of 26.0 KiB in {where}, where 15.9 KiB can be used. About 30 "
+    with pytest.raises(InputError, match=said) as refused:
+        read_text(source, TEXT, Device.CPU)
+    assert refused.value.field == "text"
+    assert read == []
+    words = TEXT.split()[:29]  # besides the special token at the beginning
+    assert read_text(source, " ".join(words), Device.CPU).trace.sides == (30, 30)
+    assert set(read) == {30}
+    assert before.trace.read("weights").shape == (2, 4, 3, 3)
+
+
+def test_a_cache_folder_that_cannot_be_written_is_said(
+    cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, _model = open_source(folder, Device.CPU)
+    monkeypatch.setattr(long_text_vectors, "MOST_IN_MEMORY", OF_TOKEN * 7)
+    cache.parent.write_text("no folder")
+    with pytest.raises(InputError, match=r"which cannot be written: Not a directory\. About 7 "):
+        read_text(source, TEXT, Device.CPU)
+    cache.parent.unlink()
+    assert read_text(source, TEXT, Device.CPU).trace.bytes_in_file

@@ -1,0 +1,101 @@
+"""The vectors of a model's long text lie in a file: what the window says of it, when it is gone."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent
+
+from tests.support.mapped_files import mapped_of, opened_of
+from tests.support.waiting import wait_until
+from tests.support.window_input import PATIENCE_MS, Hand
+from visualizer.models import long_text_vectors, opened_model
+from visualizer.session.document import Document
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.shell.window_manager import WindowManager
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # what the libraries say of such small models
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
+TEXT = "the cat sat on the mat and the dog ran to a log"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the file in which the vectors of every text lie."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    monkeypatch.setattr(long_text_vectors, "MOST_IN_MEMORY", 0)
+    return tmp_path / "attention-visualizer"
+
+
+@pytest.fixture
+def long(cache: Path, model_window: Hand) -> Hand:
+    """A window in which a model has read a text whose vectors lie in a file."""
+    model_window.type_sentence(TEXT)
+    model_window.settle()
+    return model_window
+
+
+def test_the_status_bar_says_it_and_texts_that_are_replaced_free_it(
+    cache: Path, long: Hand
+) -> None:
+    assert "vectors in a file of 7.0 KiB" in long.status
+    for text in (f"{TEXT} the cat", "the cat", TEXT):
+        long.type_sentence(text)
+        long.settle()
+        long.until(lambda: len(mapped_of(cache)) == 1)  # another thread frees what is replaced
+    while long.window.workspace.document.model is not None:
+        long.window.workspace.undo()
+    long.settle()
+    long.until(lambda: not mapped_of(cache))
+    assert opened_of(cache) == []
+    assert "in a file" not in long.status
+
+
+def test_a_full_disk_is_said_at_the_text_and_the_last_picture_stays(
+    cache: Path, long: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, picture = long.window.workspace.run, long.panel("weights").values
+    monkeypatch.setattr(long_text_vectors, "free_bytes", lambda _: 0)
+    long.type_sentence(f"{TEXT} the cat")
+    long.until(lambda: long.text_problem != "")
+    assert f"16 tokens need a file of 8.5 KiB in {cache}" in long.text_problem
+    assert "About 0 tokens fit" in long.text_problem
+    assert long.window.workspace.run is before
+    np.testing.assert_array_equal(long.panel("weights").values, picture)
+    assert len(mapped_of(cache)) == 1
+    monkeypatch.undo()
+    long.type_sentence(TEXT)
+    long.settle()
+    assert long.text_problem == ""
+
+
+def test_a_closed_window_frees_it(
+    cache: Path, windows: WindowManager, qtbot: QtBot, tiny_model_folder: Path
+) -> None:
+    open_and_close(windows, qtbot, tiny_model_folder, cache)
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    wait_until(lambda: not mapped_of(cache), PATIENCE_MS)
+    assert opened_of(cache) == []
+
+
+def open_and_close(windows: WindowManager, qtbot: QtBot, folder: Path, cache: Path) -> None:
+    """Have a model read a text in a window, which nothing holds when this returns."""
+    hand = Hand(qtbot, windows.open(Document(text=TEXT)))
+    hand.settle()
+    hand.window.document_controller.open(folder)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    assert len(mapped_of(cache)) == 1
+    hand.window.document_controller.give_up()
+    hand.window.close()
