@@ -410,6 +410,7 @@ class Workspace(QObject):
         return next(keys) == next(keys)
 
     def _take(self, answer: worker_jobs.WorkerResult | worker_jobs.DrawnMore) -> None:
+        self._forget_answered()
         if isinstance(answer, worker_jobs.DrawnMore):
             if answer.run is self.run:
                 self._show_drawn()
@@ -434,6 +435,11 @@ class Workspace(QObject):
         self._worker.discard(replaced)
         if not is_read:
             self._read()
+
+    def _forget_answered(self) -> None:
+        """Let go of the last request once it is answered: it holds the run that was before."""
+        if not self._worker.is_working:
+            self._request = None
 
     def _tell(self, request: Callable[[], object], done: int, of: int) -> None:
         """Show how much is done of what was asked last."""
