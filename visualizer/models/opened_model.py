@@ -27,6 +27,7 @@ from visualizer.models.attention_recorder import (
     record_attention,
 )
 from visualizer.models.chunked_prefill import (
+    CHUNK,
     read_in_chunks,
     reads_alike_in_chunks,
     without_cache,
@@ -500,7 +501,8 @@ class OpenedModel:
                 self._reads_in_chunks = reads_alike_in_chunks(model, run, {**given, **only})
             if self._reads_in_chunks:
                 # Keys and values are held while it is read, even where nothing is kept.
-                with suppress(NotByRuleError), self._room_for_vectors(given, keeps=True):
+                room = self._room_for_vectors(given, keeps=True, at_once=CHUNK)
+                with suppress(NotByRuleError), room:
                     return read_in_chunks(
                         model, run, {**given, **only}, by_module, layers=layers, keeps=keeps
                     )
@@ -518,15 +520,23 @@ class OpenedModel:
             raise
 
     @contextmanager
-    def _room_for_vectors(self, given: Mapping[str, Any], *, keeps: bool) -> Iterator[None]:
-        """Have the vectors of a text be held in memory or in a file; refuse one without room."""
+    def _room_for_vectors(
+        self, given: Mapping[str, Any], *, keeps: bool, at_once: int = MOST_TOKENS
+    ) -> Iterator[None]:
+        """Have the vectors of a text be held in memory or in a file; refuse one without room.
+
+        Parameters
+        ----------
+        at_once : int
+            The most tokens that the model reads together.
+        """
         tokens = given["input_ids"].shape[-1]
         of_token = self._vector_bytes_of_token(given) if keeps else 0
         file = file_for_vectors(of_token, tokens)
         width = _positive(self._config("hidden_size")) or 1
         wide = _positive(self._config("intermediate_size")) or 4 * width
         in_memory = 0 if file else of_token * tokens
-        needed = in_memory + 4 * tokens * (8 * width + 3 * wide)
+        needed = in_memory + 4 * min(tokens, at_once) * (8 * width + 3 * wide)
         free = USABLE * attention_device.free_bytes(Device.CPU)
         if needed > free:
             sentence = f"{tokens:,} tokens need {gib(needed)}, and {gib(free)} can be used."
