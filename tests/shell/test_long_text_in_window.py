@@ -116,7 +116,7 @@ def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) ->
         held = {id(trace.seen(panel.stage)) for panel in shown.heatmaps}
         strange.extend(panel for panel in shown.heatmaps if id(panel.key[0]) not in held)  # type: ignore[index]
 
-    shown = (workspace.changed, workspace.drawn)
+    shown = [workspace.changed, workspace.drawn]
     for signal in shown:
         signal.connect(check)
     acts = (

@@ -86,7 +86,7 @@ def test_how_much_is_read_is_shown_and_typing_ends_it(
     facts, workspace = window.facts, window.workspace
     before = workspace.run
     shown: list[object] = []
-    workspace.changed.connect(lambda: shown.append(workspace.run))
+    following = workspace.changed.connect(lambda: shown.append(workspace.run))
     held = HeldReading(6, monkeypatch)
     slowly.key(Qt.Key.Key_S)
     slowly.until(lambda: facts.text() == "Reading 14 tokens … 71 %")
@@ -97,6 +97,7 @@ def test_how_much_is_read_is_shown_and_typing_ends_it(
     assert held.calls == 6
     assert not facts.text().startswith("Reading")
     assert workspace.document.text == TEXT
+    workspace.changed.disconnect(following)
     assert set(shown) == {before}
 
 
