@@ -121,12 +121,13 @@ class Hand:
         wait_until(is_so, PATIENCE_MS)
 
     def settle(self) -> None:
-        """Wait until the document's numbers are computed."""
-        workspace = self.window.workspace
+        """Wait until the document's numbers are computed, and no turn of the wheel waits."""
+        workspace, is_turned = self.window.workspace, self.board._zoomed_lately.isActive
         assert problems(workspace.document.spec) == ()
         self.until(
             lambda: (
                 not workspace.is_working
+                and not is_turned()
                 and workspace.computed == workspace.document
                 and workspace.view == workspace.wanted
             )

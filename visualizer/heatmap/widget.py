@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtCore import (
+    QEvent,
+    QPoint,
+    QPointF,
+    QRect,
+    QRectF,
+    QSignalBlocker,
+    QSize,
+    Qt,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPen, QPixmap, QRegion
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -394,6 +405,10 @@ class BoardView(BoardCanvas):
         self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
         self._is_dragging = False
         self._turned = 0.0
+        self._notches_waiting, self._turned_at = 0, QPointF()
+        self._zoomed_lately = QTimer(self, singleShot=True, interval=0)
+        """Until all events that wait are taken: a wheel turns faster than pictures are made."""
+        self._zoomed_lately.timeout.connect(self._zoom_on)
         self.verticalScrollBar().valueChanged.connect(self._tell_page)
         self.arranged.connect(self._later.start)  # another cell may be under the pointer
 
@@ -494,10 +509,18 @@ class BoardView(BoardCanvas):
         return notches
 
     def _zoom(self, point: QPointF, turned: float) -> None:
-        """Look closer by whole notches."""
-        slot, notches = self.slot_at(point), self._notches(turned)
+        """Look closer by whole notches; those of events that wait behind this one are added up."""
+        self._notches_waiting += self._notches(turned)
+        self._turned_at = point
+        if not self._zoomed_lately.isActive():
+            self._zoom_on()
+
+    def _zoom_on(self) -> None:
+        notches, self._notches_waiting = self._notches_waiting, 0
+        slot = self.slot_at(self._turned_at)
         if slot and notches:
-            within = point + self._offset()
+            self._zoomed_lately.start()
+            within = self._turned_at + self._offset()
             self.zoomed.emit(CLOSER**notches, slot.heatmap.stage, *slot.between(within))
 
     def viewportEvent(self, event: QEvent) -> bool:

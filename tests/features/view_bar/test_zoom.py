@@ -12,6 +12,7 @@ from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, SHIFT
 from tests.support.zoom_gestures import NOTCH, pinch, press, pull, roll, seen, turn, under
 from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.heatmap.widget import CLOSER
 from visualizer.session.cell_address import Cell
 from visualizer.session.zoom_ranges import Zoom
 
@@ -95,6 +96,22 @@ def test_turns_that_come_faster_than_they_can_be_read_lead_to_the_same_place(han
         spin(hand, at, -1)
     hand.settle()
     assert seen(hand) is None
+
+
+def test_turns_that_wait_are_looked_at_together(hand: Hand) -> None:
+    write(hand, THOUSAND)
+    at = hand.point(Cell("weights", (0, 750, 330)))
+    factors: list[float] = []
+    following = hand.board.zoomed.connect(lambda factor, *_: factors.append(factor))
+    for _ in range(6):
+        spin(hand, at, 1)
+    assert factors == [CLOSER]  # the first at once
+    hand.settle()
+    hand.board.zoomed.disconnect(following)
+    assert factors == [CLOSER, CLOSER**5]
+    zoom = seen(hand)
+    assert zoom
+    assert len(zoom.queries) == pytest.approx(1000 / CLOSER**6, abs=3)
 
 
 def spin(hand: Hand, at: QPoint, notches: int) -> None:
