@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
 
 from visualizer.attention import run as attention_run
 from visualizer.attention.head_measures import HeadMeasures
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from tests.support.window_input import Hand
     from visualizer.attention.run import Run
+    from visualizer.features.line_view.presenter import LinePanel
 
 TEXT = "the cat sat on the mat and the dog sat on the cat " * 8
 
@@ -76,19 +79,51 @@ def test_every_pane_is_opened_and_used_on_a_long_text(long_text: Hand) -> None:
     assert not hand.boxes()
 
 
-def test_layers_show_some_rows_and_lines_say_that_the_text_is_too_long(long_text: Hand) -> None:
+def test_layers_show_some_rows(long_text: Hand) -> None:
     hand = long_text
     pane = open_pane(hand, "Layers")
-    open_pane(hand, "Lines")
     screen = hand.window.workspace.screen
     assert "one row of every 4" in pane.said.text()
     weights = screen.panel(LAYERS).weights
     assert weights is not None
     whole = run_of(hand).trace.read("weights", (0,))
     np.testing.assert_allclose(weights[0, 0, 5, 2], whole[22, 8:12].max(), rtol=1e-6)
-    lines = screen.panel(LINES)
-    assert lines
-    assert "too long" in lines.message
+
+
+def lines_of(hand: Hand) -> LinePanel:
+    panel = hand.window.workspace.screen.panel(LINES)
+    assert panel
+    return panel
+
+
+def test_lines_are_the_strongest_of_the_pinned_query_and_those_near_it(long_text: Hand) -> None:
+    hand = long_text
+    pane = open_pane(hand, "Lines")
+    hand.until(lambda: len(lines_of(hand).lines) > 0)
+    assert "one query in" in pane.notes.text()
+    pinned = Cell("weights", (0, 50, 20))
+    hand.click_cell(pinned)
+    hand.until(lambda: "queries 49 to 64" in pane.notes.text())
+    weights = run_of(hand).trace.read("weights")
+    near = np.sort(weights[:, 48:64].ravel())[::-1]
+    drawn = np.sort(lines_of(hand).lines.weights)[::-1]
+    assert len(drawn) >= 64
+    np.testing.assert_allclose(drawn[:64], near[:64], rtol=1e-5)
+    view = pane.view
+    row = view._rows.row(50)
+    QTest.mouseClick(
+        view.viewport(),
+        Qt.MouseButton.LeftButton,
+        pos=QPoint(20, round(view._rows.middle(row) - view.verticalScrollBar().value())),
+    )
+    workspace = hand.window.workspace
+    hand.until(lambda: workspace.view.pinned not in {pinned, None})
+    held = workspace.view.pinned
+    assert held
+    hand.leave()
+    hand.until(lambda: lines_of(hand).cell == held)
+    assert held.place[1] == 50
+    assert lines_of(hand).weight == pytest.approx(float(weights[:, 50].max()), rel=1e-5)
 
 
 def test_heads_are_measured_when_that_is_asked_for(

@@ -26,7 +26,7 @@ from visualizer.features.layer_overview.presenter import (
     present_layers,
 )
 from visualizer.features.lessons.presenter import LESSON, present_position
-from visualizer.features.line_view import weights_drawn_as_lines
+from visualizer.features.line_view import lines_of_long_text, weights_drawn_as_lines
 from visualizer.features.line_view.presenter import LINES, present_lines
 from visualizer.features.logit_attribution.presenter import (
     ATTRIBUTION,
@@ -259,7 +259,7 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
 """The panels made of numbers; those that are prefetched stand after those they depend on."""
 
 
-DRAWN = frozenset({BOARD_CONTENTS.name, TOKENS.name, LAYERS.name, STATUS.name})
+DRAWN = frozenset({BOARD_CONTENTS.name, TOKENS.name, LAYERS.name, LINES.name, STATUS.name})
 """The panels of which more is known as pictures of long texts are drawn."""
 
 
@@ -327,11 +327,12 @@ class PanelPresenters:
 
     def is_begun(self, resolved: Resolved) -> bool:
         """Whether there is a first picture of all that is seen, and what is pointed at is read."""
-        return board_presenter.is_begun(resolved) and token_strip_presenter.is_read(resolved)
+        is_read = token_strip_presenter.is_read(resolved) and lines_of_long_text.is_read(resolved)
+        return is_read and board_presenter.is_begun(resolved)
 
     def is_drawn(self, resolved: Resolved) -> bool:
         """Whether all pictures that are seen are exact."""
-        return board_presenter.is_drawn(resolved) and token_strip_presenter.is_read(resolved)
+        return board_presenter.is_drawn(resolved) and self.is_begun(resolved)
 
     def begin(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
         """Make a first picture of all that is seen, on the worker, until it is over."""
@@ -339,7 +340,10 @@ class PanelPresenters:
             token_strip_presenter.read_more(resolved, is_over)
             if token_strip_presenter.is_read(resolved):
                 return
-        board_presenter.begin(resolved, is_over)
+        if board_presenter.is_begun(resolved):
+            lines_of_long_text.read_more(resolved, is_over)
+        else:
+            board_presenter.begin(resolved, is_over)
 
     def draw_more(self, resolved: Resolved, is_over: Callable[[], bool]) -> None:
         """Make the pictures that are seen more exact, on the worker, until it is over."""

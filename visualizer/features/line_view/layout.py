@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 from msgspec import Struct
 
@@ -27,6 +29,8 @@ class LineLayout(Struct, frozen=True):
 
     Parameters
     ----------
+    tokens : tuple of int or None
+        The tokens that have a row, ascending; None for all.
     left, right : float
         The x coordinates where lines begin and end.
     height : float
@@ -46,25 +50,38 @@ class LineLayout(Struct, frozen=True):
     top: float
     step: float = 0.0
     first: float = 0.0
+    tokens: tuple[int, ...] | None = None
 
     @property
     def bottom(self) -> float:
         outside = max(0.0, metrics(12).height() - self.height) / 2  # the last label's overhang
         return self.top + self.count * self.height + outside
 
+    def token(self, row: int) -> int:
+        """The token of a row."""
+        return row if self.tokens is None else self.tokens[row]
+
+    def row(self, token: int) -> int | None:
+        """The row of a token; None where it has none."""
+        if self.tokens is None:
+            return token if token < self.count else None
+        row = bisect_left(self.tokens, token)
+        return row if self.tokens[row : row + 1] == (token,) else None
+
     def middle(self, at: float) -> float:
-        """The y coordinate of the middle of a token's row."""
+        """The y coordinate of the middle of a row."""
         return self.top + (at + 0.5) * self.height
 
     def at(self, y: float) -> int | None:
-        """The token at a y coordinate; None outside the rows."""
+        """The row at a y coordinate; None outside the rows."""
         at = int((y - self.top) // self.height)
         return at if 0 <= at < self.count else None
 
     def ends(self, heads: Places, tokens: Places) -> np.ndarray:
-        """The y coordinates at which lines of heads meet tokens."""
+        """The y coordinates at which lines of heads meet tokens, all of which have a row."""
         within = self.first + np.asarray(heads) * self.step
-        heights: np.ndarray = self.top + (np.asarray(tokens) + 0.5) * self.height + within
+        rows = tokens if self.tokens is None else np.searchsorted(self.tokens, tokens)
+        heights: np.ndarray = self.top + (np.asarray(rows) + 0.5) * self.height + within
         return heights
 
     def way(self, x: float) -> float:
@@ -84,16 +101,22 @@ def course(pieces: int) -> tuple[np.ndarray, np.ndarray]:
 _ACROSS, _ALONG = course(64)
 
 
-def lay_out(labels: tuple[str, ...], heads: int, width: float, height: float) -> LineLayout:
+def lay_out(
+    labels: tuple[str, ...],
+    heads: int,
+    width: float,
+    height: float,
+    tokens: tuple[int, ...] | None = None,
+) -> LineLayout:
     """Lay out the tokens and the lines of a number of heads in a view of a given size.
 
     Few tokens keep rows of a readable height; with more, rows shrink to fit the view, but not below
-    the height that can be pointed at.
+    the height that can be pointed at. Where only some tokens have one, all rows can be read.
     """
     scale, line = text_scale(), metrics(12).height()
     count = max(1, len(labels))
     top = HEAD * scale
-    smallest = line + 2 if count <= FEW else SMALLEST
+    smallest = line + 2 if count <= FEW or tokens is not None else SMALLEST
     row = min((height - top) / count, LARGEST * scale)
     outside = max(0.0, line - row) / 2  # overhang of the first and last label
     row = max(row - 2 * outside / count, smallest)
@@ -105,4 +128,5 @@ def lay_out(labels: tuple[str, ...], heads: int, width: float, height: float) ->
     side = MARGIN + widest + GAP
     step = min(MOST_APART * scale, row * SPREAD / heads) if heads > 1 else 0.0
     first = -step * (heads - 1) / 2
-    return LineLayout(len(labels), side, max(width - side, side + 1), row, top, step, first)
+    right = max(width - side, side + 1)
+    return LineLayout(len(labels), side, right, row, top, step, first, tokens)

@@ -242,7 +242,8 @@ def paint_labels(
     line = metrics(12).height()
     step = max(1, math.ceil(line / rows.height - 0.25))
     first = max(0, rows.at(max(seen[0] - line, rows.top)) or 0) // step * step
-    for side, lit in ((LineSide.QUERY, panel.query), (LineSide.KEY, panel.key)):
+    for side, token in ((LineSide.QUERY, panel.query), (LineSide.KEY, panel.key)):
+        lit = None if token is None else rows.row(token)
         painter.setFont(font(12))
         painter.setPen(QColor(theme.ink))
         for at in range(first, rows.count, step):
@@ -250,7 +251,7 @@ def paint_labels(
                 break
             if lit is None or abs(at - lit) >= step:  # it would overlap the highlighted one
                 _write(painter, panel.labels[at], label_box(rows, side, at), side)
-        if lit is not None and lit < rows.count:
+        if lit is not None:
             painter.setFont(font(12, QFont.Weight.DemiBold))
             painter.setPen(QColor(theme.accent))
             _write(painter, panel.labels[lit], label_box(rows, side, lit), side)

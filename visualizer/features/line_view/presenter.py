@@ -8,6 +8,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.features.line_view.lines_of_long_text import (
+    known_of,
+    pinned_query,
+    queries_to_read,
+    strongest_lines,
+)
 from visualizer.features.line_view.weights_drawn_as_lines import (
     LineRequest,
     SelectedLines,
@@ -33,11 +39,17 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.run import Run
+    from visualizer.features.line_view.lines_of_long_text import (
+        QueriesToRead,
+        StrongestLines,
+        StrongestWeights,
+    )
     from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
     from visualizer.session.resolved_view import Resolved
 
 COVERED = "The lines are covered until the prediction is revealed."
 LATER = "The lines are drawn as soon as playback has come to the weights."
+AWAITED = "The strongest lines will be here in a moment: their weights are read."
 NOTHING = "No weight has a line. Lower the threshold to see more."
 _NUMBERS = {
     WeightTransform.PLAIN: "weights",
@@ -58,7 +70,9 @@ class LinePanel(Struct, frozen=True, eq=False):
     solo : int or None
         The head that is drawn alone.
     labels : tuple of str
-        One per token; queries and keys are the same tokens.
+        One per row; queries and keys are the same tokens.
+    tokens : tuple of int or None
+        The tokens that have a row, ascending; None for all.
     lines : SelectedLines
         The lines of the whole picture.
     held, lit : SelectedLines or None
@@ -79,11 +93,12 @@ class LinePanel(Struct, frozen=True, eq=False):
         The text shown where there are no lines.
     """
 
-    made_of: Hashable = None
+    made_of: tuple[Hashable, ...] = ()
     stage: str = "weights"
     heads: int = 0
     solo: int | None = None
     labels: tuple[str, ...] = ()
+    tokens: tuple[int, ...] | None = None
     lines: SelectedLines = field(default_factory=no_lines)
     held: SelectedLines | None = None
     lit: SelectedLines | None = None
@@ -106,16 +121,47 @@ class LineSource(Struct, frozen=True, eq=False):
     request: LineRequest
     reach: tuple[int, int] | None
     is_covered: bool
+    of_long: StrongestLines | None = None
+    """The lines of a long text, of which no others are known; None before any are."""
 
     @property
     def run(self) -> Run:
         return self.resolved.run
 
     @property
-    def key(self) -> Hashable:
+    def key(self) -> tuple[Hashable, ...]:
         trace, request = self.run.trace, self.request
         held, labels = trace.seen(request.stage, request.lens), self.run.words(request.leading)
-        return held, labels, request, self.reach, self.is_covered
+        return held, labels, request, self.reach, self.is_covered, self.of_long
+
+    def is_awaited_after(self, previous: LinePanel) -> bool:
+        """Whether lines of a long text are to be read, and some of the same stage are shown."""
+        if not self.run.trace.is_blockwise or self.of_long or self.is_covered:
+            return False
+        return previous.made_of[:2] == self.key[:2] and len(previous.lines) > 0
+
+    def of_query(self, query: int) -> SelectedLines:
+        """The lines of one query that playback has reached."""
+        if self.run.trace.is_blockwise:
+            lines = self.of_long.of_query(query) if self.of_long else no_lines()
+        else:
+            lines = of_query(self.run, self.request, query)
+        return self.there(lines)
+
+    def of_key(self, key: int) -> SelectedLines:
+        """The lines to one key that playback has reached."""
+        if self.run.trace.is_blockwise:
+            lines = self.of_long.of_key(key) if self.of_long else no_lines()
+        else:
+            lines = of_key(self.run, self.request, key)
+        return self.there(lines)
+
+    def of_cell(self, place: tuple[int, ...]) -> tuple[float | None, float]:
+        """The weight of a head, query and key, None without a line, and its strength."""
+        if self.run.trace.is_blockwise:
+            return self.of_long.of_cell(place) if self.of_long else (None, 0.0)
+        weight = weight_of(self.run, self.request, place)
+        return weight, strength_of(self.run, self.request, place[1], weight or 0.0)
 
     def there(self, lines: SelectedLines) -> SelectedLines:
         """The lines that playback has reached."""
@@ -133,15 +179,18 @@ def present_lines(
         return LinePanel(message=why)
     source = _source(resolved)
     made_of = source.key
-    picture = previous if previous and previous.made_of == made_of else _picture(source, made_of)
+    is_same = previous is not None and previous.made_of == made_of
+    if previous and (is_same or source.is_awaited_after(previous)):
+        picture = previous
+    else:
+        picture = _picture(source, made_of)
     return _lit(source, replace(picture, options=resolved.view.lines), cursor)
 
 
 def largest_cell(resolved: Resolved, token: LineToken) -> Cell | None:
     """The cell of a token's largest visible line."""
     source = _source(resolved)
-    choose = of_key if token.side is LineSide.KEY else of_query
-    lines = source.there(choose(resolved.run, source.request, token.at))
+    lines = (source.of_key if token.side is LineSide.KEY else source.of_query)(token.at)
     if source.is_covered or not len(lines):
         return None
     place = tuple(int(column[-1]) for column in (lines.heads, lines.queries, lines.keys))
@@ -151,10 +200,11 @@ def largest_cell(resolved: Resolved, token: LineToken) -> Cell | None:
 def _source(resolved: Resolved) -> LineSource:
     request, place = request_of(resolved), resolved.place
     reach = resolved.timeline.reach(place, request.stage) if place else None
-    return LineSource(resolved, request, reach, request.stage in resolved.covered)
+    of_long = strongest_lines(resolved) if resolved.run.trace.is_blockwise else None
+    return LineSource(resolved, request, reach, request.stage in resolved.covered, of_long)
 
 
-def _picture(source: LineSource, made_of: Hashable) -> LinePanel:
+def _picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePanel:
     run, request = source.run, source.request
     trace = run.trace
     panel = LinePanel(
@@ -164,6 +214,8 @@ def _picture(source: LineSource, made_of: Hashable) -> LinePanel:
         solo=request.heads[0] if source.resolved.view.lines.solo is not None else None,
         labels=all_visible(run.labels(request.leading)),
     )
+    if trace.is_blockwise:
+        return _picture_of_long_text(source, panel)
     if source.is_covered:
         return replace(panel, message=COVERED)
     whole = the_largest(run, request)
@@ -171,28 +223,69 @@ def _picture(source: LineSource, made_of: Hashable) -> LinePanel:
     return replace(
         panel,
         lines=lines,
-        notes=_notes(run, request, lines),
+        notes=_notes(run, request, _counted(run, request, lines)),
         message="" if len(lines) else LATER if len(whole) else NOTHING,
     )
 
 
-def _notes(run: Run, request: LineRequest, lines: SelectedLines) -> tuple[str, ...]:
-    notes, of_each = (
-        _whose(run, request),
-        "of each query and head" if len(request.heads) > 1 else "of each query",
+def _picture_of_long_text(source: LineSource, panel: LinePanel) -> LinePanel:
+    """The lines of the queries that were read, and of their tokens only."""
+    resolved, request = source.resolved, source.request
+    wanted = queries_to_read(resolved)
+    found, of_long = known_of(source.run, wanted), source.of_long
+    whole = of_long.drawn if of_long else no_lines()
+    lines = source.there(whole)
+    pinned = pinned_query(resolved)
+    tokens = {*lines.queries.tolist(), *lines.keys.tolist(), *(() if pinned is None else (pinned,))}
+    listed = tuple(sorted(tokens or wanted.queries))
+    message = "" if len(lines) else LATER if len(whole) else NOTHING if of_long else AWAITED
+    if source.is_covered:
+        message, lines = COVERED, no_lines()
+    return replace(
+        panel,
+        labels=tuple(f"{token + 1:,} {panel.labels[token]}" for token in listed),
+        tokens=listed,
+        lines=lines,
+        notes=_notes(source.run, request, _counted_of(wanted, found, lines) if found else ""),
+        message=message,
     )
-    if lines.is_thinned:
-        heads = heads_with_room(run, request)
-        strongest = f", of each query’s {heads} strongest heads" if heads else f" {of_each}"
-        counts = f"{len(lines):,} of {pairs(run, request):,} lines"
-        notes.append(f"{counts}: {_largest(request.drawn)}{strongest}")
-    elif request.top:
-        notes.append(f"{_largest(request.top)} {of_each}")
+
+
+def _counted_of(wanted: QueriesToRead, found: StrongestWeights, lines: SelectedLines) -> str:
+    """Say how many lines of a long text are drawn, of which queries."""
+    queries = wanted.queries
+    whose = f"of queries {queries[0] + 1:,} to {queries[-1] + 1:,}"
+    if queries.step > 1:
+        whose = f"of one query in {queries.step:,}; pin one to see those near it"
+    read = "" if found.is_whole else f" (heads 1 to {found.read} of {found.heads} so far)"
+    largest = f", {_largest(wanted.request.top)} {_of_each(wanted.request)}" * bool(
+        wanted.request.top
+    )
+    return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {whose}{largest}"
+
+
+def _counted(run: Run, request: LineRequest, lines: SelectedLines) -> str:
+    """Say how many lines are drawn of how many; empty where none is left out that was wanted."""
+    of_each = _of_each(request)
+    if not lines.is_thinned:
+        return f"{_largest(request.top)} {of_each}" if request.top else ""
+    heads = heads_with_room(run, request)
+    strongest = f", of each query’s {heads} strongest heads" if heads else f" {of_each}"
+    counts = f"{len(lines):,} of {pairs(run, request):,} lines"
+    return f"{counts}: {_largest(request.drawn)}{strongest}"
+
+
+def _notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...]:
+    notes = [*_whose(run, request), *filter(None, [counted])]
     if request.threshold:
         notes.append(f"{_NUMBERS[request.lens]} ≥ {request.threshold:g}")
     if request.by_query:
         notes.append("strength: in relation to each query’s largest")
     return tuple(notes)
+
+
+def _of_each(request: LineRequest) -> str:
+    return "of each query and head" if len(request.heads) > 1 else "of each query"
 
 
 def _whose(run: Run, request: LineRequest) -> list[str]:
@@ -214,15 +307,14 @@ def _lit(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
     if panel.message or not (cursor.hovered or cursor.pinned):
         return dark
     lit = _lines_with(source, cursor)
+    if panel.tokens is not None and not len(lit):  # what is pointed at has no row
+        return dark
     held: SelectedLines | None = lit
     if cursor.hovered:
         alone = cursor_on(source.resolved, None, cursor.pinned)
         held = _lines_with(source, alone) if cursor.pinned else None
     cell = _cell_of(source, cursor)
-    weight, strength = None, 0.0
-    if cell:
-        weight = weight_of(source.run, source.request, cell.place)
-        strength = strength_of(source.run, source.request, cell.place[1], weight or 0.0)
+    weight, strength = source.of_cell(cell.place) if cell else (None, 0.0)
     return replace(
         dark,
         held=held,
@@ -236,11 +328,10 @@ def _lit(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
 
 def _lines_with(source: LineSource, cursor: CellCursor) -> SelectedLines:
     """The lines of a cell's query, or of its key where the cursor came from a key token."""
-    run, request = source.run, source.request
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
-        return source.there(of_query(run, request, cursor.query))
-    return source.there(of_key(run, request, cursor.key)) if cursor.key is not None else no_lines()
+        return source.of_query(cursor.query)
+    return source.of_key(cursor.key) if cursor.key is not None else no_lines()
 
 
 def _cell_of(source: LineSource, cursor: CellCursor) -> Cell | None:

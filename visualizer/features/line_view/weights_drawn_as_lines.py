@@ -31,11 +31,6 @@ def why_none(run: Run) -> str:
     """The reason why a run has no lines; empty where it has some."""
     if "weights" not in run.trace:
         return "These are scores, and lines are drawn of weights."
-    if run.trace.is_blockwise:
-        return (
-            "The text is too long for lines: its weights are computed where they are looked at. "
-            "The heatmaps show them."
-        )
     if not run.has_same_keys:
         return "Lines lead from a text to itself, and here queries and keys are other tokens."
     return ""
@@ -72,6 +67,12 @@ class SelectedLines(Struct, frozen=True, eq=False):
 
     def __len__(self) -> int:
         return len(self.weights)
+
+    def at(self, which: np.ndarray | slice, is_thinned: bool) -> SelectedLines:
+        """Return some of the lines, in their order."""
+        held = (self.heads, self.queries, self.keys, self.weights, self.strengths)
+        heads, queries, keys, weights, strengths = (array[which] for array in held)
+        return SelectedLines(heads, queries, keys, weights, strengths, is_thinned, self.strongest)
 
 
 class LineRequest(Struct, frozen=True):
@@ -138,8 +139,11 @@ def request_of(resolved: Resolved) -> LineRequest:
 
 
 def needs(resolved: Resolved) -> Hashable:
-    """The key of what must be read ahead of `present_lines`; None where there are no lines."""
-    if why_none(resolved.run):
+    """The key of what must be read ahead of `present_lines`; None where nothing is.
+
+    Those of a long text are read late.
+    """
+    if resolved.run.trace.is_blockwise or why_none(resolved.run):
         return None
     request = request_of(resolved)
     return request.stage, request.lens, request.count
@@ -147,7 +151,7 @@ def needs(resolved: Resolved) -> Hashable:
 
 def warm(resolved: Resolved) -> None:
     """Read the largest weights ahead of `present_lines`; called on the worker."""
-    if not why_none(resolved.run):
+    if needs(resolved) is not None:
         _largest(resolved.run, request_of(resolved))
 
 
@@ -179,7 +183,7 @@ def the_largest(run: Run, request: LineRequest) -> SelectedLines:
     """
     weights, keys = _largest(run, request)
     queries = np.arange(run.trace.tokens)[:, None]
-    passing = _pass(weights, request) & _allowed(run, request)[queries, keys]
+    passing = have_lines(weights, request) & _allowed(run, request)[queries, keys]
     is_thinned = bool(passing[..., request.drawn : request.top or None].any())
     passing = passing[..., : request.drawn]
     if heads := heads_with_room(run, request):
@@ -200,7 +204,7 @@ def heads_with_room(run: Run, request: LineRequest) -> int:
 def of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
     """Select the lines of one query, over all drawn heads."""
     weights = _read(run, request, query, slice(None))  # head key
-    passing = _pass(weights, request) & _allowed(run, request)[query]
+    passing = have_lines(weights, request) & _allowed(run, request)[query]
     if request.top:
         keys = _largest(run, request)[1][:, query, : request.top]  # head nth
         among = np.zeros_like(passing)
@@ -214,7 +218,7 @@ def of_query(run: Run, request: LineRequest, query: int) -> SelectedLines:
 def of_key(run: Run, request: LineRequest, key: int) -> SelectedLines:
     """Select the lines to one key, over all drawn heads."""
     weights = _read(run, request, slice(None), key)  # head query
-    passing = _pass(weights, request) & _allowed(run, request)[:, key]
+    passing = have_lines(weights, request) & _allowed(run, request)[:, key]
     if request.top:
         keys = _largest(run, request)[1][..., : request.top]  # head query nth
         passing = passing & (keys == key).any(axis=-1)
@@ -234,7 +238,7 @@ def weight_of(run: Run, request: LineRequest, place: tuple[int, ...]) -> float |
 
 def strength_of(run: Run, request: LineRequest, query: int, weight: float) -> float:
     """The strength, from 0 to 1, at which a weight of a query is drawn."""
-    full = _full(request, _largest_of_queries(run, request))
+    full = full_weights(request, _largest_of_queries(run, request))
     return min(1.0, abs(weight) / float(full[query]))
 
 
@@ -253,10 +257,10 @@ def pairs(run: Run, request: LineRequest) -> int:
 def reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
     """Keep the lines of cells that playback has reached: whole rows, then columns of the next."""
     there = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
-    return _at(lines, there, lines.is_thinned)
+    return lines.at(there, lines.is_thinned)
 
 
-def _pass(weights: np.ndarray, request: LineRequest) -> np.ndarray:
+def have_lines(weights: np.ndarray, request: LineRequest) -> np.ndarray:
     """Whether weights have a line: finite, not 0, and at or above the threshold."""
     sizes = np.abs(weights)
     passing: np.ndarray = np.isfinite(weights) & (sizes > 0) & (sizes >= request.threshold)
@@ -287,18 +291,33 @@ def _lines(
 ) -> SelectedLines:
     """Build the selection sorted by weight; `place` counts heads among the drawn ones."""
     heads, queries, keys = place
-    sizes = np.abs(weights)
     largest = _largest_of_queries(run, request)
-    full = _full(request, largest)
+    full = full_weights(request, largest)
     strongest = float((largest / full).max(initial=0)) or 1.0
+    drawn = np.array(request.heads)[heads], queries, keys
+    return lines_in_order(drawn, weights, full[queries], strongest, is_thinned)
+
+
+def lines_in_order(
+    place: tuple[np.ndarray, np.ndarray, np.ndarray],
+    weights: np.ndarray,
+    full: np.ndarray,
+    strongest: float,
+    is_thinned: bool = False,
+) -> SelectedLines:
+    """Sort lines by weight, smallest first.
+
+    Parameters
+    ----------
+    place : tuple of numpy.ndarray
+        The head, query and key of each line.
+    full : numpy.ndarray
+        The weight of each line's query that is drawn at full strength.
+    """
+    heads, queries, keys = place
+    sizes = np.abs(weights)
     order = np.argsort(sizes, kind="stable")
-    found = (
-        np.array(request.heads)[heads],
-        queries,
-        keys,
-        weights,
-        (sizes / full[queries]).clip(0, 1),
-    )
+    found = heads, queries, keys, weights, (sizes / full).clip(0, 1)
     heads, queries, keys, weights, strengths = (array[order] for array in found)
     return SelectedLines(heads, queries, keys, weights, strengths, is_thinned, strongest)
 
@@ -310,7 +329,7 @@ def _largest_of_queries(run: Run, request: LineRequest) -> np.ndarray:
     return largest
 
 
-def _full(request: LineRequest, largest: np.ndarray) -> np.ndarray:
+def full_weights(request: LineRequest, largest: np.ndarray) -> np.ndarray:
     """For each query, the weight that is drawn at full strength."""
     if not request.by_query:
         largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))
@@ -318,13 +337,7 @@ def _full(request: LineRequest, largest: np.ndarray) -> np.ndarray:
 
 
 def _most(lines: SelectedLines) -> SelectedLines:
-    return _at(lines, slice(-MOST_LIT, None), len(lines) > MOST_LIT)
-
-
-def _at(lines: SelectedLines, which: np.ndarray | slice, is_thinned: bool) -> SelectedLines:
-    held = (lines.heads, lines.queries, lines.keys, lines.weights, lines.strengths)
-    heads, queries, keys, weights, strengths = (array[which] for array in held)
-    return SelectedLines(heads, queries, keys, weights, strengths, is_thinned, lines.strongest)
+    return lines.at(slice(-MOST_LIT, None), len(lines) > MOST_LIT)
 
 
 def no_lines() -> SelectedLines:

@@ -163,15 +163,16 @@ class LineView(CellScrollArea):
     def show_lines(self, panel: LinePanel, theme: Theme) -> None:
         before, self._panel = self._panel, panel
         is_pinned_anew = panel.pinned is not None and panel.pinned != before.pinned
-        is_moved = (panel.labels, panel.heads, panel.solo) != (
-            before.labels, before.heads, before.solo
+        is_moved = (panel.labels, panel.tokens, panel.heads, panel.solo) != (
+            before.labels, before.tokens, before.heads, before.solo
         )  # fmt: skip
         if is_moved or theme is not self._theme:
             self._theme = theme
             self._arrange()
         if panel.lines is not before.lines:
             self._later.start()  # another line may be under the pointer
-        if is_pinned_anew:
+        is_listed_anew = panel.pinned is not None and panel.tokens != before.tokens
+        if is_pinned_anew or is_listed_anew:
             self._see(panel)
         self.viewport().repaint()  # before the window is laid out anew, as the eye may be on it
 
@@ -186,7 +187,8 @@ class LineView(CellScrollArea):
     def _see(self, panel: LinePanel) -> None:
         """Scroll to the pinned tokens; to the query where both do not fit."""
         bar, part = self.verticalScrollBar(), self.viewport().height()
-        for at in (panel.key, panel.query):
+        tokens = (token for token in (panel.key, panel.query) if token is not None)
+        for at in map(self._rows.row, tokens):
             if at is not None:
                 middle = self._rows.middle(at)
                 low, high = middle - HEAD * text_scale() - 20, middle + 20
@@ -195,7 +197,8 @@ class LineView(CellScrollArea):
     def _arrange(self) -> None:
         size = self.viewport().size()
         heads = self._panel.heads if self._panel.solo is None else 1
-        self._rows = lay_out(self._panel.labels, heads, size.width(), size.height())
+        labels, tokens = self._panel.labels, self._panel.tokens
+        self._rows = lay_out(labels, heads, size.width(), size.height(), tokens)
         bar = self.verticalScrollBar()
         bar.setRange(0, max(0, round(self._rows.bottom) - size.height()))
         bar.setPageStep(size.height())
@@ -286,7 +289,7 @@ class LineView(CellScrollArea):
             return self._line_at(point.x(), y)
         at = rows.at(y)
         side = LineSide.QUERY if point.x() < rows.left else LineSide.KEY
-        return None if at is None else LineToken(side, at)
+        return None if at is None else LineToken(side, rows.token(at))
 
     def _line_at(self, x: float, y: float) -> Cell | None:
         """The cell of the line nearest to a point; lines of the pinned cell take precedence."""
