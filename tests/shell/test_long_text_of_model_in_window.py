@@ -11,6 +11,10 @@ from PySide6.QtCore import Qt
 import visualizer
 from tests.support.held_reading import HeldReading, read_few_tokens_at_once
 from visualizer.features.layer_overview.presenter import LAYERS
+from visualizer.features.line_view.lines_of_long_text import MOST_LINES
+from visualizer.features.line_view.presenter import LINES
+from visualizer.features.mask_editor import presenter as mask_edit
+from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.models import opened_model
 from visualizer.read_files_and_restore_runs import read_file
@@ -58,6 +62,36 @@ def test_every_layer_and_pane_shows_a_long_text(long: Hand) -> None:
     values = workspace.screen.panel(LAYERS).values["previous"]
     first = workspace.screen.panel(LAYERS).places[0]
     assert values[first] == values.max()
+
+
+def test_lines_are_those_of_the_layer_that_is_shown(long: Hand) -> None:
+    workspace = long.window.workspace
+    long.window.docks.actions["Lines"].trigger()
+    for layer in (1, 0):
+        workspace.show_leading((layer,))
+        long.settle()
+        assert workspace.run
+        weights = workspace.run.trace.read("weights", (layer,))
+        wanted = np.sort(weights.ravel())[-MOST_LINES:]
+
+        def is_read(wanted: np.ndarray = wanted) -> bool:
+            panel = workspace.screen.panel(LINES)
+            drawn = panel.lines.weights if panel else np.zeros(0)
+            return drawn.shape == wanted.shape and np.allclose(drawn, wanted, rtol=1e-5)
+
+        long.until(is_read)
+
+
+def test_edges_of_a_text_of_very_many_tokens_are_not_cut(
+    long: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mask_edit, "MOST_PAINTED", 9)
+    long.window.actions_.by_id["painter.toggle"].trigger()
+    long.until(lambda: long.window.workspace.screen.panel(MASK_EDIT) is not None)
+    panel = long.window.workspace.screen.panel(MASK_EDIT)
+    assert panel
+    assert panel.notes == ("the text is too long to cut its edges: shorten it to 9 tokens",)
+    assert (panel.allowed, panel.targets) == (None, frozenset())
 
 
 def test_a_saved_document_has_no_numbers_and_is_read_again(long: Hand, tmp_path: Path) -> None:

@@ -13,10 +13,13 @@ from PySide6.QtTest import QTest
 from visualizer.attention import run as attention_run
 from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.run import run as compute_run
+from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.head_scatter.presenter import SCATTER
 from visualizer.features.head_table.presenter import HEADS
 from visualizer.features.layer_overview.presenter import LAYERS
 from visualizer.features.line_view.presenter import LINES
+from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
+from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
 from visualizer.session.head_measurement_controller import FAILED
@@ -124,6 +127,57 @@ def test_lines_are_the_strongest_of_the_pinned_query_and_those_near_it(long_text
     hand.until(lambda: lines_of(hand).cell == held)
     assert held.place[1] == 50
     assert lines_of(hand).weight == pytest.approx(float(weights[:, 50].max()), rel=1e-5)
+
+
+def test_a_mask_is_not_painted_and_no_brush_makes_a_matrix(
+    long_text: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = long_text
+    run = run_of(hand)
+    matrices = [stage for stage in run.trace.stages if stage.dims[-1] == "key"]
+    monkeypatch.setattr(attention_run, "HELD_WHOLE", 4 * len(matrices) * 2 * 50**2)
+    before = hand.window.workspace.document
+    hand.window.actions_.by_id["painter.toggle"].trigger()
+    bar = hand.window.findChild(MaskEditBar)
+    assert bar
+    hand.until(bar.isVisible)
+    said = "the text is too long to paint its mask: choose one by name, or shorten it to 50 tokens"
+    panel = hand.window.workspace.screen.panel(MASK_EDIT)
+    assert panel
+    assert panel.notes == (said,)
+    assert said in hand.status
+    for button in bar.buttons.values():
+        assert not button.isEnabled()
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    hand.click_cell(Cell("weights", (0, 50, 20)))
+    hand.key(Qt.Key.Key_X)
+    hand.settle()
+    assert hand.window.workspace.document == before
+    hand.click(bar.done)
+    hand.until(lambda: not bar.isVisible())
+
+
+def test_a_comparison_says_which_text_would_fit(
+    long_text: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = long_text
+    stages = [stage for stage in run_of(hand).trace.stages if stage.dims[-1] == "key"]
+    hand.window.actions_.by_id["comparer.keep_as_a"].trigger()
+    monkeypatch.setattr(attention_run, "HELD_WHOLE", 4 * len(stages) * 2 * 50**2)
+    hand.type_sentence("the cat sat on the mat")
+    hand.settle()
+    assert not run_of(hand).trace.is_blockwise
+    panel = hand.window.workspace.screen.panel(COMPARISON)
+    assert panel
+    assert panel.said == (
+        "The text of A is too long for a comparison: its matrices are not held. Those of about 50 "
+        "tokens would be."
+    )
+    hand.type_sentence(TEXT)
+    hand.settle()
+    panel = hand.window.workspace.screen.panel(COMPARISON)
+    assert panel
+    assert panel.said.startswith("The text is too long for a comparison")
 
 
 def test_heads_are_measured_when_that_is_asked_for(

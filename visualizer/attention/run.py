@@ -5,6 +5,7 @@ Failures are reported as sentences: no text, too long a text, an absent device, 
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,18 @@ class Run(Struct, frozen=True, eq=False):
         words = self.words(leading, axis)
         patches = self.patches
         return (*words[: patches.first], *patches.labels) if patches else words
+
+    @property
+    def most_tokens_held(self) -> int:
+        """About how many tokens a text may have of which the same matrices are held whole."""
+        trace, (queries, keys) = self.trace, self.trace.sides
+        if self.reading:  # of models only the weights count
+            item = trace.holding(trace.attention).dtype.itemsize
+            size = item * math.prod(trace.shape(trace.attention))
+        else:
+            size = matrix_bytes(trace.spec, queries, len(self.texts))
+        held = HELD_WHOLE if size > HELD_WHOLE else LEAST_BY_BLOCKS
+        return math.isqrt(held * queries * keys // size)
 
     @property
     def has_same_keys(self) -> bool:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.language.tokenizers import all_visible
+from visualizer.number_format import format_count
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import why_none
@@ -423,8 +424,13 @@ def why_not_comparable(run: Run, comparison: Comparison) -> str:
     """Return why no stage can be compared; empty where some can."""
     spec = run.trace.spec
     kept = comparison.kept
-    if run.trace.is_blockwise or (kept is not None and kept.trace.is_blockwise):
-        return "The text is too long for a comparison: its matrices are not held."
+    for name, side in (("The text", run), ("The text of A", kept)):
+        if side is not None and side.trace.is_blockwise:
+            most = format_count(side.most_tokens_held, "token")
+            return (
+                f"{name} is too long for a comparison: its matrices are not held. "
+                f"Those of about {most} would be."
+            )
     if comparison.against is ComparisonKind.SAMPLES and not run.trace.has_module:
         return "What was captured has no dropout of its own, so there are no samples of it."
     if comparison.against is ComparisonKind.SAMPLES:

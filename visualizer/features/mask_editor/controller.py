@@ -169,7 +169,7 @@ class MaskEditController(QObject):
         self.end()
         brush, document = MaskBrush(name), self._workspace.document
         tokens = longest(document)
-        if tokens and document.has_module:
+        if tokens and document.has_module and not self._is_too_long:
             mask = mask_of_brush(brush, tokens, self._state.number(brush))
             if mask != mask_of(document, tokens):
                 self._workspace.set("painted", mask)
@@ -178,12 +178,19 @@ class MaskEditController(QObject):
         """Set the parameter of a brush, and update the mask where it is that brush's."""
         brush, document = MaskBrush(name), self._workspace.document
         tokens = longest(document)
+        if self._is_too_long:
+            return
         is_its = mask_of_brush(brush, tokens, self._state.number(brush)) == mask_of(
             document, tokens
         )
         self._change(**{brush.value: number})
         if tokens and is_its and document.has_module:
             self._workspace.set("painted", mask_of_brush(brush, tokens, number), going_on=True)
+
+    @property
+    def _is_too_long(self) -> bool:
+        panel = self._workspace.screen.panel(MASK_EDIT)
+        return panel is not None and panel.is_too_long
 
     def _change(self, **changes: Any) -> None:
         self._workspace.look(painting=replace(self._state, **changes))

@@ -17,6 +17,7 @@ from visualizer.features.mask_editor.edge_cuts import open_cells
 from visualizer.heatmap.forbidden_cells import any_of_blocks, forbidden_in
 from visualizer.heatmap.panel_and_board_types import PendingCells, target_of
 from visualizer.models.model_source import cuts_in_words
+from visualizer.number_format import format_count
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 from visualizer.session.resolved_view import PoolingExtent
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 HINT = "Painting the mask: click or drag, or press X; Esc ends"
 MOST_PAINTED = 10_000
 """Tokens; the matrix of more is not made."""
-TOO_LONG = "the text is too long to paint its mask: choose one by name"
+TOO_LONG = "the text is too long to paint its mask: choose one by name, or shorten it to {most}"
+TOO_LONG_TO_CUT = "the text is too long to cut its edges: shorten it to {most}"
 NO_FIT = "start from a brush: the matrix does not fit the text"
 CUT_HINT = "Cutting edges of attention: click or drag, or press X; Esc ends"
 NO_PANEL = "Show the scores or the weights to paint in them"
@@ -65,6 +67,8 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
         Its heads that are shown.
     allowed : ndarray or None
         The cells that the model itself allows, [query, key].
+    is_too_long : bool
+        Whether no matrix of so many queries and keys is made, of a brush neither.
     """
 
     state: MaskEditState
@@ -76,10 +80,13 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     layer: int | None = None
     heads: tuple[int, ...] = ()
     allowed: np.ndarray | None = None
+    is_too_long: bool = False
 
     @property
     def says(self) -> str:
-        """The hint and the notes."""
+        """The hint and the notes; the notes alone where nothing can be painted."""
+        if self.is_too_long:
+            return "  ·  ".join(self.notes)
         return "  ·  ".join((HINT if self.layer is None else CUT_HINT, *self.notes))
 
 
@@ -126,7 +133,9 @@ def present_mask_edit(
     is_shown = is_of_text(document, resolved.computed)
     tokens = run.trace.tokens if is_shown else longest(document)
     if run.trace.is_blockwise or tokens > MOST_PAINTED:
-        return MaskEditPanel(state, tokens, None, (TOO_LONG,), frozenset(), {})
+        most = min(MOST_PAINTED, run.most_tokens_held) if run.trace.is_blockwise else MOST_PAINTED
+        note = TOO_LONG.format(most=format_count(most, "token"))
+        return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, is_too_long=True)
     mask = mask_of(document, tokens)
     if mask is None or not is_shown:
         unfit = () if mask else (NO_FIT,)
@@ -152,6 +161,9 @@ def _present_cuts(
     layer = reading.layers[trace.at("layer", resolved.leading)]
     if not is_of_text(resolved.document, resolved.computed):
         return MaskEditPanel(state, tokens, None, (), frozenset(), {}, layer)
+    if tokens > MOST_PAINTED:  # its matrix is not even made for a moment
+        note = TOO_LONG_TO_CUT.format(most=format_count(MOST_PAINTED, "token"))
+        return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, layer, is_too_long=True)
     allowed = trace.allowed("weights", resolved.leading)
     targets, fresh = {}, {}
     for panel in board.heatmaps:
