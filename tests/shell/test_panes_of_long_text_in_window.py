@@ -24,6 +24,7 @@ from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
 from visualizer.session.head_measurement_controller import FAILED
 from visualizer.session.head_measurement_offer import LONG
+from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
 from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:
@@ -178,6 +179,35 @@ def test_a_comparison_says_which_text_would_fit(
     panel = hand.window.workspace.screen.panel(COMPARISON)
     assert panel
     assert panel.said.startswith("The text is too long for a comparison")
+
+
+def test_heads_tell_how_much_they_read_the_pinned_key_before_they_are_measured(
+    long_text: Hand,
+) -> None:
+    hand = long_text
+    pane = open_pane(hand, "Heads")
+    hand.click_cell(Cell("weights", (1, 90, 11)))
+    hand.until(lambda: pane.view.isVisible())
+    workspace = hand.window.workspace
+
+    def written() -> list[str]:
+        table = workspace.screen.panel(HEADS)
+        return [row.written[0] for row in table.rows] if table else []
+
+    def wanted(query: int, keys: list[int]) -> list[str]:
+        rows = run_of(hand).trace.read("weights")[:, query].astype(np.float64)
+        return [f"{100 * row[keys].sum():.1f}" for row in rows]
+
+    hand.until(lambda: written() == wanted(90, [11]))
+    assert pane.measuring.start.isVisible()
+    assert pane.said.text().startswith(LONG)
+    hand.key(Qt.Key.Key_Up)
+    hand.until(lambda: written() == wanted(89, [11]))
+    workspace.look(tokens=TokenSelection(chosen=frozenset(range(20, 40)), role=TokenRole.KEY))
+    hand.until(lambda: written() == wanted(89, [*range(20, 40)]))
+    workspace.look(tokens=TokenSelection())
+    hand.key(Qt.Key.Key_Escape)
+    hand.until(lambda: not pane.view.isVisible())
 
 
 def test_heads_are_measured_when_that_is_asked_for(

@@ -60,6 +60,7 @@ from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS, BoardContents, present_board_contents
 from visualizer.number_format import format_count
 from visualizer.session.computation_caption import facts
+from visualizer.session.head_retrieval import is_retrieval_read, read_retrieval
 from visualizer.session.screen import PanelId, Screen
 
 if TYPE_CHECKING:
@@ -259,7 +260,9 @@ ROWS: tuple[PanelPresenter[Any], ...] = (
 """The panels made of numbers; those that are prefetched stand after those they depend on."""
 
 
-DRAWN = frozenset({BOARD_CONTENTS.name, TOKENS.name, LAYERS.name, LINES.name, STATUS.name})
+DRAWN = frozenset(
+    panel.name for panel in (BOARD_CONTENTS, TOKENS, LAYERS, LINES, HEADS, SCATTER, STATUS)
+)
 """The panels of which more is known as pictures of long texts are drawn."""
 
 
@@ -328,6 +331,7 @@ class PanelPresenters:
     def is_begun(self, resolved: Resolved) -> bool:
         """Whether there is a first picture of all that is seen, and what is pointed at is read."""
         is_read = token_strip_presenter.is_read(resolved) and lines_of_long_text.is_read(resolved)
+        is_read = is_read and not _is_retrieval_wanted(resolved)
         return is_read and board_presenter.is_begun(resolved)
 
     def is_drawn(self, resolved: Resolved) -> bool:
@@ -341,7 +345,10 @@ class PanelPresenters:
             if token_strip_presenter.is_read(resolved):
                 return
         if board_presenter.is_begun(resolved):
-            lines_of_long_text.read_more(resolved, is_over)
+            if _is_retrieval_wanted(resolved):  # the fewest rows
+                read_retrieval(resolved, is_over)
+            else:
+                lines_of_long_text.read_more(resolved, is_over)
         else:
             board_presenter.begin(resolved, is_over)
 
@@ -358,6 +365,12 @@ class PanelPresenters:
         return present_position(
             lessons, position, moment.document, run, computed, moment.is_working
         )
+
+
+def _is_retrieval_wanted(resolved: Resolved) -> bool:
+    """Whether heads of a long text are to be read for a marked place, and are seen."""
+    is_seen = not resolved.view.panes.isdisjoint({head_table_presenter.PANE, "Scatter"})
+    return is_seen and resolved.run.trace.is_blockwise and not is_retrieval_read(resolved)
 
 
 def _reading_by_its_model(moment: Moment) -> ModelReading | None:

@@ -16,6 +16,7 @@ from visualizer.attention.model_answers import (
 )
 from visualizer.number_format import format_short
 from visualizer.session.head_measurement_offer import MeasurementOffer, measurement_offer
+from visualizer.session.head_retrieval import known_retrieval
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ MEASURES = (
     ScatterMeasure("distance", "Distance", "tokens"),
     ScatterMeasure("value_weighting", "Changed by value-weighting"),
 )
+RETRIEVAL = ScatterMeasure("retrieval", "On the marked place")
+"""The weight of the pinned query on it: a measure where a place is marked."""
 ANSWERED = (
     ScatterMeasure(ADDED, "Added to the logit"),
     ScatterMeasure(LOST, "Lost without it", "nats"),
@@ -90,7 +93,7 @@ class ScatterAxis(Struct, frozen=True, eq=False):
         """Say the number of a head, beside that of uniform attention."""
         number = format_short(float(self.values[place]))
         said = f"{self.measure.title} {number} {self.measure.unit}".rstrip()
-        has_uniform = self.measure in MEASURES and math.isfinite(self.chance)
+        has_uniform = self.measure in {*MEASURES, RETRIEVAL} and math.isfinite(self.chance)
         return said + (f" (uniform {format_short(self.chance)})" if has_uniform else "")
 
 
@@ -181,12 +184,14 @@ def present_scatter(
     layer = run.trace.at("layer", resolved.leading)
     shown = frozenset((layer, head) for head in resolved.heads)
     map_name = resolved.view.colouring.sequential
-    made_of = (measures, options, shown, map_name, resolved.leading, *said)
+    retrieval = known_retrieval(resolved)
+    made_of = (measures, options, shown, map_name, resolved.leading, retrieval, *said)
     if previous and previous.made_of == made_of:
         return previous
     answers = _answers(said, resolved)
     count = run.trace.leading[run.trace.axes.index("layer")] if "layer" in run.trace.axes else 1
-    choices = (*MEASURES, *(each for each in ANSWERED if each.name in answers))
+    marked = (RETRIEVAL,) if retrieval else ()
+    choices = (*MEASURES, *marked, *(each for each in ANSWERED if each.name in answers))
     by_name = {each.name: each for each in choices}
     across, up = (
         _axis(resolved, by_name.get(name, usual), answers, count)
@@ -208,6 +213,9 @@ def _axis(
     if measure.name in answers:
         return ScatterAxis(measure, answers[measure.name], 0.0)
     run = resolved.run
+    found = known_retrieval(resolved)
+    if measure is RETRIEVAL and found:
+        return ScatterAxis(measure, found.values, found.chance[0])
     values: np.ndarray = getattr(run.trace.measured("weights", run.compared_texts), measure.name)
     text = run.trace.at("text", resolved.leading)
     values = values[tuple(text if axis == "text" else slice(None) for axis in run.trace.axes)]

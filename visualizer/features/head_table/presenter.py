@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from visualizer.number_format import format_number, format_share
 from visualizer.session.head_measurement_offer import MeasurementOffer, measurement_offer
+from visualizer.session.head_retrieval import RetrievalWeights, known_retrieval
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -125,11 +126,19 @@ VALUE_WEIGHTING = HeadColumn(
     1,
     "value_weighting",
 )
+RETRIEVAL = HeadColumn(
+    "Retrieval",
+    "%",
+    "Weight of the pinned query on the marked place: on the keys that are chosen among the tokens, "
+    "or else on the pinned key.",
+    1,
+    "retrieval",
+)
 COLUMNS = (
     PREVIOUS, INDUCTION, DUPLICATE, FIRST, OWN, LARGEST, ENTROPY, DISTANCE, VALUE_WEIGHTING,
 )  # fmt: skip
-"""All columns; those of induction and duplicates stand only where a token is repeated, that of
-value-weighting where there are values."""
+"""All columns but that of a marked place; those of induction and duplicates stand only where a
+token is repeated, that of value-weighting where there are values."""
 
 
 class HeadRow(Struct, frozen=True):
@@ -187,7 +196,11 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     measures, leading, numbers : HeadMeasures, tuple of int
         The inputs, to recognise an unchanged panel.
     offer : MeasurementOffer or None
-        What stands in place of the table while the heads of a long text are not measured.
+        What stands in place of the other columns while the heads of a long text are not measured.
+    retrieval : RetrievalWeights or None
+        The weights on a marked place; None where none is marked.
+    made_of : tuple
+        What it was made of besides the measures.
     """
 
     lead: str
@@ -199,11 +212,8 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     leading: tuple[LeadingIndex, ...]
     numbers: tuple[int, ...] = ()
     offer: MeasurementOffer | None = None
-
-    @property
-    def made_of(self) -> tuple[object, ...]:
-        """What it was made of besides the measures."""
-        return self.lead, self.uniform, self.leading, self.numbers
+    retrieval: RetrievalWeights | None = None
+    made_of: tuple[object, ...] = ()
 
 
 HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
@@ -228,23 +238,26 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
         return None
     if "weights" not in run.trace:
         return HeadTablePanel("", (SCORES,), (), (), (), None, ())
-    if offer := measurement_offer(run):
-        if previous and previous.offer == offer:
-            return previous
-        return HeadTablePanel("", (), (), (), (), None, (), offer=offer)
     texts, places = run.compared_texts, _of_all_layers(run, leading)
+    retrieval = known_retrieval(resolved)
+    if offer := measurement_offer(run):
+        if previous and (previous.offer, previous.retrieval) == (offer, retrieval):
+            return previous
+        return _without_measures(resolved, len(places), offer, retrieval)
     measures = run.trace.measured("weights", texts)
     queries = np.concatenate([measures.queries[place] for place in places])
     lead = _lead(run, queries, leading)
     uniform = _uniform(run, places, texts)
     numbers = resolved.layer_numbers if len(places) > 1 else ()
-    made_of = (lead, tuple(uniform.values()), places, numbers)
+    made_of = (lead, tuple(uniform.values()), places, numbers, retrieval)
     if previous and previous.measures is measures and previous.made_of == made_of:
         return previous
     columns: dict[HeadColumn, tuple[float | None, ...]] = {
         column: tuple(chain.from_iterable(column.values(measures, place) for place in places))
         for column in uniform
     }
+    if retrieval:
+        columns[RETRIEVAL], uniform[RETRIEVAL] = _of_retrieval(retrieval)
     heads = len(queries) // len(places)
     rows = [
         _row(at % heads, uniform, values, at // heads if numbers else None, numbers)
@@ -255,8 +268,45 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
         rows.append(_row(None, uniform, tuple(_mean(values) for values in columns.values())))
     values = tuple(uniform.values())
     return HeadTablePanel(
-        lead, said, tuple(columns), tuple(rows), values, measures, places, numbers
+        lead,
+        said,
+        tuple(columns),
+        tuple(rows),
+        values,
+        measures,
+        places,
+        numbers,
+        retrieval=retrieval,
+        made_of=made_of,
     )
+
+
+def _without_measures(
+    resolved: Resolved, layers: int, offer: MeasurementOffer, retrieval: RetrievalWeights | None
+) -> HeadTablePanel:
+    """Show the weights on a marked place alone, as one row a head tells them."""
+    if retrieval is None:
+        return HeadTablePanel("", (), (), (), (), None, (), offer=offer)
+    values, chance = _of_retrieval(retrieval)
+    numbers = resolved.layer_numbers if layers > 1 else ()
+    heads = len(values) // layers
+    rows = tuple(
+        _row(at % heads, (RETRIEVAL,), (value,), at // heads if numbers else None, numbers)
+        for at, value in enumerate(values)
+    )
+    said = _sentences({RETRIEVAL: values}, {RETRIEVAL: chance}, [*rows]) if len(rows) > 1 else ()
+    said = said if retrieval.is_whole and said != (NEAR_UNIFORM,) else ()
+    return HeadTablePanel(
+        "", said, (RETRIEVAL,), rows, (chance,), None, (), offer=offer, retrieval=retrieval
+    )
+
+
+def _of_retrieval(found: RetrievalWeights) -> tuple[tuple[float | None, ...], float | None]:
+    """Return the column of a marked place, in per cent, and that of uniform attention."""
+    values = tuple(100 * one if math.isfinite(one) else None for one in found.values.ravel())
+    chance = found.chance[0]
+    is_same = all(math.isclose(one, chance, rel_tol=1e-4) for one in found.chance)
+    return values, 100 * chance if is_same else None
 
 
 def _of_all_layers(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, ...]:
@@ -375,6 +425,7 @@ _CLAIMS = (
         "by induction",
         is_of_all=True,
     ),
+    _Claim(RETRIEVAL, "read{s} the marked place most (retrieval)", "on the marked place"),
     _Claim(PREVIOUS, "read{s} the previous token most", "on the previous token"),
     _Claim(FIRST, "read{s} the first token most", "on the first token"),
     _Claim(OWN, "read{s} the query’s own token most", "on the query’s own token"),

@@ -85,7 +85,7 @@ class HeadTablePane(QWidget):
             offer is not None, bool(offer and offer.is_measuring), offer.share if offer else 0
         )
         said = "\n".join(table.sentences) if table else EMPTY
-        said = offer.says if offer else said
+        said = "\n".join(filter(None, (offer.says, said))) if offer else said
         set_accessible_value(self, said)
         self.said.setText(said.replace(" %", "\N{NO-BREAK SPACE}%"))
         self.said.setVisible(bool(said))

@@ -1,0 +1,161 @@
+"""How much heads read a marked place, against all weights in float64 NumPy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.support.screens import resolved
+from visualizer.attention import run as attention_run
+from visualizer.attention.run import run
+from visualizer.attention.spec import AttentionSpec, Mask, Mode
+from visualizer.features.head_scatter.presenter import RETRIEVAL as MEASURE
+from visualizer.features.head_scatter.presenter import present_scatter
+from visualizer.features.head_table.presenter import RETRIEVAL, present_heads
+from visualizer.session.cell_address import Cell
+from visualizer.session.head_retrieval import (
+    is_retrieval_read,
+    known_retrieval,
+    marked_place,
+    read_retrieval,
+)
+from visualizer.session.token_selection_and_search import TokenRole, TokenSelection
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.session.resolved_view import Resolved
+
+TEXT = tuple(f"w{number}" for number in range(60))
+PINNED = Cell("weights", (1, 40, 7))
+RANGE = TokenSelection(chosen=frozenset({3, 4, 5, 30}), role=TokenRole.KEY)
+
+
+def a_run(**fields: Any) -> Run:
+    given: dict[str, Any] = {"d_in": 16, "d_out": 16, "heads": 4, "mask": Mask.CAUSAL}
+    return run((TEXT,), AttentionSpec(**{**given, "mode": Mode.EVAL, **fields}))
+
+
+@pytest.fixture
+def by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention_run, "HELD_WHOLE", 0)
+    monkeypatch.setattr(attention_run, "LEAST_BY_BLOCKS", 0)
+
+
+def read(shown: Resolved) -> np.ndarray:
+    read_retrieval(shown, lambda: False)
+    found = known_retrieval(shown)
+    assert found is not None
+    assert found.is_whole
+    return found.values
+
+
+@pytest.mark.parametrize("selection", [TokenSelection(), RANGE])
+def test_it_is_the_sum_of_the_weights_on_the_chosen_keys_or_on_the_pinned_one(
+    selection: TokenSelection,
+) -> None:
+    made = a_run()
+    keys = sorted(selection.chosen) or [7]
+    found = known_retrieval(resolved(made, View(pinned=PINNED, tokens=selection)))
+    assert found is not None
+    weights = made.trace.read("weights").astype(np.float64)
+    np.testing.assert_allclose(found.values, [weights[:, 40, keys].sum(-1)], rtol=1e-6)
+    assert found.chance == (len(keys) / 41,)
+
+
+@pytest.mark.usefixtures("by_blocks")
+@pytest.mark.parametrize("selection", [TokenSelection(), RANGE])
+def test_of_a_long_text_it_is_the_same_read_head_by_head(
+    selection: TokenSelection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = a_run(mask=Mask.WINDOW, window=20)
+    assert long.trace.is_blockwise
+    shown = resolved(long, View(pinned=PINNED, tokens=selection))
+    read_retrieval(shown, lambda: True)
+    assert not is_retrieval_read(shown)
+    partly = known_retrieval(shown)
+    assert partly is not None
+    assert np.isfinite(partly.values).tolist() == [[True, False, False, False]]
+    found = read(shown)
+    monkeypatch.undo()
+    whole = a_run(mask=Mask.WINDOW, window=20).trace.read("weights").astype(np.float64)
+    keys = sorted(selection.chosen) or [7]
+    np.testing.assert_allclose(found, [whole[:, 40, keys].sum(-1)], atol=1e-7)
+    within = [key for key in keys if 20 < key <= 40]
+    final = known_retrieval(shown)
+    assert final is not None
+    assert final.chance == (len(within) / 20,)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        View(),
+        View(pinned=Cell("output", (40, 3))),
+        View(pinned=Cell("values", (1, 40, 2))),
+        View(tokens=RANGE),
+    ],
+)
+def test_nothing_is_marked_without_a_query_and_a_key(view: View) -> None:
+    shown = resolved(a_run(), view)
+    assert marked_place(shown) is None
+    assert known_retrieval(shown) is None
+    assert is_retrieval_read(shown)
+
+
+def test_a_query_of_vectors_is_enough_where_keys_are_chosen() -> None:
+    shown = resolved(a_run(), View(pinned=Cell("context", (1, 40, 2)), tokens=RANGE))
+    place = marked_place(shown)
+    assert place is not None
+    assert (place.query, place.keys) == (40, RANGE.chosen)
+
+
+def test_the_table_has_it_as_a_column_and_says_which_head_leads() -> None:
+    made = a_run()
+    shown = resolved(made, View(pinned=PINNED, tokens=RANGE))
+    table = present_heads(shown, None)
+    assert table is not None
+    assert present_heads(shown, table) is table
+    at = table.columns.index(RETRIEVAL)
+    weights = made.trace.read("weights")[:, 40, [3, 4, 5, 30]].astype(np.float64).sum(-1)
+    assert [row.values[at] for row in table.rows[:-1]] == pytest.approx(list(100 * weights))
+    assert table.uniform[at] == pytest.approx(100 * 4 / 41)
+    plain = present_heads(resolved(made, View()), table)
+    assert plain is not None
+    assert RETRIEVAL not in plain.columns
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_before_the_heads_of_a_long_text_are_measured_it_stands_alone() -> None:
+    long = a_run()
+    shown = resolved(long, View(pinned=PINNED))
+    first = present_heads(shown, None)
+    assert first is not None
+    assert {row.written for row in first.rows} == {("–",)}
+    assert first.sentences == ()
+    values = read(shown)
+    table = present_heads(shown, first)
+    assert table is not None
+    assert table.offer is not None
+    assert table.columns == (RETRIEVAL,)
+    assert [row.values[0] for row in table.rows] == pytest.approx((100 * values[0]).tolist())
+    assert present_heads(shown, table) is table
+
+
+def test_the_scatter_has_it_as_a_measure_while_a_place_is_marked() -> None:
+    made = a_run()
+    shown = resolved(made, View(pinned=PINNED))
+    options = shown.view.scatter
+    view = View(pinned=PINNED, scatter=replace(options, up=MEASURE.name))
+    panel = present_scatter(resolved(made, view))
+    assert MEASURE in panel.choices
+    assert panel.up is not None
+    np.testing.assert_allclose(panel.up.values[0], made.trace.read("weights")[:, 40, 7], rtol=1e-6)
+    assert "(uniform 0.02" in panel.describe((0, 1))
+    unpinned = present_scatter(resolved(made, View(scatter=view.scatter)))
+    assert MEASURE not in unpinned.choices
+    assert unpinned.up is not None
+    assert unpinned.up.measure.name == "induction"
