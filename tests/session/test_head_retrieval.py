@@ -145,6 +145,11 @@ def test_before_the_heads_of_a_long_text_are_measured_it_stands_alone() -> None:
     assert present_heads(shown, table) is table
 
 
+def test_small_weights_of_a_long_text_are_written_and_not_as_0() -> None:
+    written = [RETRIEVAL.written(value) for value in (0.0148, 0.1, 62.34, 0.0)]
+    assert written == ["0.0148", "0.1", "62.3", "0.0"]
+
+
 def test_the_scatter_has_it_as_a_measure_while_a_place_is_marked() -> None:
     made = a_run()
     shown = resolved(made, View(pinned=PINNED))

@@ -54,6 +54,8 @@ class HeadColumn(Struct, frozen=True):
         The number of decimals shown.
     measure : str
         The name of the field of `HeadMeasures`.
+    keeps_small : bool
+        Whether numbers that its decimals would make 0 have more of them.
     """
 
     title: str
@@ -61,6 +63,7 @@ class HeadColumn(Struct, frozen=True):
     says: str
     decimals: int
     measure: str
+    keeps_small: bool = False
 
     def values(self, measures: HeadMeasures, leading: LeadingIndex) -> tuple[float | None, ...]:
         """Return the numbers of a layer and text, one per head; None in place of NaN."""
@@ -72,7 +75,8 @@ class HeadColumn(Struct, frozen=True):
         """Format one number of this column."""
         if value is None:
             return NONE
-        if abs(value) >= 1e5:
+        is_lost = self.keeps_small and 0 < abs(value) < 10**-self.decimals
+        if abs(value) >= 1e5 or is_lost:
             return format_number(value)
         return f"{value:.{self.decimals}f}".replace("-", "−" if round(value, self.decimals) else "")
 
@@ -133,6 +137,7 @@ RETRIEVAL = HeadColumn(
     "or else on the pinned key.",
     1,
     "retrieval",
+    keeps_small=True,
 )
 COLUMNS = (
     PREVIOUS, INDUCTION, DUPLICATE, FIRST, OWN, LARGEST, ENTROPY, DISTANCE, VALUE_WEIGHTING,
