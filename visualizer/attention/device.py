@@ -5,6 +5,7 @@ from __future__ import annotations
 import psutil
 import torch
 
+from visualizer.attention.memory_limits import bytes_within_limits
 from visualizer.attention.spec import Device, Dtype
 
 NAMES = {Device.CPU: "the CPU", Device.CUDA: "a CUDA GPU", Device.MPS: "Apple's GPU (MPS)"}
@@ -50,10 +51,13 @@ def describe(device: Device) -> str:
 
 
 def free_bytes(device: Device) -> int:
-    """Return the bytes that can be allocated without swapping out other programs."""
+    """Return the bytes that can be allocated without swapping out other programs.
+
+    On the CPU no more than the limits of this process leave.
+    """
     if device is Device.CUDA:
         return int(torch.cuda.mem_get_info()[0])
-    return int(psutil.virtual_memory().available)
+    return int(min(psutil.virtual_memory().available, bytes_within_limits()))
 
 
 def _holds(device: Device, dtype: Dtype) -> bool:
