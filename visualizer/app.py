@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from visualizer.console_messages_and_progress import say
 from visualizer.documents.document_file import SavedDocument
-from visualizer.errors import InputError
+from visualizer.errors import NO_MEMORY, InputError, is_out_of_memory
 from visualizer.export.offscreen_qt_application import exit_if_qt_cannot_start
 from visualizer.memory_allocator_settings import (
     ask_for_large_pages,
@@ -63,9 +63,15 @@ NAME = "Attention Visualizer"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return the exit status."""
     given = sys.argv[1:] if arguments is None else [*arguments]
-    if not given:  # what reads options would delay the window
-        return show(SavedDocument(Document(), ROOMY), None)
-    return obey(given)
+    try:
+        if not given:  # what reads options would delay the window
+            return show(SavedDocument(Document(), ROOMY), None)
+        return obey(given)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        say(NO_MEMORY)
+        return 2
 
 
 def obey(given: list[str]) -> int:
@@ -297,6 +303,11 @@ def show_bug(
     trace: TracebackType | None,
 ) -> None:
     """Show an unhandled exception of the GUI thread, which Qt would only print."""
+    if windows.front and is_out_of_memory(error):
+        from visualizer.widgets.dialogs import show_out_of_memory
+
+        show_out_of_memory(windows.front)
+        return
     sys.__excepthook__(kind, error, trace)
     if not isinstance(error, Exception):
         return  # Ctrl+C

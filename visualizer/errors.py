@@ -36,6 +36,40 @@ class InputError(ValueError):
         return type(self), (self.field, self.sentence, self.remedy)
 
 
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "allocate memory",
+    "not enough memory",
+    "bad allocation",
+    "bad_alloc",
+    "can't start new thread",
+    "failed to map segment",
+    "failed to create thread",
+)
+"""What libraries say that raise plain errors: torch on Apple's GPU and on the CPU of each system,
+C++, threads, and what loads libraries."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error reports that memory ran out, or was raised because it had."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, MemoryError) or any(said in str(seen) for said in _OUT_OF_MEMORY):
+            return True
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+    return False
+
+
+NO_MEMORY = "There is not enough memory for this. Use a shorter text, or close other programs."
+
+
+def memory_error_in_words(error: Exception) -> Exception:
+    """Return an error, or in place of one that memory ran out an `InputError` of ``memory``."""
+    if isinstance(error, InputError) or not is_out_of_memory(error):
+        return error
+    return InputError("memory", NO_MEMORY)
+
+
 class Problem(Struct, frozen=True):
     """An unusable field, the reason, and a change that resolves it."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PySide6.QtCore import QCoreApplication, QObject, QThread
 
+from visualizer.errors import NO_MEMORY, InputError
 from visualizer.progress_callback import CancelledError, check_stopped, tell_progress
 from visualizer.session import newest_request_worker
 from visualizer.session.newest_request_worker import Worker
@@ -48,6 +49,24 @@ def answers(worker: Worker) -> list[object]:
     worker.answered.connect(heard.append)
     worker.failed.connect(heard.append)
     return heard
+
+
+@pytest.mark.parametrize(
+    ("error", "is_said"),
+    [(MemoryError(), True), (RuntimeError("can't start new thread"), True), (OSError("no"), False)],
+)
+def test_that_memory_ran_out_is_told_in_words(
+    error: Exception, is_said: bool, worker: Worker, qtbot: QtBot
+) -> None:
+    def fail() -> None:
+        raise error
+
+    with qtbot.waitSignal(worker.failed) as blocker:
+        worker.ask(fail)
+    assert blocker.args
+    told = blocker.args[0]
+    assert (str(told) == NO_MEMORY) == is_said
+    assert isinstance(told, InputError) or told is error
 
 
 def test_an_answer_comes_back_on_the_asking_thread(worker: Worker, qtbot: QtBot) -> None:

@@ -14,7 +14,7 @@ from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer import app
 from visualizer.attention import run_parameters_as_spec_weights
 from visualizer.attention.spec import LAYERS, NumberMatrix
-from visualizer.errors import InputError
+from visualizer.errors import NO_MEMORY, InputError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.shell.panel_presenters import EMPTY, WAITING, PanelPresenters
@@ -225,6 +225,28 @@ def test_after_a_bug_the_newer_wish_is_computed(
     hand.settle()
     assert hand.chips == ("newer", "words")
     assert hand.stages == ["scores", "scaled", "weights", "context"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")],
+)
+def test_memory_that_runs_out_is_said_at_the_text_and_the_picture_stays(
+    error: Exception, gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    board = hand.shown
+    gate.error = error
+    gate.open()
+    hand.press(Qt.Key.Key_M)
+    hand.until(lambda: bool(hand.text_problem))
+    assert hand.text_problem == NO_MEMORY
+    assert hand.boxes() == []
+    assert hand.shown is board
+    gate.error = None
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    assert hand.text_problem == ""
 
 
 def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:

@@ -14,12 +14,15 @@ from PySide6.QtCore import Qt
 
 from tests.support.zoom_gestures import turn
 from visualizer.attention import run as attention_run
+from visualizer.attention.blockwise_tensor import BlockwiseTensor
+from visualizer.errors import NO_MEMORY
 from visualizer.heatmap.board_presenter import is_drawn
 from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
+    from visualizer.attention.tensor_with_cached_reductions import Index
     from visualizer.heatmap.panel_and_board_types import Heatmap
 
 WORDS = "the quick brown fox jumps over a lazy dog and then it sleeps "
@@ -97,6 +100,36 @@ def test_the_wheel_goes_down_to_single_cells(hand: Hand) -> None:
     assert not panel.is_pooled
     assert {300, 100} <= {*panel.rows.seen, *panel.columns.seen}
     np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ZeroDivisionError("a bug")])
+def test_a_picture_that_cannot_be_drawn_is_not_tried_for_ever(
+    error: Exception, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Index] = []
+
+    def fail(tensor: object, rows: int, columns: int, index: Index, *_: object) -> bool:
+        asked.append(index)
+        raise error
+
+    workspace = hand.window.workspace
+    monkeypatch.setattr(BlockwiseTensor, "draw", fail)
+    hand.paste_sentence(WORDS * 20)
+    hand.settle()
+    hand.until(lambda: bool(hand.text_problem or hand.boxes()))
+    hand.until(lambda: not workspace._worker.is_working)
+    count = len(asked)
+    assert count in (1, 2)  # one may have been asked for while the first was under way
+    workspace.show_again()
+    assert not workspace._worker.is_working
+    if isinstance(error, MemoryError):
+        assert (hand.text_problem, hand.boxes()) == (NO_MEMORY, [])
+    for box in hand.boxes():
+        box.close()
+    monkeypatch.undo()
+    workspace.set_text(WORDS * 3)
+    until_drawn(hand)
+    assert hand.text_problem == ""
 
 
 @pytest.mark.slow

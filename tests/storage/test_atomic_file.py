@@ -178,10 +178,15 @@ def test_numbers_that_do_not_fit_on_the_disk_are_said(limit: int, tmp_path: Path
     assert left(tmp_path) == ["a.npz"]
 
 
-def test_when_memory_runs_out_it_is_said_and_all_stays_as_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_when_memory_runs_out_it_is_said_and_all_stays_as_it_was(
+    error: Exception, tmp_path: Path
+) -> None:
     def fill(file: BinaryIO) -> None:
         file.write(b"half")
-        raise MemoryError
+        raise error
 
     path = tmp_path / "a.npz"
     path.write_bytes(b"old")

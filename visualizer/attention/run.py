@@ -31,7 +31,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import bytes_needed, matrix_bytes
 from visualizer.attention.token_and_position_vectors import PADDING, embed
-from visualizer.errors import FIRST_TOKENS, InputError
+from visualizer.errors import FIRST_TOKENS, InputError, is_out_of_memory
 
 if TYPE_CHECKING:
     from visualizer.attention.buffer_pool import BufferPool
@@ -319,15 +319,6 @@ def _reads_alike(spec: AttentionSpec, old: AttentionSpec) -> bool:
 def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
     same = all(getattr(spec, field) == getattr(old.spec, field) for field in DRAWN_FROM)
     return same and old.tokens == given.shape[-2]
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error reports that memory ran out."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    # Apple's GPU, the CPU on Linux and macOS, and the CPU on Windows raise plain RuntimeErrors.
-    words = ("out of memory", "allocate memory", "not enough memory")
-    return any(said in str(error) for said in words)
 
 
 def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:

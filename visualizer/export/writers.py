@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from visualizer.documents.document_file import document_bytes, write_document
-from visualizer.errors import InputError
+from visualizer.errors import InputError, is_out_of_memory
 from visualizer.export.data import (
     csv_writer,
     exported_matrices,
@@ -170,7 +170,9 @@ def export_into(
     try:
         readable = _readable(suffix, write, snapshot, figure_settings, progress, notice)
         readable(snapshot, figure_settings, file, progress)
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
         sentence = "There is not enough memory to write this. Use a shorter text."
         raise InputError("memory", sentence) from error
 

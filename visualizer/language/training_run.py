@@ -11,8 +11,7 @@ import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.run import is_out_of_memory
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, is_out_of_memory, reason_of
 from visualizer.language.baselines import bigram_loss, frequency_loss
 from visualizer.language.checkpoints import (
     TrainerState,

@@ -7,8 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.run import is_out_of_memory
-from visualizer.errors import InputError
+from visualizer.errors import InputError, is_out_of_memory
 from visualizer.language import probe as language_probe
 from visualizer.language.checkpoints import write_weights
 from visualizer.language.loss_log import curves

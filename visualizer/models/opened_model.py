@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import position_labels
 from visualizer.attention.model_reading import SecondText
-from visualizer.attention.run import HELD_WHOLE, USABLE, gib, is_out_of_memory
+from visualizer.attention.run import HELD_WHOLE, USABLE, gib
 from visualizer.attention.spec import Device, Dtype
-from visualizer.errors import InputError
+from visualizer.errors import InputError, is_out_of_memory
 from visualizer.models.attention_recorder import (
     EAGER,
     HeadCut,
@@ -826,7 +826,7 @@ class OpenedModel:
         except (InputError, CancelledError):
             raise
         except Exception as error:  # every architecture fails in its own way
-            if isinstance(error, MemoryError) or is_out_of_memory(error):
+            if is_out_of_memory(error):
                 less = "Use less text." if what == "text" else "Close other programs."
                 raise InputError(what, f"The memory ran out. {less}") from error
             sentence = f"{self.folder.name} cannot read this {what}: {_reason(error)}"
@@ -1130,7 +1130,7 @@ def _loaded(
     except CancelledError:
         raise
     except Exception as error:  # the library raises errors of every kind on damaged folders
-        if isinstance(error, MemoryError) or is_out_of_memory(error):
+        if is_out_of_memory(error):
             raise InputError("model", f"The memory ran out opening {folder.name}.") from error
         if "ignore_mismatched_sizes" in str(error):
             raise InputError("model", f"{folder.name}: {OTHER_SIZES}.") from error

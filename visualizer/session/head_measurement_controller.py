@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, memory_error_in_words
 from visualizer.progress_callback import CancelledError
 from visualizer.session import worker_jobs
 from visualizer.session.head_measurement_offer import measurement_offer
@@ -131,5 +131,5 @@ def _measure(
     except CancelledError:
         return measured, None
     except Exception as error:  # noqa: BLE001 - handed to the GUI thread
-        return measured, error
+        return measured, memory_error_in_words(error)
     return measured, None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, memory_error_in_words
 from visualizer.progress_callback import CancelledError
 from visualizer.session import worker_jobs
 from visualizer.session.newest_request_worker import Worker
@@ -153,5 +153,6 @@ def _answer(
     except CancelledError:
         return asked, None
     except Exception as error:  # noqa: BLE001 - handed to the GUI thread
-        return _Failed(asked, error)
+        said = memory_error_in_words(error)
+        return (asked, said) if isinstance(said, InputError) else _Failed(asked, error)
     return asked, known

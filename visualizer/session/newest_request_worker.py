@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QThread, Signal, SignalInstance
 
+from visualizer.errors import memory_error_in_words
 from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Worker(QThread):
     A request is a function of values it has captured. A running request is interrupted only where
     it asks `check_stopped`: at the end, and where a newer request waits, which replaces another
     waiting one. The result, or the exception, is returned as a value on the thread that created
-    the worker.
+    the worker. That memory ran out is an `InputError`.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ class Worker(QThread):
                 self._came.emit(self.failed, error.with_traceback(None))
         except Exception as error:  # noqa: BLE001 - handed to the GUI thread
             self._done()
-            self._came.emit(self.failed, error)
+            self._came.emit(self.failed, memory_error_in_words(error))
         else:
             self._done()
             self._came.emit(self.answered, answer)

@@ -83,6 +83,8 @@ class Workspace(QObject):
         self._asked: Document | None = None
         self._wanted = self.view
         self._has_started, self._is_drawing = False, False
+        self._not_drawn: tuple[Run | None, View] | None = None
+        """What is not drawn on, as that has failed."""
         self._undone, self._redone = NamedChange(), NamedChange()
         self._request: Callable[[], object] | None = None
         """What the worker was asked last."""
@@ -350,7 +352,9 @@ class Workspace(QObject):
         """Have the pictures of a long text made more exact while nothing else is to be done."""
         resolved = self.screen.resolved
         is_busy = self._worker.is_working and not self._is_drawing
-        if is_busy or resolved is None or self._presenter.is_drawn(resolved):
+        if is_busy or resolved is None or self._not_drawn == (self.run, self.view):
+            return
+        if self._presenter.is_drawn(resolved):
             return
         if self._is_resting and self._presenter.is_begun(resolved):
             return
@@ -455,10 +459,15 @@ class Workspace(QObject):
             self._asked = None
         if was_read:  # it would fail again
             self._wanted = as_far_as_read(self._wanted, self.view)
+        if self._is_drawing:  # it would fail again, until something else is looked at
+            self._not_drawn = (self.run, self.view)
+        if isinstance(error, InputError):
+            self._refused = InputError("text", error.sentence)
         self._show()
         if not self._is_read_with(self._wanted, self.view):
             self._read()
-        self.broke.emit("".join(traceback.format_exception(error)))
+        if not isinstance(error, InputError):
+            self.broke.emit("".join(traceback.format_exception(error)))
 
     def _show_soon(self) -> None:
         """Show the present state unless, as mostly, the result arrives within `PATIENCE_MS`."""

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import InputError, is_out_of_memory, reason_of
 from visualizer.storage.link_safe_folder import ContainedFile
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ def write(place: Path | ContainedFile, fill: Callable[[BinaryIO], object]) -> No
         file.write(fill)
     except OSError as error:
         raise InputError("export", _refusal(path, file.path, error)) from error
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
         sentence = f"There is not enough memory to write “{path.name}”. Use a shorter text."
         raise InputError("memory", sentence) from error
 

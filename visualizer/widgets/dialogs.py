@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
+from visualizer.errors import NO_MEMORY
 from visualizer.version import __version__
 from visualizer.widgets.fonts import text_scale
 
@@ -133,6 +134,12 @@ def show_bug(window: QWidget, details: str) -> None:
     box.addButton(QMessageBox.StandardButton.Close)
     copy.clicked.connect(lambda: QApplication.clipboard().setText(details))
     box.open()
+
+
+def show_out_of_memory(window: QWidget) -> None:
+    """Say that memory ran out, at most in one box."""
+    if not window.findChild(QMessageBox, "memory"):
+        message_box(window, "memory", QMessageBox.Icon.Warning, NO_MEMORY).open()
 
 
 def ask_unsaved(

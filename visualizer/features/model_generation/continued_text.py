@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, memory_error_in_words
 from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_bars
 from visualizer.language.sampling import probabilities
 
@@ -162,9 +162,10 @@ class ContinuedText:
         """Do one of the steps above; what is refused, or fails, is a result of its own."""
         try:
             return step()
-        except InputError as refused:
-            return RefusedStep(self, refused.sentence)
         except Exception as error:  # noqa: BLE001 - handed to the GUI thread
+            said = memory_error_in_words(error)
+            if isinstance(said, InputError):
+                return RefusedStep(self, said.sentence)
             return FailedStep(self, error)
 
     def _reached(
