@@ -69,6 +69,21 @@ def test_that_memory_ran_out_is_told_in_words(
     assert isinstance(told, InputError) or told is error
 
 
+def test_a_thread_that_cannot_be_made_is_told_as_well(
+    worker: Worker, answers: list[object], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "start", lambda: None)
+    worker.ask(threading.get_ident)
+    assert worker.is_working
+    assert answers == []  # whoever asks notes first that it has
+    qtbot.waitUntil(lambda: bool(answers))
+    assert [str(answer) for answer in answers] == [NO_MEMORY]
+    assert not worker.is_working
+    monkeypatch.undo()
+    worker.ask(lambda: "again")
+    qtbot.waitUntil(lambda: answers[1:] == ["again"])
+
+
 def test_an_answer_comes_back_on_the_asking_thread(worker: Worker, qtbot: QtBot) -> None:
     heard: list[QThread] = []
     worker.answered.connect(lambda _: heard.append(QThread.currentThread()))

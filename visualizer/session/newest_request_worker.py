@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QThread, Signal, SignalInstance
+from PySide6.QtCore import QObject, QThread, QTimer, Signal, SignalInstance
 
-from visualizer.errors import memory_error_in_words
+from visualizer.errors import NO_MEMORY, InputError, memory_error_in_words
 from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
 
 if TYPE_CHECKING:
@@ -77,6 +78,12 @@ class Worker(QThread):
             self._changed.notify()
         if not self.isRunning():
             self.start()
+        if not self.isRunning():  # the system makes no more threads
+            with self._changed:
+                self._waiting = None
+                self._undelivered += 1
+            refused = InputError("memory", NO_MEMORY)
+            QTimer.singleShot(0, self, partial(self._deliver, self.failed, refused))
 
     def discard(self, values: list[object]) -> None:
         """Empty a list on the worker's thread, where freeing memory may take long.
