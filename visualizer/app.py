@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+import signal
 import sys
 import traceback
 from functools import partial
@@ -272,6 +273,11 @@ def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
     application = make_application()
     from visualizer.shell.window_manager import WindowManager
 
+    interrupted = signal.getsignal(signal.SIGINT)
+    if interrupted is signal.default_int_handler:
+        # Ctrl+C in the terminal ends it as other signals do. An exception somewhere in the middle
+        # of a slot would leave the window waiting for what never comes.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     windows = WindowManager(window_services())
     begin_(windows)
     sys.excepthook = partial(show_bug, windows)
@@ -280,6 +286,7 @@ def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
 
     wait_for_trainings()
     sys.excepthook = sys.__excepthook__
+    signal.signal(signal.SIGINT, interrupted)
     del windows  # before the application that owns them
     empty_own_clipboard()
     return status
@@ -309,8 +316,6 @@ def show_bug(
         show_out_of_memory(windows.front)
         return
     sys.__excepthook__(kind, error, trace)
-    if not isinstance(error, Exception):
-        return  # Ctrl+C
     if windows.front:
         windows.front.show_bug("".join(traceback.format_exception(error)))
     else:  # without a visible window the program would keep running unseen

@@ -1,4 +1,4 @@
-"""A program killed during an export leaves the old file or the new one."""
+"""A program killed during an export, of a long text as well, leaves the old file or the new one."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
 from contextlib import contextmanager, suppress
@@ -41,6 +42,8 @@ _PART = re.compile(r"\.attention-[0-9a-f]{8}\.part")
 _NAME_SURROGATE = 0x2000_0000
 """Bit of a Windows reparse tag that marks links and junctions, but not cloud files."""
 _COMMON = WITHOUT_WAITING | getattr(os, "O_NOFOLLOW", 0)
+_DESCRIPTORS = "/proc/self/fd"
+"""Links to the open files of this process, by which Linux gives a name to one that has none."""
 
 
 def _is_link(found: os.stat_result) -> bool:
@@ -112,6 +115,28 @@ class _OpenFolder:
             os.close(descriptor)
             raise
         return descriptor
+
+    def open_nameless(self) -> int | None:
+        """Create a file without a name; None where the system or the file system has none such."""
+        if sys.platform == "linux" and os.access(_DESCRIPTORS, os.X_OK):
+            flags, mode = os.O_RDWR | os.O_TMPFILE | _COMMON, 0o666 & self.most
+            with suppress(OSError):
+                return os.open(".", flags, mode, dir_fd=self._descriptor)
+        return None
+
+    def give_name(self, descriptor: int, name: str) -> None:
+        """Give a name to a file that has none; where that is not allowed, to a copy of it."""
+        path = f"{_DESCRIPTORS}/{descriptor}"
+        try:
+            os.link(path, self._at(name), dst_dir_fd=self._descriptor, follow_symlinks=True)
+        except OSError:
+            copy = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            with os.fdopen(copy, "wb") as file, os.fdopen(os.dup(descriptor), "rb") as whole:
+                whole.seek(0)
+                shutil.copyfileobj(whole, file)
+                file.flush()
+                os.fsync(copy)
+                os.fchmod(copy, os.fstat(descriptor).st_mode & 0o777)
 
     def is_there(self, name: str) -> bool:
         """Whether the name is taken."""
@@ -302,6 +327,8 @@ class ContainedFile(Struct, frozen=True):
                     if sys.platform != "win32":
                         if before:
                             os.fchmod(file.fileno(), before.st_mode & folder.most)
+                        if not os.fstat(file.fileno()).st_nlink:  # it has no name yet
+                            folder.give_name(file.fileno(), beside)
                         folder.replace(beside, self.name)  # while it is locked
                 if sys.platform == "win32":  # where an open file cannot be renamed
                     folder.replace(beside, self.name)
@@ -339,9 +366,18 @@ class ContainedFile(Struct, frozen=True):
 
 
 def _new_part(folder: _OpenFolder) -> tuple[str, int]:
-    """Create a temporary file, locked until it is closed; return its name and descriptor."""
+    """Create a temporary file, locked until it is closed; return its name and descriptor.
+
+    Where it can be, it has no name before it is whole, so that nothing is left of a program that is
+    killed.
+    """
     while True:
         name = f".attention-{secrets.token_hex(4)}.part"  # short: file systems limit names
+        nameless = folder.open_nameless()
+        if nameless is not None:
+            with suppress(OSError):
+                _is_locked_by(nameless)  # nobody else has it
+            return name, nameless
         descriptor = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             if _is_locked_by(descriptor) and folder.is_there(name):
