@@ -273,8 +273,8 @@ def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
     application = make_application()
     from visualizer.shell.window_manager import WindowManager
 
-    interrupted = signal.getsignal(signal.SIGINT)
-    if interrupted is signal.default_int_handler:
+    is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_interruptible:
         # Ctrl+C in the terminal ends it as other signals do. An exception somewhere in the middle
         # of a slot would leave the window waiting for what never comes.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -286,7 +286,8 @@ def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
 
     wait_for_trainings()
     sys.excepthook = sys.__excepthook__
-    signal.signal(signal.SIGINT, interrupted)
+    if is_interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     del windows  # before the application that owns them
     empty_own_clipboard()
     return status
