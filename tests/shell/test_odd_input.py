@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QSlider
+from PySide6.QtGui import QTextOption
+from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QPlainTextEdit, QSlider
 
 from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, SHIFT, link_in, words
@@ -147,6 +148,30 @@ def test_more_than_can_be_taken_in(hand: Hand) -> None:
     hand.compose("again")
     hand.settle()
     assert (hand.text_problem, words(hand.window.notice)) == ("", "")
+
+
+def test_an_endless_word_is_never_wrapped_at_words(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box, endless, words_ = hand.sentence, "x" * 5_000, "word " * 1_000
+    wrapped: list[tuple[QTextOption.WrapMode, int]] = []
+    change = type(box).setWordWrapMode
+
+    def set_mode(edit: QPlainTextEdit, mode: QTextOption.WrapMode) -> None:
+        wrapped.append((mode, max(map(len, edit.toPlainText().split()))))
+        change(edit, mode)
+
+    monkeypatch.setattr(type(box), "setWordWrapMode", set_mode)
+    for paste in (hand.paste_sentence, hand.window.workspace.set_text):
+        for text in (endless, words_):
+            paste(text)
+            hand.settle()
+    anywhere, at_words = (
+        QTextOption.WrapMode.WrapAnywhere,
+        QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere,
+    )
+    assert [mode for mode, _ in wrapped] == 2 * [anywhere, at_words]
+    assert all(longest < 100 for _, longest in wrapped)
 
 
 def test_what_is_pasted_over_does_not_count(hand: Hand) -> None:

@@ -38,7 +38,7 @@ def first_part(text: str) -> str:
             break
         start += len(line) + 1
     part = text[:size]
-    is_within_word = not (part[-1:].isspace() or text[size:][:1].isspace())
+    is_within_word = not (part[-1:].isspace() or text[size : size + 1].isspace())
     words = part.rsplit(None, 1)
     if len(text) > size and is_within_word and len(words) > 1:
         part = part.removesuffix(words[1])

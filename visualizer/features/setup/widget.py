@@ -5,6 +5,7 @@ A notice replaces the settings while captured attention is shown.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,8 @@ from visualizer.widgets.setting_controls import CONTROLS, SettingControl, Settin
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from visualizer.attention.spec import BooleanMatrix
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Screen
@@ -503,14 +506,23 @@ class SentenceEdit(QPlainTextEdit):
         if sentence := too_long(whole):
             self.tooLong.emit(sentence, first_part(whole))
         else:
-            self._wrap(whole)
-            super().insertFromMimeData(source)
+            with self._wrapped(whole):
+                super().insertFromMimeData(source)
 
-    def _wrap(self, text: str) -> None:
-        """Wrap at words, unless one is so long that looking for its end would take seconds."""
+    @contextmanager
+    def _wrapped(self, text: str) -> Iterator[None]:
+        """Wrap at words, unless one is so long that looking for its end would take seconds.
+
+        Neither the text before the context nor the one after it is ever wrapped at such a word.
+        """
         is_endless = max(map(len, text.split()), default=0) > LONGEST_WORD
-        at_words = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
-        mode = QTextOption.WrapMode.WrapAnywhere if is_endless else at_words
+        if is_endless:
+            self._set_wrap(QTextOption.WrapMode.WrapAnywhere)
+        yield
+        if not is_endless:
+            self._set_wrap(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+
+    def _set_wrap(self, mode: QTextOption.WrapMode) -> None:
         if mode is not self.wordWrapMode():
             self.setWordWrapMode(mode)
 
@@ -519,8 +531,8 @@ class SentenceEdit(QPlainTextEdit):
         if text.translate(AS_SHOWN).replace("\r\n", "\n") == self.toPlainText():
             return
         place = changed_span(self.toPlainText(), text)[1]
-        self._wrap(text)
-        with QSignalBlocker(self):  # otherwise a mere difference in notation would count as an edit
+        # Otherwise a mere difference in notation would count as an edit.
+        with self._wrapped(text), QSignalBlocker(self):
             self.setPlainText(text)
         cursor = self.textCursor()
         end = self.document().characterCount() - 1
