@@ -278,6 +278,10 @@ def test_every_cell_of_every_stage_has_an_explanation() -> None:
 REFUSED: list[tuple[Any, str]] = [
     (lambda: attend(" "), "text is a text that is not blank"),
     (lambda: attend([SENTENCE, ""]), "text is a text that is not blank"),
+    (
+        lambda: attend([SENTENCE, "word " * 1_000_000]),
+        "text has 5,000,000 characters. Use at most 4,194,304.",
+    ),
     (lambda: attend("a", heads=3), "2 does not divide into 3 heads. Use 2 heads"),
     (lambda: attend("a", heads="two"), "heads is a whole number, and not 'two'."),  # type: ignore[arg-type]
     (lambda: attend("a", heads=1.5), "heads is a whole number, and not 1.5."),  # type: ignore[arg-type]

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
 
 
+MOST_CHARACTERS = 2**22
+"""The characters of a text, which may have far fewer tokens."""
 _NAMES = {
     **{"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"},
     "own_mask": "painted",
@@ -157,6 +159,9 @@ def _texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
     for each in found:
         if not string("text", each).strip():
             raise refused("text", "a text that is not blank", each)
+        if len(each) > MOST_CHARACTERS:  # to count its tokens would take minutes
+            sentence = f"text has {len(each):,} characters. Use at most {MOST_CHARACTERS:,}."
+            raise InputError("text", sentence)
     has_lines = len(found) > 1 and any(len(each.splitlines()) > 1 for each in found)
     if has_lines and tokenizer is Tokenizer.CHARACTERS:
         sentence = 'Each of several texts is one line where tokenizer is "characters".'
