@@ -145,6 +145,26 @@ def test_heads_are_read_one_after_another_and_what_was_shown_stays_until_then(lo
     assert set(show(shown, partly).lines.heads.tolist()) == {0, 1}
 
 
+def test_what_was_read_is_known_while_more_is_read(
+    long: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = resolved(long, SEEN)
+    lines_of_long_text.read_more(shown, lambda: True)
+    before = show(shown)
+    meanwhile: list[LinePanel] = []
+    largest = lines_of_long_text._largest
+
+    def look_and_read(*given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        meanwhile.append(show(shown))
+        return largest(*given)
+
+    monkeypatch.setattr(lines_of_long_text, "_largest", look_and_read)
+    lines_of_long_text.read_more(shown, lambda: False)
+    (panel,) = meanwhile
+    assert panel.notes == before.notes
+    assert placed(panel) == placed(before)
+
+
 def test_the_lines_of_a_listed_token_light_up_and_lead_to_its_largest_cell(
     whole: Run, long: Run
 ) -> None:

@@ -142,7 +142,7 @@ def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
     allowed = allowed_cells(request.masking, trace.sides, text, rows)  # query key
     pairs = int(np.count_nonzero(allowed))
     kept = _KEPT.setdefault(held, OrderedDict())
-    known = kept.pop(wanted.key, None) or _nothing(wanted, trace.sides[1])
+    known = kept.get(wanted.key) or _nothing(wanted, trace.sides[1])
     while not known.is_whole:
         head = request.heads[known.read]
         numbers = held.read_rows(rows, (*request.leading, head))
@@ -157,6 +157,7 @@ def read_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
         if is_over():
             break
     kept[wanted.key] = known
+    kept.move_to_end(wanted.key)
     while len(kept) > KEPT:
         kept.popitem(last=False)
 
