@@ -105,6 +105,8 @@ SHOWN_IN = {
     "attribution.toggle_ablations": "Attribution",
 }
 """The panes that show what commands do, which open them."""
+DRAWN_PANES = {"Layers", "Lines", "Heads", "Scatter"}
+"""The panes that show what is read of a long text little by little."""
 
 
 class MainWindow(QMainWindow):
@@ -134,7 +136,7 @@ class MainWindow(QMainWindow):
         self.model_chooser_controller = ModelChooserController(workspace, self)
         self.recovery_prompt, self.drop_handler = RecoveryPrompt(self), DropHandler(self)
         self._add_intents()
-        self._has_lesson = False
+        self._has_lesson = self._had_weights = False
         self._model_folder = ""
         self.facts, self.notice = PlainLabel(), PlainLabel()
         status_bar = add_status_bar(self, self.facts)
@@ -388,9 +390,12 @@ class MainWindow(QMainWindow):
         if not self._show_board(screen):
             return
         self.board.paint_now()
-        if "Layers" in self.panes:
-            self.panes["Layers"].show_screen(screen, self.theme)
-        self.token_pane.show_tokens(screen.panel(TOKENS), self.theme)
+        for pane in DRAWN_PANES & self.panes.keys():
+            self.panes[pane].show_screen(screen, self.theme)
+        tokens = screen.panel(TOKENS)
+        self.token_pane.show_tokens(tokens, self.theme)
+        if self._had_weights != bool(tokens.weights):  # some commands need them
+            self.show_commands()
         self._show_facts(screen)
         screen.panels.make_all()
 
@@ -412,6 +417,7 @@ class MainWindow(QMainWindow):
     def show_commands(self) -> None:
         """Update which commands are enabled and checked."""
         state = self._state()
+        self._had_weights = bool(state.screen.panel(TOKENS).weights)
         self.actions_.show_state(state, self.theme)
         self.code_pane.allow_copying(state.can_copy_script)
         self.settings_controller.show()
