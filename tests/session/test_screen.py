@@ -20,6 +20,7 @@ from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
+from visualizer.session.screen import ReadingProgress
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import row_role
 from visualizer.shell.panel_presenters import EMPTY, STATUS, WAITING
@@ -195,6 +196,16 @@ def test_without_a_run_the_place_says_what_will_be_there() -> None:
     assert refused.panel(BOARD_CONTENTS).message == EMPTY
     assert refused.panel(SETUP).problem.sentence == "Nothing."
     assert refused.panel(BOARD_CONTENTS).board.columns == ()
+
+
+def test_how_much_of_a_long_text_is_read_is_said_at_both_places() -> None:
+    progress = ReadingProgress(3_264, 8_161)
+    waiting = present(Document(), View(), None, None, True, None, progress=progress)
+    assert waiting.panel(BOARD_CONTENTS).message == "Reading 8,161 tokens … 39 %"
+    again = present(Document(), View(), BOOK, None, True, None, progress=progress)
+    for status in (waiting.panel(STATUS), again.panel(STATUS)):
+        assert status.progress == "Reading 8,161 tokens … 39 %"
+        assert status.share == pytest.approx(0.39995, abs=1e-5)
 
 
 def test_the_picture_stays_while_numbers_are_on_their_way() -> None:

@@ -194,6 +194,12 @@ def test_progress_says_that_numbers_are_on_their_way(qtbot: QtBot) -> None:
     qtbot.addWidget(progress)
     progress.show_working(True, LIGHT)
     qtbot.waitUntil(lambda: heard(progress).value == "Numbers are on their way")
+    progress.resize(40, 2)
+    progress.show_working(True, LIGHT, 0.25, "Reading 8 tokens … 25 %")
+    assert heard(progress).value == "Reading 8 tokens … 25 %"
+    row = progress.grab().toImage()
+    accent = [row.pixelColor(at, 0).name() == LIGHT.accent.lower() for at in range(40)]
+    assert accent == [True] * 10 + [False] * 30
     progress.show_working(False, LIGHT)
     assert heard(progress).value == "All computed"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import Resolved, resolve
-from visualizer.session.screen import Moment, Screen
+from visualizer.session.screen import Moment, ReadingProgress, Screen
 from visualizer.shell.panel_presenters import PanelPresenters
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ def present(
     is_working: bool,
     previous: Screen | None,
     computed: Document | None = None,
+    progress: ReadingProgress | None = None,
 ) -> Screen:
     """Make the screen of a document, a view and the last good run."""
     shown = resolve(document, view, run, computed) if run else None
-    moment = Moment(document, view, shown, refused, is_working)
+    moment = Moment(document, view, shown, refused, is_working, progress)
     screen = PanelPresenters().present(moment, previous.panels if previous else {})
     screen.panels.make_all()  # as the window does when it has shown them
     return screen

@@ -76,6 +76,11 @@ class ReadingProgress(Struct, frozen=True):
     tokens: int
     of: int
 
+    @property
+    def share(self) -> float:
+        """How much is done, from 0 to 1."""
+        return self.tokens / max(1, self.of)
+
 
 class Moment(Struct, frozen=True, eq=False):
     """The inputs of the panels of one screen.

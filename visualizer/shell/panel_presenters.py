@@ -88,12 +88,15 @@ class StatusLine(Struct, frozen=True):
     ----------
     progress : str
         What a model reads, and how much of it is done; empty while it reads no long text.
+    share : float
+        How much of it is done; 1 where that is not known.
     """
 
     facts: str = ""
     notices: tuple[str, ...] = ()
     is_working: bool = False
     progress: str = ""
+    share: float = 1.0
 
 
 STATUS: PanelId[StatusLine] = PanelId("Status")
@@ -382,21 +385,21 @@ def _reading_by_its_model(moment: Moment) -> ModelReading | None:
 
 
 def _status(moment: Moment) -> StatusLine:
-    progress = _progress(moment)
+    progress, share = _progress(moment), moment.progress.share if moment.progress else 1.0
     if moment.resolved is None:
-        return StatusLine(is_working=moment.is_working, progress=progress)
+        return StatusLine(is_working=moment.is_working, progress=progress, share=share)
     run, painting = moment.resolved.run, moment.panel(MASK_EDIT)
     told = (facts(run), board_presenter.how_exact(moment.resolved))
     said = painting.says if painting else "  ·  ".join(filter(None, told))
     notices = (*_unused(moment.panel(SETUP)), *run.notices)
-    return StatusLine(said, notices, moment.is_working, progress)
+    return StatusLine(said, notices, moment.is_working, progress, share)
 
 
 def _progress(moment: Moment) -> str:
     if moment.progress is None:
         return ""
-    done, of = moment.progress.tokens, max(1, moment.progress.of)
-    return READING.format(tokens=format_count(of, "token"), share=100 * done // of)
+    tokens = format_count(moment.progress.of, "token")
+    return READING.format(tokens=tokens, share=int(100 * moment.progress.share))
 
 
 def _unused(setup: SetupPanel) -> tuple[str, ...]:

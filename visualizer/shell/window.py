@@ -372,7 +372,6 @@ class MainWindow(QMainWindow):
                 pane.show_screen(screen, self.theme)
         self.token_pane.show_tokens(screen.panel(TOKENS), self.theme)
         status = screen.panel(STATUS)
-        self.progress.show_working(status.is_working, self.theme)
         if "Lines" in self.panes:
             cell_panel = screen.panel(CELL)
             self.lines.describe_cell(cell_panel.plain if cell_panel else "")
@@ -413,6 +412,8 @@ class MainWindow(QMainWindow):
         status, cell_panel = screen.panel(STATUS), screen.panel(CELL)
         said = cell_panel.plain if cell_panel else status.facts
         self.facts.setText(status.progress or said)
+        told = (status.share, status.progress) if status.progress else ()
+        self.progress.show_working(status.is_working, self.theme, *told)
 
     def show_commands(self) -> None:
         """Update which commands are enabled and checked."""

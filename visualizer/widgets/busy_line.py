@@ -20,7 +20,7 @@ READY, WORKING = "All computed", "Numbers are on their way"
 
 
 class ProgressLine(QWidget):
-    """The line between stage bar and heatmaps: a hairline, or the accent colour while working."""
+    """The line below the stage bar: a hairline, with the accent colour on it while working."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ProgressBar
 
@@ -30,15 +30,28 @@ class ProgressLine(QWidget):
         self.setAccessibleName("Progress")
         self._theme = LIGHT
         self.is_shown_working = False
+        self._share, self._said = 1.0, WORKING
         set_accessible_value(self, READY)
         self._delay = QTimer(self)
         self._delay.setSingleShot(True)
         self._delay.setInterval(DELAY_MS)
         self._delay.timeout.connect(self._show_working)
 
-    def show_working(self, is_working: bool, theme: Theme) -> None:
-        """Set whether a computation is in progress."""
-        self._theme = theme
+    def show_working(
+        self, is_working: bool, theme: Theme, share: float = 1.0, said: str = WORKING
+    ) -> None:
+        """Set whether a computation is in progress.
+
+        Parameters
+        ----------
+        share : float
+            How long the line is, as a share of its place: how much is done, where that is known.
+        said : str
+            What screen readers say of it.
+        """
+        self._theme, self._share, self._said = theme, share, said
+        if is_working and self.is_shown_working:
+            set_accessible_value(self, said)
         if is_working and not self._delay.isActive() and not self.is_shown_working:
             self._delay.start()
         if not is_working:
@@ -49,12 +62,13 @@ class ProgressLine(QWidget):
 
     def _show_working(self) -> None:
         self.is_shown_working = True
-        set_accessible_value(self, WORKING)
+        set_accessible_value(self, self._said)
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        colour = self._theme.accent if self.is_shown_working else self._theme.hairline
-        height = 2 if self.is_shown_working else 1
-        painter.fillRect(0, 2 - height, self.width(), height, QColor(colour))
+        painter.fillRect(0, 1, self.width(), 1, QColor(self._theme.hairline))
+        if self.is_shown_working:
+            done = round(self._share * self.width())
+            painter.fillRect(0, 0, done, 2, QColor(self._theme.accent))
         painter.end()
