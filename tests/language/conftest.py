@@ -5,11 +5,19 @@ from __future__ import annotations
 import pytest
 
 from visualizer.language import training_run
+from visualizer.language.training_run import MEASURED_TOKENS
+from visualizer.language.training_settings import BATCHES_AT_END
 
 
 @pytest.fixture(autouse=True)
-def quick_evaluation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluate few batches: evaluation takes longer than a test's few steps of training."""
-    if request.node.get_closest_marker("slow") is None:
-        monkeypatch.setattr(training_run, "BATCHES_AT_END", 5)
-        monkeypatch.setattr(training_run, "MEASURED_TOKENS", 400)
+    monkeypatch.setattr(training_run, "BATCHES_AT_END", 5)
+    monkeypatch.setattr(training_run, "MEASURED_TOKENS", 400)
+
+
+@pytest.fixture
+def full_evaluation(quick_evaluation: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluate as many batches as programs that are started do."""
+    monkeypatch.setattr(training_run, "BATCHES_AT_END", BATCHES_AT_END)
+    monkeypatch.setattr(training_run, "MEASURED_TOKENS", MEASURED_TOKENS)

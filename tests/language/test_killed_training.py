@@ -19,6 +19,7 @@ def test_killed_trainings_end_with_the_same_losses() -> None:
     assert count["trainings ended"] >= 1
 
 
+@pytest.mark.usefixtures("full_evaluation")
 def test_killed_processes_leave_what_they_have_shown_and_a_young_checkpoint() -> None:
     count = killed_training_process.kill_many(5, seed=2)
     assert count["kills"] == 5
