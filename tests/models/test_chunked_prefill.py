@@ -59,7 +59,17 @@ def in_chunks(model: Any, chunk: int = CHUNK) -> tuple[list[LongTextCall], Any]:
 
 @pytest.mark.parametrize(
     "kind",
-    ["llama", "qwen3", "gemma2", "gemma3_text", "gpt_oss", "gpt2", "mistral", "deepseek_v3"],
+    [
+        "llama",
+        "qwen3",
+        "gemma2",
+        "gemma3_text",
+        "gpt_oss",
+        "gpt2",
+        "mistral",
+        "qwen2_moe",
+        "deepseek_v3",
+    ],
 )
 def test_numbers_are_those_of_one_pass_and_of_the_models_own_attention(kind: str) -> None:
     model = tiny_model(kind)
@@ -97,6 +107,16 @@ def test_a_window_may_be_longer_than_chunks(window: int) -> None:
     for layer, call in enumerate(own):
         weights = found.run.trace.read("weights", (layer,))
         assert np.abs(weights - call.weights[0].numpy()).max() <= 1e-6
+
+
+def test_numbers_in_float64_are_more_exact() -> None:
+    model = tiny_model("llama").double()
+    calls, _ = in_chunks(model)
+    with torch.inference_mode(), record_long_text(model) as whole:
+        model(**given(), use_cache=False)
+    for one, other in zip(calls, whole, strict=True):
+        found, expected = one.vectors.logarithms, other.vectors.logarithms
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,6 +256,40 @@ def test_a_model_that_is_read_in_one_pass_tells_its_layers(tmp_path: Path, folde
         run = read_text(source, TEXT, Device.CPU)
     assert run.trace.is_blockwise
     assert told == [(24, 49), (49, 49)]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_decoder_that_is_not_read_in_chunks_says_so(tmp_path: Path) -> None:
+    said = {}
+    for number, kind in enumerate(("default", "dynamic")):
+        rope = {"rope_type": kind, "rope_theta": 1e4, "factor": 2.0}
+        place = save_tiny_model(
+            tmp_path / str(number), max_position_embeddings=256, rope_parameters=rope
+        )
+        source, _ = open_source(place, Device.CPU)
+        said[kind] = " ".join(read_text(source, TEXT, Device.CPU).notices)
+    assert "one pass" in said["dynamic"]
+    assert "one pass" not in said["default"]
+
+
+def test_what_only_the_whole_text_shows_leads_to_one_pass(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, model = open_source(folder, Device.CPU)
+    update = whole_text_cache.WholeTextLayer.update
+
+    def forgetful(self: Any, keys: torch.Tensor, values: torch.Tensor, *more: Any) -> Any:
+        if self.is_initialized and self.get_seq_length() > 2 * CHUNK:
+            self._whole[0][:, :, :CHUNK] *= 1.5
+        return update(self, keys, values, *more)
+
+    monkeypatch.setattr(whole_text_cache.WholeTextLayer, "update", forgetful)
+    run = read_text(source, TEXT, Device.CPU)
+    assert run.trace.is_blockwise
+    assert "one pass" in run.notices[0]
+    (whole,) = model.attend(TEXT)
+    apart = run.trace.read("weights") - whole.run.trace.read("weights")
+    assert np.abs(apart).max() <= 1e-6
 
 
 @pytest.mark.usefixtures("folder")

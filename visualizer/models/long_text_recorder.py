@@ -47,8 +47,8 @@ WEIGHTS_WITHIN = 1e-5
 """How far weights of the rows that are compared may be from the model's own."""
 CONTEXT_WITHIN = 1e-4
 """How far their context vectors may be, as a share of the largest number."""
-LOGARITHMS_WITHIN = 1e-4
-"""How far logarithms of chunks may be from those that all keys give."""
+LOGARITHMS_WITHIN, LOGARITHMS_SHARE = 1e-4, 1e-6
+"""How far logarithms of chunks may be from those that all keys give, and how much of them."""
 OTHER_CHUNK = "Its attention to a chunk is another one than to the chunk before."
 
 
@@ -472,14 +472,13 @@ def _are_alike(
 
 def _are_of_all_keys(whole: _Vectors, logarithms: Tensor) -> bool:
     """Whether the keys that the last chunk has read give the logarithms of earlier chunks."""
-    device = whole.keys.device
-    rows = torch.tensor(sorted({0, whole.count // 3, whole.count // 2}))
-    some = replace(whole, queries=whole.queries[:, rows].to(device))
-    apart = logarithms[:, rows].to(device)
-    for at, row in enumerate(rows.tolist()):
-        one = replace(some, queries=some.queries[:, at : at + 1], start=row)
-        found = one.logarithms(one.scores(torch.zeros(1, dtype=torch.long), slice(None)))
-        if not bool((found - apart[:, at : at + 1]).abs().max() <= LOGARITHMS_WITHIN):
+    device, only = whole.keys.device, torch.zeros(1, dtype=torch.long)
+    for row in {0, whole.count // 3, whole.count // 2}:
+        queries = whole.queries[:, row : row + 1].to(device)
+        one = replace(whole, queries=queries, start=row)
+        found = one.logarithms(one.scores(only, slice(None))).cpu()
+        before = logarithms[:, row : row + 1]
+        if not torch.allclose(found, before, rtol=LOGARITHMS_SHARE, atol=LOGARITHMS_WITHIN):
             return False
     return True
 

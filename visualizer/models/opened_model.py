@@ -102,6 +102,7 @@ FEW_TOKENS = 4
 """So many tokens tell how many heads each layer has."""
 OF_IMAGES = "attention-visualizer model FOLDER --image FILE, or attend(image=…) in Python"
 ATTENTION_ALONE = "Only attention is shown: the stages around it are left out of a text this long."
+ONE_PASS = "It was read in one pass, as chunks of it would be read otherwise."
 COMPUTES_ITSELF = "The model computes its attention itself, so it is not computed again by blocks."
 LOOKS_INTO_MASK = "The model looks into its mask, so its attention is not computed again by blocks."
 NO_CUTS = "Edges are not cut in a text this long."
@@ -464,7 +465,10 @@ class OpenedModel:
             return self._attend_whole(inputs, edits, cuts, refused)
         where = attention_device.describe(self.device)
         runs = runs_of_long_text(calls, self.folder.name, tokens, where)
-        return tuple(found.with_notice(ATTENTION_ALONE) for found in runs), result
+        said = [ATTENTION_ALONE]
+        if not (self._reads_in_chunks or self.why_no_next_token):
+            said.append(ONE_PASS)
+        return tuple(found.with_notice(" ".join(said)) for found in runs), result
 
     def _attend_whole(
         self,
@@ -502,10 +506,13 @@ class OpenedModel:
             if self._reads_in_chunks:
                 # Keys and values are held while it is read, even where nothing is kept.
                 room = self._room_for_vectors(given, keeps=True, at_once=CHUNK)
-                with suppress(NotByRuleError), room:
-                    return read_in_chunks(
-                        model, run, {**given, **only}, by_module, layers=layers, keeps=keeps
-                    )
+                try:
+                    with room:
+                        return read_in_chunks(
+                            model, run, {**given, **only}, by_module, layers=layers, keeps=keeps
+                        )
+                except NotByRuleError:  # at once it may be read
+                    self._reads_in_chunks = False
             recording = record_long_text(model, by_module, layers=layers, keeps=keeps)
             with self._room_for_vectors(given, keeps=keeps), recording as calls:
                 return calls, run({**given, **only, **without_cache(model)})
