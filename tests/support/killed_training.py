@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 STEPS = 120
+PROCESSES = Path("/proc")
+UNFINISHED = (".part", " (deleted)")
+"""How the names of files end that are being written; of one without a name the system says so."""
 
 
 def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
@@ -71,24 +74,39 @@ def _killed_until_done(
         if not child:
             _train_and_save(folder, None if folder.about.exists() else settings)
         select.select([], [], [], delay())
-        if count["kills"] % 2:
-            _wait_for_a_write(folder, child)
+        is_within = count["kills"] % 2 == 1 and _is_stopped_within_a_write(folder, child)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
             assert os.WEXITSTATUS(status) == 0, "a training ended with an error"
             return
         count["kills"] += 1
-        count["within a write"] += any(folder.path.rglob("*.part"))
+        count["within a write"] += is_within
 
 
-def _wait_for_a_write(folder: RunFolder, child: int) -> None:
-    """Wait until a file is being written, or the training has ended."""
-    places = [str(folder.path), str(folder.path / "snapshots")]
+def _is_stopped_within_a_write(folder: RunFolder, child: int) -> bool:
+    """Stop a training in the midst of writing a file; return whether that was before its end."""
     while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        for place in places:
-            if os.path.isdir(place) and any(name.endswith(".part") for name in os.listdir(place)):  # noqa: PTH112, PTH208
-                return
+        if not _is_writing(folder, child):
+            continue
+        os.kill(child, signal.SIGSTOP)
+        os.waitid(os.P_PID, child, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if _is_writing(folder, child):
+            return True
+        os.kill(child, signal.SIGCONT)
+    return False
+
+
+def _is_writing(folder: RunFolder, child: int) -> bool:
+    """Whether a process has a file open there that is not whole: it has another name, or none."""
+    if not (PROCESSES / "self").exists():
+        return any(folder.path.rglob("*.part"))
+    place = os.path.realpath(folder.path)
+    try:
+        opened = [str(entry.readlink()) for entry in (PROCESSES / str(child) / "fd").iterdir()]
+    except OSError:  # one was closed in between
+        return False
+    return any(name.startswith(place) and name.endswith(UNFINISHED) for name in opened)
 
 
 def _train_and_save(folder: RunFolder, settings: TrainingSettings | None) -> None:
