@@ -16,6 +16,7 @@ from tests.support.zoom_gestures import turn
 from visualizer.attention import run as attention_run
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.errors import NO_MEMORY
+from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import is_drawn
 from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
@@ -100,6 +101,37 @@ def test_the_wheel_goes_down_to_single_cells(hand: Hand) -> None:
     assert not panel.is_pooled
     assert {300, 100} <= {*panel.rows.seen, *panel.columns.seen}
     np.testing.assert_allclose(panel.values, numbers_of(hand, panel), atol=1e-6)
+
+
+def test_closer_and_further_is_shown_before_anything_more_is_computed(hand: Hand) -> None:
+    hand.paste_sentence(WORDS * 40)
+    until_drawn(hand)
+    look, workspace = hand.window.view_controller, hand.window.workspace
+    look.zoom(4, (300, 100))
+    assert workspace.screen.view.zoom
+    assert np.isfinite(hand.panel("weights").values).all()
+    look.whole()
+    assert workspace.screen.view.zoom is None
+    assert np.isfinite(hand.panel("weights").values).all()
+
+
+def test_what_takes_little_is_exact_while_the_hand_acts(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand.paste_sentence(WORDS * 40)
+    until_drawn(hand)
+    workspace = hand.window.workspace
+    workspace._rest.setInterval(10**6)  # it never rests
+    hand.window.view_controller.zoom(2, (300, 100))
+    until_drawn(hand)
+    assert workspace._is_resting
+    monkeypatch.setattr(board_presenter, "CELLS_AT_ONCE", 520 * 100)
+    hand.window.view_controller.pan_by(-200, 200)  # to what was not seen yet
+    hand.until(lambda: not workspace._worker.is_working)
+    resolved = workspace.screen.resolved
+    assert resolved
+    assert board_presenter.is_begun(resolved)
+    assert not is_drawn(resolved)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ZeroDivisionError("a bug")])

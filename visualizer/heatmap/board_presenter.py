@@ -114,16 +114,24 @@ def warm(resolved: Resolved, previous: BoardContents | None) -> BoardContents:
 
 
 def is_begun(resolved: Resolved) -> bool:
-    """Whether there is a whole first picture of all that is seen."""
-    return all(source.begun_share == 1 for source in _sources(resolved))
+    """Whether there is a whole first picture of all that is seen, exact where that takes little."""
+    return all(
+        source.exact_share == 1 or (source.begun_share == 1 and source.most_cells > CELLS_AT_ONCE)
+        for source in _sources(resolved)
+    )
 
 
 def begin(resolved: Resolved, is_over: Callable[[], bool]) -> None:
-    """Have a first picture made of all that is seen of a long text, until it is over."""
+    """Have a first picture made of all that is seen of a long text, until it is over.
+
+    Where that takes little, it is exact.
+    """
     for source in _sources(resolved):
         while source.sketch(CELLS_AT_ONCE):
             if is_over():
                 return
+        if source.most_cells <= CELLS_AT_ONCE and not source.draw(is_over):
+            return
 
 
 def draw_more(resolved: Resolved, is_over: Callable[[], bool]) -> None:
@@ -293,10 +301,11 @@ def _panels(resolved: Resolved, stage: Stage) -> Iterator[PanelSource]:
 
 def _needs_of_panels(resolved: Resolved) -> Hashable:
     """Name what has to be read for the panels of a view."""
-    shown = () if resolved.run.trace.is_blockwise else resolved.shown_stages  # those are late
+    is_late = resolved.run.trace.is_blockwise  # shown at once, from what is drawn already
+    shown = () if is_late else resolved.shown_stages
     extents = frozenset(resolved.extent(stage).blocks for stage in shown)
     # Of heads that were not drawn yet, a first picture is made before they are shown.
-    late = (resolved.leading, resolved.heads) if resolved.run.trace.is_blockwise else ()
+    late = (resolved.leading, resolved.heads) if is_late else ()
     chosen, pinned = resolved.view.colouring, resolved.pinned
     folds = () if resolved.is_spread else resolved.folds
     return (
@@ -307,7 +316,7 @@ def _needs_of_panels(resolved: Resolved) -> Hashable:
         bool(resolved.heads),  # else folds alone
         frozenset({*folds, *([pinned.fold] if pinned and pinned.fold else [])}),
         (chosen.limits, chosen.curve is ColourCurve.LINEAR),
-        resolved.overview is not None,
+        resolved.overview is not None and not is_late,
         late,
     )
 

@@ -135,6 +135,13 @@ class PanelSource:
         return min(held.begun_share(*self.extent.blocks, self.whole) for held in self._drawn)
 
     @property
+    def most_cells(self) -> int:
+        """How many numbers are computed at most to make it exact: a row reads all its columns."""
+        *_, rows, columns = self.held.shape
+        seen = rows if self.extent.rows is None else len(self.extent.rows)
+        return seen * max(rows, columns) * len(self._drawn)
+
+    @property
     def _drawn(self) -> tuple[CachedTensor, ...]:
         """What its picture reads: besides its own numbers, those before dropout."""
         before = None if self.by or self.lens is not WeightTransform.PLAIN else self._before()
