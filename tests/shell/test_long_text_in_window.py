@@ -13,6 +13,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from tests.support.zoom_gestures import turn
+from visualizer.attention import blockwise_tensor
 from visualizer.attention import run as attention_run
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.errors import NO_MEMORY
@@ -22,6 +23,8 @@ from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.window_input import Hand
     from visualizer.attention.tensor_with_cached_reductions import Index
     from visualizer.heatmap.panel_and_board_types import Heatmap
@@ -132,6 +135,28 @@ def test_what_takes_little_is_exact_while_the_hand_acts(
     assert resolved
     assert board_presenter.is_begun(resolved)
     assert not is_drawn(resolved)
+
+
+def test_drawing_is_not_interrupted_by_asking_for_the_same(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_jobs, "DRAWN_FOR_S", 60.0)
+    monkeypatch.setattr(blockwise_tensor, "MOST_CELLS_OF_BAND", 520)
+    hand.paste_sentence(WORDS * 40)
+    until_drawn(hand)
+    asked: list[object] = []
+    worker = hand.window.workspace._worker
+    ask = worker.ask
+
+    def note(request: Callable[[], object]) -> None:
+        asked.append(request)
+        ask(request)
+
+    monkeypatch.setattr(worker, "ask", note)
+    hand.window.setup.toggle_mask()
+    until_drawn(hand)
+    # The numbers, at most two for what is pointed at and for first pictures, and the rest.
+    assert len(asked) <= 4
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ZeroDivisionError("a bug")])

@@ -82,7 +82,9 @@ class Workspace(QObject):
         self._complaints: dict[str, InputError] = {}
         self._asked: Document | None = None
         self._wanted = self.view
-        self._has_started, self._is_drawing = False, False
+        self._has_started = False
+        self._drawing: tuple[Run | None, View] | None = None
+        """What the worker was asked to draw on; None where it was asked for something else."""
         self._not_drawn: tuple[Run | None, View] | None = None
         """What is not drawn on, as that has failed."""
         self._undone, self._redone = NamedChange(), NamedChange()
@@ -320,7 +322,7 @@ class Workspace(QObject):
     @property
     def is_working(self) -> bool:
         """Whether a computation is in progress or waits for the window to be visible."""
-        return not self._has_started or (self._worker.is_working and not self._is_drawing)
+        return not self._has_started or (self._worker.is_working and self._drawing is None)
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -345,14 +347,15 @@ class Workspace(QObject):
         self._worker.stop_soon()
 
     def _ask(self, request: Callable[[], object]) -> None:
-        self._is_drawing, self._request, self._progress = False, request, None
+        self._drawing, self._request, self._progress = None, request, None
         self._worker.ask(request)
 
     def _draw_on(self) -> None:
         """Have the pictures of a long text made more exact while nothing else is to be done."""
-        resolved = self.screen.resolved
-        is_busy = self._worker.is_working and not self._is_drawing
-        if is_busy or resolved is None or self._not_drawn == (self.run, self.view):
+        resolved, wanted = self.screen.resolved, (self.run, self.view)
+        # A second request for the same would only interrupt the first.
+        is_busy = self._worker.is_working and self._drawing in (None, wanted)
+        if is_busy or resolved is None or self._not_drawn == wanted:
             return
         if self._presenter.is_drawn(resolved):
             return
@@ -361,7 +364,7 @@ class Workspace(QObject):
         is_wanted = partial(getattr, self._worker, "is_wanted")  # by what is looked at next, too
         is_resting = partial(getattr, self, "_is_resting")
         self._ask(partial(worker_jobs.draw_more, self._presenter, resolved, is_wanted, is_resting))
-        self._is_drawing = True
+        self._drawing = wanted
 
     def _end_rest(self) -> None:
         self._is_resting = False
@@ -459,7 +462,7 @@ class Workspace(QObject):
             self._asked = None
         if was_read:  # it would fail again
             self._wanted = as_far_as_read(self._wanted, self.view)
-        if self._is_drawing:  # it would fail again, until something else is looked at
+        if self._drawing:  # it would fail again, until something else is looked at
             self._not_drawn = (self.run, self.view)
         if isinstance(error, InputError):
             self._refused = InputError("text", error.sentence)
