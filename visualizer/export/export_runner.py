@@ -14,6 +14,7 @@ from PySide6.QtGui import QGuiApplication
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureSettings
+from visualizer.memory_allocator_settings import trim_freed_memory
 from visualizer.number_format import format_count
 from visualizer.progress_callback import CancelledError
 from visualizer.session.newest_request_worker import Worker
@@ -51,7 +52,7 @@ class ExportRunner(QObject):
         self.is_working = False
         self._called_off = threading.Event()
         self._due = 0.0
-        self._worker = Worker(self)
+        self._worker = Worker(self, trim_freed_memory)  # a large picture leaves many small blocks
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
 
