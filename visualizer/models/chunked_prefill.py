@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     Run = Callable[[Mapping[str, Any]], Any]
 
-CHUNK = 512
-"""Tokens of a chunk: more are no faster, and are stopped later."""
+CHUNK = 1024
+"""Tokens of a chunk: with half as many, 8,192 take a quarter longer than a plain pass instead of a
+tenth; with more, they take more memory and are stopped later."""
 FEW, FEW_OF_CHUNK = 12, 5
 """Tokens that tell whether chunks give the numbers of one pass, and how many are in a chunk."""
 ALIKE_WITHIN = 1e-4
