@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.torch_library_loading import load_torch_library
 from visualizer.errors import InputError
+from visualizer.memory_allocator_settings import trim_freed_memory
 from visualizer.numpy_import_on_first_use import import_numpy_now
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.comparison_state import ComparisonKind
@@ -194,10 +195,14 @@ def compute(document: Document, previous: Run | None) -> Run:
 
 
 def release_pooled_buffers() -> None:
-    """Release pooled buffers and closed models; called on the worker thread when it is idle."""
+    """Release pooled buffers, closed models and what the C library keeps of freed blocks.
+
+    Called on the worker thread when it is idle.
+    """
     if shared_buffer_pool.cache_info().currsize:
         shared_buffer_pool().release()
     return_memory_of_closed_models()
+    trim_freed_memory()  # of a long text there are many small ones
 
 
 @cache
