@@ -29,7 +29,7 @@ from visualizer.read_files_and_restore_runs import (
     restore_document,
 )
 from visualizer.session.document import Document
-from visualizer.session.worker_jobs import compute, release_pooled_buffers
+from visualizer.session.worker_jobs import compute, return_idle_memory
 
 if TYPE_CHECKING:
     import argparse
@@ -334,7 +334,7 @@ def window_services() -> Services:
         run_and_view_of,
         PanelPresenters,
         read_trained_example,
-        release_pooled_buffers,
+        return_idle_memory,
     )
 
 

@@ -22,9 +22,11 @@ from visualizer.models import text_reading
 from visualizer.models.model_source import heads_off
 from visualizer.models.opened_model import OpenedModel, open_model
 from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.tokenizer_process import tokenizer_process
+from visualizer.session import worker_jobs
 from visualizer.session.computation_caption import caption
 from visualizer.session.document import Document
-from visualizer.session.worker_jobs import release_pooled_buffers, run_of
+from visualizer.session.worker_jobs import return_idle_memory, run_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -217,20 +219,23 @@ def test_only_the_numbers_of_its_own_text_go_into_a_document(source: ModelSource
 
 
 @pytest.mark.slow
-def test_the_memory_of_closed_models_is_returned_once(
+def test_memory_is_returned_when_idle_and_closed_models_are_forgotten_once(
     tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trims: list[int] = []
-    monkeypatch.setattr(text_reading, "trim_freed_memory", lambda: trims.append(1))
+    forgotten: list[int] = []
+    monkeypatch.setattr(worker_jobs, "trim_freed_memory", lambda: trims.append(1))
+    monkeypatch.setattr(tokenizer_process, "forget_closed", lambda: forgotten.append(1))
     monkeypatch.setattr(text_reading, "_opened", WeakValueDictionary())
     _source, model = open_source(tiny_model_folder, Device.CPU)
-    release_pooled_buffers()
-    assert trims == []
+    return_idle_memory()
+    assert forgotten == []
     del model
     gc.collect()
     for _ in range(2):
-        release_pooled_buffers()
-        assert trims == [1]
+        return_idle_memory()
+        assert forgotten == [1]
+    assert trims == [1, 1, 1]
 
 
 @pytest.mark.slow

@@ -296,9 +296,9 @@ def test_in_the_window_the_last_tokenizer_is_forgotten(
     forgotten: list[bool] = []
     monkeypatch.setattr(tokenizer_process, "forget_closed", lambda: forgotten.append(True))
     source, model = text_reading.open_source(bert_folder(tmp_path / "bert"), Device.CPU)
-    text_reading.return_memory_of_closed_models()
+    text_reading.forget_closed_models()
     assert source.name == "bert"
     assert forgotten == []
     del model
-    text_reading.return_memory_of_closed_models()
+    text_reading.forget_closed_models()
     assert forgotten == [True]

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
-from visualizer.memory_allocator_settings import trim_freed_memory
 from visualizer.models.activation_patching import context_edits, image_context_edits
 from visualizer.models.layer_selection_and_head_measures import (
     is_of_decoder,
@@ -54,7 +53,7 @@ NO_TEXT: dict[str, Any] = {"is_text_alone": False}
 OTHER_FILES = "The files of {name} are others than when the document was saved."
 
 _opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
-_since_returned: set[str] = set()
+_since_forgotten: set[str] = set()
 """The folders of models whose memory has not been returned to the system yet."""
 
 
@@ -103,15 +102,14 @@ def other_text_of(model: OpenedModel, text: str) -> str:
 
 def _keep(source: ModelSource, device: Device, dtype: Dtype, model: OpenedModel) -> None:
     _opened[source.folder, device, dtype] = model
-    _since_returned.add(source.folder)
+    _since_forgotten.add(source.folder)
 
 
-def return_memory_of_closed_models() -> None:
-    """Return to the system what models took that have been closed since this was called last."""
-    if _since_returned and not _opened:
-        _since_returned.clear()
+def forget_closed_models() -> None:
+    """Have the tokenizers' process forget models closed since this was called last."""
+    if _since_forgotten and not _opened:
+        _since_forgotten.clear()
         tokenizer_process.forget_closed()
-        trim_freed_memory()
 
 
 def read_text(

@@ -84,10 +84,10 @@ def open_model_source(
     return on_python_thread(partial(_open, path, device, dtype, text, progress))
 
 
-def return_memory_of_closed_models() -> None:
-    """Return to the system what models took that have been closed."""
+def forget_closed_models() -> None:
+    """Forget what is kept, in this process and the tokenizers', for models that were closed."""
     if reading := sys.modules.get("visualizer.models.text_reading"):
-        reading.return_memory_of_closed_models()
+        reading.forget_closed_models()
 
 
 def has_library() -> bool:

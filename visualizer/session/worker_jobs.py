@@ -21,7 +21,7 @@ from visualizer.memory_allocator_settings import trim_freed_memory
 from visualizer.numpy_import_on_first_use import import_numpy_now
 from visualizer.python_thread_for_qt_thread import on_python_thread
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.model_opening import return_memory_of_closed_models
+from visualizer.session.model_opening import forget_closed_models
 from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View, ViewShownAtOnce
 
@@ -194,15 +194,12 @@ def compute(document: Document, previous: Run | None) -> Run:
     return run_of(document, previous, share_cores, shared_buffer_pool())
 
 
-def release_pooled_buffers() -> None:
-    """Release pooled buffers, closed models and what the C library keeps of freed blocks.
-
-    Called on the worker thread when it is idle.
-    """
+def return_idle_memory() -> None:
+    """Return to the system what is kept for later; called on the worker thread when it is idle."""
     if shared_buffer_pool.cache_info().currsize:
         shared_buffer_pool().release()
-    return_memory_of_closed_models()
-    trim_freed_memory()  # of a long text there are many small ones
+    forget_closed_models()
+    trim_freed_memory()  # closed models and long texts leave many small blocks
 
 
 @cache
