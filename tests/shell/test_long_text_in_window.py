@@ -45,9 +45,10 @@ def until_drawn(hand: Hand) -> None:
 
     def is_exact() -> bool:
         resolved = workspace.screen.resolved
-        if resolved is None or resolved.run is not workspace.run:
+        if resolved is None or resolved.run is not workspace.run or hand.window._half_shown:
             return False
-        return is_drawn(resolved) and "exact" not in hand.status
+        is_told = not workspace._worker.is_working
+        return is_told and is_drawn(resolved) and "exact" not in hand.status
 
     hand.until(is_exact)
 
@@ -88,7 +89,7 @@ def test_a_cell_of_it_is_explained_pinned_and_walked_from(hand: Hand) -> None:
     run = hand.window.workspace.run
     assert run
     value = float(run.trace.read("weights", cell.place))
-    assert f"{value:.4f}" in hand.window.cell_pane.value.text()
+    hand.until(lambda: f"{value:.4f}" in hand.window.cell_pane.value.text())
     hand.press(Qt.Key.Key_Right, Qt.KeyboardModifier.NoModifier)
     hand.until(lambda: hand.window.workspace.view.pinned == Cell("weights", (0, 20, 8)))
 

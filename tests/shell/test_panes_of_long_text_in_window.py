@@ -104,6 +104,7 @@ def test_lines_are_the_strongest_of_the_pinned_query_and_those_near_it(long_text
     hand = long_text
     pane = open_pane(hand, "Lines")
     hand.until(lambda: len(lines_of(hand).lines) > 0)
+    hand.settle()
     assert "one query in" in pane.notes.text()
     pinned = Cell("weights", (0, 50, 20))
     hand.click_cell(pinned)

@@ -121,13 +121,14 @@ class Hand:
         wait_until(is_so, PATIENCE_MS)
 
     def settle(self) -> None:
-        """Wait until the document's numbers are computed, and no turn of the wheel waits."""
+        """Wait until the document's numbers are shown, and no turn of the wheel waits."""
         workspace, is_turned = self.window.workspace, self.board._zoomed_lately.isActive
         assert problems(workspace.document.spec) == ()
         self.until(
             lambda: (
                 not workspace.is_working
                 and not is_turned()
+                and self.window._half_shown is None
                 and workspace.computed == workspace.document
                 and workspace.view == workspace.wanted
             )

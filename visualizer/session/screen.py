@@ -35,10 +35,17 @@ class LatePanels(dict[str, object]):
         super().__init__()
         self.makers: dict[str, Callable[[], object]] = {}
         """What makes the other panels, by id."""
+        self.before: dict[str, object] = {}
+        """The panels that were shown before those that are not made yet, by id."""
 
     def __missing__(self, name: str) -> object:
         panel = self[name] = self.makers.pop(name)()
+        self.before.pop(name, None)
         return panel
+
+    def newest(self) -> dict[str, object]:
+        """Return each panel, or the one before it where it is not made."""
+        return {**self.before, **self}
 
     def forget(self) -> None:
         """Leave out what is not made, and let go of all that it would be made from."""
@@ -123,8 +130,14 @@ class Presenter(Protocol):
             The panels shown before, or prefetched.
         """
 
-    def present_drawn(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
-        """Make a screen of which only pictures of a long text have changed."""
+    def present_drawn(self, moment: Moment, shown: LatePanels) -> Screen:
+        """Make a screen of which only pictures of a long text have changed.
+
+        Parameters
+        ----------
+        shown : LatePanels
+            The panels of the screen before.
+        """
 
     def prefetch_key(self, resolved: Resolved) -> Hashable:
         """Return a key of everything to be prefetched; equal keys need one prefetch."""

@@ -406,7 +406,7 @@ class Workspace(QObject):
             self._ask(partial(worker_jobs.read_what_is_shown, self._presenter, self._now()))
 
     def _now(self) -> Shown:
-        panels = self.screen.panels
+        panels = self.screen.panels.newest()
         return Shown(self.document, self._wanted, self.run, self.computed, panels)
 
     def _is_read_with(self, view: View, other: View) -> bool:
@@ -485,8 +485,7 @@ class Workspace(QObject):
 
     def _show(self, answer: worker_jobs.WorkerResult | None = None) -> None:
         self._late.stop()
-        panels: Mapping[str, object] = self.screen.panels
-        known = self.screen.resolved
+        panels, known = self.screen.panels.newest(), self.screen.resolved
         if answer and answer.resolved:
             panels, known = {**panels, **answer.panels}, answer.resolved
         self.screen = self._present(panels, known)

@@ -61,7 +61,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS, BoardContents, pr
 from visualizer.number_format import format_count
 from visualizer.session.computation_caption import facts
 from visualizer.session.head_retrieval import is_retrieval_read, read_retrieval
-from visualizer.session.screen import PanelId, Screen
+from visualizer.session.screen import LatePanels, PanelId, Screen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -298,6 +298,7 @@ class PanelPresenters:
             if resolved is not None and row.is_seen(resolved):
                 before = previous.get(name, row.empty)
                 made.makers[name] = partial(row.present, resolved, moment, before)
+                made.before[name] = before
             else:
                 made[name] = row.empty
         if resolved is None:
@@ -308,13 +309,13 @@ class PanelPresenters:
             )
         return Screen(moment.document, moment.view, resolved, made)
 
-    def present_drawn(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
+    def present_drawn(self, moment: Moment, shown: LatePanels) -> Screen:
         """Make a screen of which only pictures have changed, and what tells of them."""
-        screen = self.present(moment, previous)
+        screen = self.present(moment, shown.newest())
         made = screen.panels
-        for name in made.makers.keys() & previous.keys() - DRAWN:
+        for name in made.makers.keys() & shown.keys() - DRAWN:
             del made.makers[name]
-            made[name] = previous[name]
+            made[name] = shown[name]
         return screen
 
     def prefetch_key(self, resolved: Resolved) -> Hashable:

@@ -105,8 +105,8 @@ SHOWN_IN = {
     "attribution.toggle_ablations": "Attribution",
 }
 """The panes that show what commands do, which open them."""
-DRAWN_PANES = {"Layers", "Lines", "Heads", "Scatter"}
-"""The panes that show what is read of a long text little by little."""
+DRAWN_PANES = {"Layers", "Heads", "Scatter"}
+"""The panes that show what is read of a long text little by little, besides the lines."""
 
 
 class MainWindow(QMainWindow):
@@ -138,6 +138,13 @@ class MainWindow(QMainWindow):
         self._add_intents()
         self._has_lesson = self._had_weights = False
         self._model_folder = ""
+        self._panes_later = QTimer(self, singleShot=True, interval=0)
+        """Until the events that wait behind the heatmaps of a long text are taken."""
+        self._half_shown: Screen | None = None
+        """The screen whose heatmaps alone are shown so far."""
+        self._panes_later.timeout.connect(self._show_panes)
+        self._drawn_later = QTimer(self, singleShot=True, interval=0)
+        self._drawn_later.timeout.connect(self._show_drawn_panes)
         self.facts, self.notice = PlainLabel(), PlainLabel()
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.export_controller.saving)
@@ -351,18 +358,28 @@ class MainWindow(QMainWindow):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self) -> None:
-        """Show the workspace's screen."""
+        """Show the workspace's screen, of a long text the heatmaps first and the rest soon."""
         screen = self.workspace.screen
         if not self._show_board(screen):
             return
         mask_edit = screen.panel(MASK_EDIT)
         self.stroke_controller.show_mask_edit(mask_edit)
-        self.board.paint_now()
-        if "Lines" in self.panes:  # the eye may be on them, and what they show is painted at once
-            self.lines.show_screen(screen, self.theme)
+        self._paint_first(screen)
+        if screen.resolved and screen.resolved.run.trace.is_blockwise:
+            self._half_shown = screen
+            self._panes_later.start()
+        else:
+            self._show_panes()
+
+    def _show_panes(self) -> None:
+        """Show what stands around the heatmaps."""
+        self._panes_later.stop()
+        self._drawn_later.stop()
+        self._half_shown = None
+        screen = self.workspace.screen
         self.stage_bar.show_items(screen.panel(STAGE_BAR), self.theme)
         self.viewbar.show_screen(screen, self.theme)
-        self.mask_edit_bar.show_mask_edit(mask_edit)
+        self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT))
         self.compare_bar.show_comparison(screen.panel(COMPARISON))
         self.playback_bar.show_playback(screen.panel(PLAYBACK), self.theme)
         self._open_lesson(screen.panel(LESSON) is not None)
@@ -388,7 +405,14 @@ class MainWindow(QMainWindow):
         screen = self.workspace.screen
         if not self._show_board(screen):
             return
-        self.board.paint_now()
+        self._paint_first(screen)
+        self._half_shown = screen
+        if not self._panes_later.isActive():  # else they show this as well
+            self._drawn_later.start()
+
+    def _show_drawn_panes(self) -> None:
+        self._half_shown = None
+        screen = self.workspace.screen
         for pane in DRAWN_PANES & self.panes.keys():
             self.panes[pane].show_screen(screen, self.theme)
         tokens = screen.panel(TOKENS)
@@ -400,6 +424,8 @@ class MainWindow(QMainWindow):
 
     def _show_board(self, screen: Screen) -> bool:
         """Show the panels of a screen; return whether it is still the newest one."""
+        if self._half_shown is not screen:
+            self._forget_half_shown()
         shown = screen.panel(BOARD_CONTENTS)
         board = (shown.board, shown.cursor, shown.highlights)
         self.board.show_board(*board, self.theme, shown.message)
@@ -407,6 +433,18 @@ class MainWindow(QMainWindow):
         if not is_newest:
             screen.panels.forget()  # nobody asks for the rest any more
         return is_newest
+
+    def _paint_first(self, screen: Screen) -> None:
+        """Paint at once what the eye may be on: the heatmaps and the lines."""
+        self.board.paint_now()
+        if "Lines" in self.panes:
+            self.lines.show_screen(screen, self.theme)
+
+    def _forget_half_shown(self) -> None:
+        """Let go of what the rest of a screen would be made of, which it holds until then."""
+        if self._half_shown:
+            self._half_shown.panels.forget()
+        self._half_shown = None
 
     def _show_facts(self, screen: Screen) -> None:
         status, cell_panel = screen.panel(STATUS), screen.panel(CELL)
@@ -624,6 +662,9 @@ class MainWindow(QMainWindow):
         app_settings.save_last(self.document_controller.path)
         self.hide()
         self.playback_controller.stop()
+        for timer in (self._panes_later, self._drawn_later):
+            timer.stop()
+        self._forget_half_shown()
         self.workspace.close_soon()  # while its model reads a long text, others wait for that
         for part in (
             self.export_controller,

@@ -230,8 +230,7 @@ def test_a_search_in_a_long_text_goes_to_its_first_match(by_blocks: Hand) -> Non
     assert strip.viewport().rect().contains(strip.box(119).toAlignedRect())
     by_blocks.key(Qt.Key.Key_Return)
     by_blocks.key(Qt.Key.Key_Return)
-    by_blocks.settle()
-    assert strip.viewport().rect().contains(strip.box(1190).toAlignedRect())
+    by_blocks.until(lambda: strip.viewport().rect().contains(strip.box(1190).toAlignedRect()))
 
 
 def test_a_number_finds_its_token_and_a_command_the_largest_weight(by_blocks: Hand) -> None:
