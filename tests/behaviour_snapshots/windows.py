@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -27,6 +27,7 @@ from tests.behaviour_snapshots.driver import (
     start,
     write,
 )
+from tests.support.window_input import leave
 from visualizer.app import open_window
 from visualizer.export.formats import FORMATS
 from visualizer.session.cell_address import Cell
@@ -85,7 +86,7 @@ class MainWindow(Driver):
         where = self.place(stage, *place)
         self.hover(stage, *place)
         QTest.mouseClick(self.main.board.viewport(), Qt.MouseButton.LeftButton, pos=where)
-        QApplication.sendEvent(self.main.board.viewport(), QEvent(QEvent.Type.Leave))
+        leave(self.main.board)
         self.settle()
 
     def drop(self, path: Path) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
+    from visualizer.heatmap.cell_pointing_widget import CellScrollArea
     from visualizer.heatmap.panel_and_board_types import Board, Heatmap
     from visualizer.session.cell_address import Cell
     from visualizer.shell.window import MainWindow
@@ -40,6 +41,12 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 LEFT = Qt.MouseButton.LeftButton
 PATIENCE_MS = 10_000
+
+
+def leave(area: CellScrollArea) -> None:
+    """Move the pointer away from cells."""
+    QApplication.sendEvent(area.viewport(), QEvent(QEvent.Type.Leave))
+    wait_until(lambda: not area._leaving.isActive(), PATIENCE_MS)
 
 
 class Hand:
@@ -230,7 +237,7 @@ class Hand:
         _move(self.board.viewport(), point)
 
     def leave(self) -> None:
-        QApplication.sendEvent(self.board.viewport(), QEvent(QEvent.Type.Leave))
+        leave(self.board)
 
     def click_cell(self, cell: Cell) -> None:
         self.hover(cell)

@@ -60,7 +60,10 @@ class CellScrollArea(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         viewport = _Viewport()
-        viewport.left.connect(self._forget_pointed)
+        self._leaving = QTimer(self, singleShot=True, interval=0)
+        """Started when the pointer leaves: a dialog that opens over the cells is shown first."""
+        self._leaving.timeout.connect(self._forget_pointed)
+        viewport.left.connect(self._leaving.start)
         self.setViewport(viewport)
         viewport.setMouseTracking(True)
         self._theme: Theme = LIGHT
@@ -75,6 +78,7 @@ class CellScrollArea(QAbstractScrollArea):
         raise NotImplementedError
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._leaving.stop()
         self._point(event.position())
 
     def _forget_pointed(self) -> None:

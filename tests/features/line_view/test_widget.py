@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.colour_vision import contrast
 from tests.support.examples import others_slow
-from tests.support.window_input import LEFT, words
+from tests.support.window_input import LEFT, leave, words
 from visualizer.features.line_view.layout import SMALLEST, lay_out
 from visualizer.features.line_view.paint import THINNEST, WIDEST, LineBrush, label_box
 from visualizer.features.line_view.presenter import LINES
@@ -132,7 +132,7 @@ def test_the_line_under_the_pointer_is_the_cell_that_is_told(lines: Lines) -> No
         assert lines.panel.cell == cell
     assert lines.hand.said == "one (query 5) reads 20 % from journey (key 2)."
     lines.hand.leave()
-    QApplication.sendEvent(lines.view.viewport(), QEvent(QEvent.Type.Leave))
+    leave(lines.view)
     assert lines.panel.lit is None
 
 
@@ -176,7 +176,7 @@ def test_a_query_lights_what_it_reads_and_a_key_who_reads_it(lines: Lines) -> No
     assert set(lines.panel.lit.keys.tolist()) == {2}
     assert set(lines.panel.lit.queries.tolist()) == {2, 3, 4, 5}
     lines.click(LineToken(LineSide.KEY, 2))
-    QApplication.sendEvent(lines.view.viewport(), QEvent(QEvent.Type.Leave))
+    leave(lines.view)
     assert lines.pinned is not None
     assert lines.panel.lit is not None
     assert set(lines.panel.lit.keys.tolist()) == {2}

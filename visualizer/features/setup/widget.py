@@ -507,7 +507,11 @@ class SentenceEdit(QPlainTextEdit):
             self.tooLong.emit(sentence, first_part(whole))
         else:
             with self._wrapped(whole):
-                super().insertFromMimeData(source)
+                if start == 0 and end == self.document().characterCount() - 1:
+                    self.setPlainText(whole)  # twice as fast
+                    self.moveCursor(QTextCursor.MoveOperation.End)
+                else:
+                    super().insertFromMimeData(source)
 
     @contextmanager
     def _wrapped(self, text: str) -> Iterator[None]:
