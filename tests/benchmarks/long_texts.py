@@ -186,6 +186,7 @@ def _window(tokens: int, repeats: int) -> dict[str, object]:
 def _peers(rounds: int) -> dict[str, dict[str, list[float]]]:
     """Ours in its window; others have to compute all weights, hold them and draw them."""
     reader = Reader.with_numbers(_document(PEER_SIZE))
+    reader.look_at_weights()  # as the others draw nothing else
     own: dict[str, list[float]] = {"first": [], "exact": [], "known": [], "zoom": []}
     at = PEER_SIZE / 256, (4_100, 3_100)
     for number in range(rounds):

@@ -574,7 +574,7 @@ class BlockwiseTensor(CachedTensor):
             coarse, has = self._assembled(PicturePart(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known
-            drawn[wanted] = coarse[at][wanted]
+            np.copyto(drawn, coarse[at], where=wanted)
             is_known |= wanted
             if is_known.all():
                 return

@@ -118,7 +118,8 @@ def allowed_cells(
     if masking.own is not None or queries != count or is_whole:
         others = None if queries == count else count
         return allowed_in_text(masking, queries, text, others)[rows, keys]
-    return _allowed_at(masking, text, np.arange(queries)[rows][:, None], np.arange(count)[keys])
+    asked = np.arange(*rows.indices(queries)) if isinstance(rows, slice) else rows
+    return _allowed_at(masking, text, asked[:, None], np.arange(*keys.indices(count)))
 
 
 def allowed_pairs(

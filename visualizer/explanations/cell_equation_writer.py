@@ -86,16 +86,16 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
 
     def shown(self, leaves_out_zeros: bool) -> tuple[list[int], int]:
         """Pick the terms to write, and count the others; what is 0 may be left out of both."""
-        terms, chosen = self.explanation.terms, self.explanation.chosen
-        is_share = self.explanation.rule is CombineRule.SHARE
+        explanation = self.explanation
+        terms, chosen = explanation.terms, explanation.chosen
+        is_share = explanation.rule is CombineRule.SHARE
         places = np.arange(len(terms))
         if leaves_out_zeros:
             adds = terms != 0
             adds[chosen] |= is_share or not adds.any()
             places = places[adds]
-        sizes = np.nan_to_num(np.abs(terms[places]), posinf=np.inf)
         most = SHOWN_SHIFTED if is_share and _shift(self.factors[0][0][0]) else SHOWN_TERMS
-        order = places[largest_first(sizes, most)].tolist()
+        order = places[largest_first(explanation.sizes[places], most)].tolist()
         if is_share and chosen not in order:
             order[-1] = chosen
         return sorted(order), len(places) - len(order)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum, auto
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -57,12 +58,12 @@ class Factor(Struct, frozen=True, eq=False):
         return tuple(term if place is None else place for place in self.index)
 
 
-class Group(Struct, frozen=True, eq=False):
+class Group(Struct, frozen=True, eq=False, dict=True):
     """Terms of the same kind, each the product of its factors."""
 
     factors: tuple[Factor, ...]
 
-    @property
+    @cached_property
     def terms(self) -> np.ndarray:
         """The products, [n]: float64, or the trace's own type where that overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -78,7 +79,7 @@ class TermList(NamedTuple):
     is_empty: bool = False
 
 
-class Explanation(Struct, frozen=True, eq=False):
+class Explanation(Struct, frozen=True, eq=False, dict=True):
     """One cell of a stage, and the terms that give its value.
 
     Parameters
@@ -101,10 +102,19 @@ class Explanation(Struct, frozen=True, eq=False):
     chosen: int = 0
     is_empty: bool = False
 
-    @property
+    @cached_property
     def terms(self) -> np.ndarray:
         """All terms, group after group."""
+        if len(self.groups) == 1:
+            return self.groups[0].terms
         return np.concatenate([group.terms for group in self.groups])
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """The absolute values of all terms, in which what is no number is 0."""
+        sizes: np.ndarray = np.abs(self.terms)
+        sizes[np.isnan(sizes)] = 0
+        return sizes
 
 
 class ExplainedCell(Struct, frozen=True, eq=False):

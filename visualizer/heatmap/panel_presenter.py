@@ -205,8 +205,8 @@ class PanelSource:
             ends = np.maximum.reduceat(ends, np.arange(0, len(ends), block))
         shown: np.ndarray = ends[self.extent.cells[0]]
         if self.held.is_blockwise:  # rows that were not read have numbers of a coarser picture
-            sizes = np.abs(np.nan_to_num(values, nan=0, posinf=0, neginf=0))
-            shown = np.maximum(shown, sizes.max(-1, initial=0))
+            sizes = np.abs(values)
+            shown = np.maximum(shown, sizes.max(-1, initial=0, where=np.isfinite(sizes)))
         return shown
 
     def _forbidden(self, hatch: Masking) -> np.ndarray:

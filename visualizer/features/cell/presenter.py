@@ -216,7 +216,7 @@ def _order(explanation: Explanation) -> tuple[list[int], str]:
     terms = explanation.terms
     if len(terms) <= SHOWN_TERMS:
         return list(range(len(terms))), ""
-    sizes = np.nan_to_num(np.abs(terms), posinf=np.inf)
+    sizes = explanation.sizes
     order = set(largest_first(sizes, SHOWN_TERMS - 1).tolist())
     order.add(explanation.chosen if explanation.rule is CombineRule.SHARE else int(sizes.argmax()))
     left = np.delete(terms, sorted(order))
