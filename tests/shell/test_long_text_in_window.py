@@ -241,3 +241,21 @@ def test_six_tokens_are_held_whole_again(hand: Hand, monkeypatch: pytest.MonkeyP
     assert run
     assert not run.trace.is_blockwise
     assert "matrices" not in hand.status
+
+
+def test_a_dialog_over_it_has_the_cores_until_it_is_closed(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(board_presenter, "CELLS_AT_ONCE", 0)  # so that nothing is exact at once
+    hand.paste_sentence(WORDS * 40)
+    hand.settle()
+    workspace = hand.window.workspace
+    workspace._rest.setInterval(10**6)  # it never rests by itself
+    workspace._end_rest()
+    workspace.cover(True)
+    hand.until(lambda: not workspace._worker.is_working)
+    resolved = workspace.screen.resolved
+    assert resolved
+    assert not is_drawn(resolved)
+    workspace.cover(False)
+    until_drawn(hand)

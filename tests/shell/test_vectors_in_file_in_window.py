@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 
+from tests.support.held_reading import read_few_tokens_at_once
 from tests.support.mapped_files import mapped_of, opened_of
 from tests.support.waiting import wait_until
 from tests.support.window_input import PATIENCE_MS, Hand
+from visualizer.export.figure_settings import FigureSettings
 from visualizer.models import long_text_vectors, opened_model
 from visualizer.session.document import Document
 
@@ -78,6 +81,69 @@ def test_a_full_disk_is_said_at_the_text_and_the_last_picture_stays(
     long.type_sentence(TEXT)
     long.settle()
     assert long.text_problem == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_readings_drawings_and_exports_ended_at_random_leave_nothing_behind(
+    seed: int, cache: Path, long: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_few_tokens_at_once(monkeypatch)
+    chance = random.Random(seed)
+    window, words = long.window, TEXT.split()
+    workspace, exporter = window.workspace, window.exporter
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    stale: list[object] = []
+
+    def check() -> None:
+        """Compare what is shown with the document that it is said to be of."""
+        resolved = workspace.screen.resolved
+        if resolved is None or resolved.computed is None:
+            return
+        trace = resolved.run.trace
+        held = {id(trace.seen(panel.stage)) for panel in long.shown.heatmaps}
+        stale.extend(panel for panel in long.shown.heatmaps if id(panel.key[0]) not in held)  # type: ignore[index]
+        if [*resolved.run.texts[0][1:]] != resolved.computed.text.split():  # after <s>
+            stale.append((resolved.run.texts[0], resolved.computed.text))
+
+    def export() -> None:
+        if workspace.snapshot and not exporter.is_working:
+            name = f"{chance.randrange(9)}{chance.choice(('.png', '.svg', '.npz'))}"
+            exporter.ask(folder / name, workspace.snapshot, FigureSettings())
+
+    def enlarge() -> None:
+        window.view_controller.zoom(chance.choice((0.5, 2)), (4, 4))
+
+    shown = [workspace.changed, workspace.drawn]
+    for signal in shown:
+        signal.connect(check)
+    acts = (
+        lambda: workspace.set_text(" ".join(words[: chance.randrange(5, len(words))])),
+        lambda: workspace.show_leading((chance.randrange(2),)),
+        enlarge,
+        workspace.undo,
+        export,
+        exporter.cancel,
+    )
+    for _ in range(60):
+        chance.choice(acts)()
+        for _ in range(chance.randrange(3)):
+            with long.qtbot.waitSignals(shown, timeout=30, raising=False):
+                pass
+    exporter.cancel()
+    long.until(lambda: not exporter.is_working)
+    workspace.set_text(TEXT)
+    long.settle()
+    for signal in shown:
+        signal.disconnect(check)
+    assert stale == []
+    assert workspace.run
+    assert [*workspace.run.texts[0][1:]] == words
+    long.until(lambda: len(mapped_of(cache)) == 1)
+    assert {path.suffix for path in folder.iterdir()} <= {".png", ".svg", ".npz"}
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+    assert [box.text() for box in long.boxes()] == []
 
 
 def test_a_closed_window_frees_it(

@@ -112,6 +112,7 @@ class ExportController(QObject):
         dialog.copyWanted.connect(self._copy)
         dialog.finished.connect(self._forget_dialog)
         self.dialog = dialog
+        self._workspace.cover(True)
         dialog.open()
 
     def _tell_failure(self, error: Exception) -> None:
@@ -169,6 +170,7 @@ class ExportController(QObject):
 
     def _forget_dialog(self) -> None:
         self.dialog = None
+        self._workspace.cover(False)
 
     def _copy(self, settings: ExportSettings) -> None:
         if self.dialog:

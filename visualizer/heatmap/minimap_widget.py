@@ -50,6 +50,8 @@ class MinimapWidget(QWidget):
         if board is self._board and highlights is self._highlights and theme is self._theme:
             return
         self._board, self._highlights, self._theme = board, highlights, theme
+        if self._picture and self._picture[0] is not board.overview:
+            self._picture = None  # else it keeps the numbers of a text that is gone
         self.setVisible(board.overview is not None)
         if board.zoom:
             queries, keys = board.zoom.queries, board.zoom.keys

@@ -136,20 +136,21 @@ def draw_more(
     presenter: Presenter,
     resolved: Resolved,
     is_wanted: Callable[[], bool],
-    is_resting: Callable[[], bool],
+    is_exactness_later: Callable[[], bool],
 ) -> DrawnMore:
     """Make the pictures that are seen more exact, for a moment or until something is wanted.
 
     Parameters
     ----------
-    is_resting : callable
+    is_exactness_later : callable
         Whether only first pictures are to be made for now.
     """
     end = monotonic() + DRAWN_FOR_S
     if not presenter.is_begun(resolved):
         presenter.begin(resolved, lambda: is_wanted() or monotonic() > end)
     else:
-        presenter.draw_more(resolved, lambda: is_wanted() or is_resting() or monotonic() > end)
+        over = (is_wanted, is_exactness_later, lambda: monotonic() > end)
+        presenter.draw_more(resolved, lambda: any(is_over() for is_over in over))
     return DrawnMore(resolved.run)
 
 

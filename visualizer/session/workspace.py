@@ -97,7 +97,7 @@ class Workspace(QObject):
         self._compute, self._presenter = compute, presenter
         self._late = QTimer(self, singleShot=True, interval=PATIENCE_MS)
         self._late.timeout.connect(self._show)
-        self._is_resting = False
+        self._is_resting = self._is_covered = False
         """Read on the worker, too."""
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
         self._rest.timeout.connect(self._end_rest)
@@ -359,12 +359,20 @@ class Workspace(QObject):
             return
         if self._presenter.is_drawn(resolved):
             return
-        if self._is_resting and self._presenter.is_begun(resolved):
+        if self._is_exactness_later() and self._presenter.is_begun(resolved):
             return
         is_wanted = partial(getattr, self._worker, "is_wanted")  # by what is looked at next, too
-        is_resting = partial(getattr, self, "_is_resting")
-        self._ask(partial(worker_jobs.draw_more, self._presenter, resolved, is_wanted, is_resting))
+        later = self._is_exactness_later
+        self._ask(partial(worker_jobs.draw_more, self._presenter, resolved, is_wanted, later))
         self._drawing = wanted
+
+    def _is_exactness_later(self) -> bool:
+        return self._is_resting or self._is_covered
+
+    def cover(self, is_covered: bool) -> None:
+        """Make no picture exact while a dialog covers them: it needs the cores for its own."""
+        self._is_covered = is_covered
+        self._draw_on()
 
     def _end_rest(self) -> None:
         self._is_resting = False
