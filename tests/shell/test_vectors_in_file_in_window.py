@@ -83,6 +83,18 @@ def test_a_full_disk_is_said_at_the_text_and_the_last_picture_stays(
     assert long.text_problem == ""
 
 
+def shown_of_another(hand: Hand) -> list[object]:
+    """What is shown of another text than the document that it is said to be of."""
+    resolved = hand.window.workspace.screen.resolved
+    if resolved is None or resolved.computed is None:
+        return []
+    trace, panels = resolved.run.trace, hand.shown.heatmaps
+    held = {id(trace.seen(panel.stage)) for panel in panels}
+    others: list[object] = [panel for panel in panels if id(panel.key[0]) not in held]  # type: ignore[index]
+    words = [*resolved.run.texts[0][1:]]  # after <s>
+    return others if words == resolved.computed.text.split() else [*others, words]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_readings_drawings_and_exports_ended_at_random_leave_nothing_behind(
@@ -97,15 +109,7 @@ def test_readings_drawings_and_exports_ended_at_random_leave_nothing_behind(
     stale: list[object] = []
 
     def check() -> None:
-        """Compare what is shown with the document that it is said to be of."""
-        resolved = workspace.screen.resolved
-        if resolved is None or resolved.computed is None:
-            return
-        trace = resolved.run.trace
-        held = {id(trace.seen(panel.stage)) for panel in long.shown.heatmaps}
-        stale.extend(panel for panel in long.shown.heatmaps if id(panel.key[0]) not in held)  # type: ignore[index]
-        if [*resolved.run.texts[0][1:]] != resolved.computed.text.split():  # after <s>
-            stale.append((resolved.run.texts[0], resolved.computed.text))
+        stale.extend(shown_of_another(long))
 
     def export() -> None:
         if workspace.snapshot and not exporter.is_working:
