@@ -267,13 +267,11 @@ def test_measuring_is_stopped_by_the_button_or_by_the_command(long_text: Hand, s
     pane = open_pane(hand, "Scatter")
     command = hand.window.actions_.by_id["measure_heads"]
     command.trigger()
-    hand.until(lambda: pane.measuring.progress.value() == 30)
-    assert command.isChecked()
+    hand.until(lambda: pane.measuring.progress.value() == 30 and command.isChecked())
     assert "30 %" in hand.window.workspace.screen.panel(SCATTER).message
     hand.click(pane.measuring.stop)
     hand.until(slow.has_ended.is_set)
-    assert pane.measuring.start.isVisible()
-    assert not command.isChecked()
+    hand.until(lambda: pane.measuring.start.isVisible() and not command.isChecked())
     assert hand.window.workspace.screen.panel(SCATTER).message == LONG
 
 

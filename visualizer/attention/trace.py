@@ -48,6 +48,19 @@ LeadingIndex = tuple[int, ...]
 """A place on a trace's leading axes: which layer, which text; empty where there are none."""
 
 
+class _TextsKey:
+    """Texts as a part of keys: to hash 100,000 tokens takes as long as to show a pane."""
+
+    def __init__(self, texts: Texts) -> None:
+        self.texts, self._hash = texts, hash(texts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _TextsKey) and self.texts == other.texts
+
+
 class Trace:
     """Every stage of one computation.
 
@@ -99,6 +112,7 @@ class Trace:
         """The stages' names, in order."""
         self._rows = dict(zip(self.names, stages, strict=True))
         self._held = dict(held)
+        self._texts_key = _TextsKey(())
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle the numbers, without what was cached of them; they return to the CPU.
@@ -408,7 +422,9 @@ class Trace:
         return found
 
     def _measures_key(self, texts: Texts) -> tuple[Hashable, ...]:
-        return "measures", self.spec.lengths, texts
+        if self._texts_key.texts is not texts:
+            self._texts_key = _TextsKey(texts)
+        return "measures", self.spec.lengths, self._texts_key
 
     def measured_uniform(
         self,

@@ -24,6 +24,9 @@ STEPS = {
     Qt.Key.Key_Right: (0, 1),
 }
 
+LEAVE_MS = 50
+"""After how long the cell that the pointer left is let go: a dialog that opens is painted first."""
+
 # Only focus by keys is shown; a click needs no focus frame.
 BY_KEYS = {
     Qt.FocusReason.TabFocusReason,
@@ -60,8 +63,8 @@ class CellScrollArea(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         viewport = _Viewport()
-        self._leaving = QTimer(self, singleShot=True, interval=0)
-        """Started when the pointer leaves: a dialog that opens over the cells is shown first."""
+        self._leaving = QTimer(self, singleShot=True, interval=LEAVE_MS)
+        """Started when the pointer leaves."""
         self._leaving.timeout.connect(self._forget_pointed)
         viewport.left.connect(self._leaving.start)
         self.setViewport(viewport)
