@@ -474,6 +474,17 @@ LABELS = "Type or paste the tokens"
 """Placeholders of the box; captured attention has token labels and no text."""
 LONGEST_WORD = 4_000
 """A word of more characters is wrapped anywhere."""
+
+
+def has_longer_word(text: str, length: int) -> bool:
+    """Whether a word has more characters than this; of a text of short words a part is read."""
+    half = max(1, length // 2)
+    # A longer word fills at least one whole part of half the length.
+    parts = (text[start : start + half] for start in range(0, len(text), half))
+    may_have = any(part.split(None, 1)[:1] == [part] for part in parts if len(part) == half)
+    return may_have and max(map(len, text.split()), default=0) > length
+
+
 # Qt replaces these characters when it returns the text.
 AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
@@ -519,7 +530,7 @@ class SentenceEdit(QPlainTextEdit):
 
         Neither the text before the context nor the one after it is ever wrapped at such a word.
         """
-        is_endless = max(map(len, text.split()), default=0) > LONGEST_WORD
+        is_endless = has_longer_word(text, LONGEST_WORD)
         if is_endless:
             self._set_wrap(QTextOption.WrapMode.WrapAnywhere)
         yield
