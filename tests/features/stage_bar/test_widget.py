@@ -99,6 +99,7 @@ def test_in_a_wide_window_all_of_it_is_seen(hand: Hand) -> None:
     everything(hand)
     rail = hand.window.stage_bar
     hand.until(lambda: not rail.more.isVisible())
+    QApplication.processEvents()  # its buttons are laid out
     assert len(shown(rail)) > 10
     height = rail.height()
     hand.window.resize(1000, 700)
@@ -106,6 +107,7 @@ def test_in_a_wide_window_all_of_it_is_seen(hand: Hand) -> None:
     assert rail.height() == height
     hand.window.resize(2200, 800)
     hand.until(lambda: not rail.more.isVisible())
+    QApplication.processEvents()  # its buttons are laid out
     assert len(shown(rail)) > 10
 
 
