@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
+from tests.support.pictures_of_another_run import panels_of_another_run
 from tests.support.zoom_gestures import turn
 from visualizer.attention import blockwise_tensor
 from visualizer.attention import run as attention_run
@@ -200,12 +201,7 @@ def test_whatever_is_done_no_picture_is_of_another_run(hand: Hand, seed: int) ->
     strange: list[object] = []
 
     def check() -> None:
-        resolved, shown = workspace.screen.resolved, hand.shown
-        if resolved is None:
-            return
-        trace = resolved.run.trace
-        held = {id(trace.seen(panel.stage)) for panel in shown.heatmaps}
-        strange.extend(panel for panel in shown.heatmaps if id(panel.key[0]) not in held)  # type: ignore[index]
+        strange.extend(panels_of_another_run(hand))
 
     shown = [workspace.changed, workspace.drawn]
     for signal in shown:

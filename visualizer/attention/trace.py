@@ -422,9 +422,10 @@ class Trace:
         return found
 
     def _measures_key(self, texts: Texts) -> tuple[Hashable, ...]:
-        if self._texts_key.texts is not texts:
-            self._texts_key = _TextsKey(texts)
-        return "measures", self.spec.lengths, self._texts_key
+        key = self._texts_key  # the worker may ask for other texts meanwhile
+        if key.texts is not texts:
+            key = self._texts_key = _TextsKey(texts)
+        return "measures", self.spec.lengths, key
 
     def measured_uniform(
         self,

@@ -50,6 +50,7 @@ class LatePanels(dict[str, object]):
     def forget(self) -> None:
         """Leave out what is not made, and let go of all that it would be made from."""
         self.makers.clear()
+        self.before.clear()
 
     def make_all(self) -> None:
         """Make what is left; until then, all that it is made from is kept alive."""

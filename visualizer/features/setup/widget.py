@@ -475,6 +475,9 @@ LABELS = "Type or paste the tokens"
 LONGEST_WORD = 4_000
 """A word of more characters is wrapped anywhere."""
 
+# Qt replaces these characters when it returns the text.
+AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
+
 
 def has_longer_word(text: str, length: int) -> bool:
     """Whether a word has more characters than this; of a text of short words a part is read."""
@@ -483,10 +486,6 @@ def has_longer_word(text: str, length: int) -> bool:
     parts = (text[start : start + half] for start in range(0, len(text), half))
     may_have = any(part.split(None, 1)[:1] == [part] for part in parts if len(part) == half)
     return may_have and max(map(len, text.split()), default=0) > length
-
-
-# Qt replaces these characters when it returns the text.
-AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
 
 class SentenceEdit(QPlainTextEdit):

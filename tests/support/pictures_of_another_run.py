@@ -1,0 +1,17 @@
+"""Which panels are shown whose pictures are not of the run that is said to be shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+    from visualizer.heatmap.panel_and_board_types import Heatmap
+
+
+def panels_of_another_run(hand: Hand) -> list[Heatmap]:
+    resolved, panels = hand.window.workspace.screen.resolved, hand.shown.heatmaps
+    if resolved is None:
+        return []
+    held = {id(resolved.run.trace.seen(panel.stage)) for panel in panels}
+    return [panel for panel in panels if id(panel.key[0]) not in held]  # type: ignore[index]
