@@ -17,9 +17,10 @@ from visualizer.errors import InputError
 from visualizer.models import chunked_prefill, long_text_recorder, opened_model, whole_text_cache
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.chunked_prefill import read_in_chunks, reads_alike_in_chunks
-from visualizer.models.long_text_recorder import NotByRuleError, record_long_text
+from visualizer.models.long_text_recorder import record_long_text
 from visualizer.models.long_text_vectors import vectors_for
 from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.not_by_rule_error import NotByRuleError
 from visualizer.models.runs_of_long_text import runs_of_long_text
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when

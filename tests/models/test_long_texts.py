@@ -22,8 +22,9 @@ from visualizer.explanations.explain import explain
 from visualizer.models import long_text_recorder, opened_model
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.layer_selection_and_head_measures import MEASURES
-from visualizer.models.long_text_recorder import NotByRuleError, record_long_text, rule_of
+from visualizer.models.long_text_recorder import record_long_text, rule_of
 from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.not_by_rule_error import NotByRuleError
 from visualizer.models.runs_of_long_text import runs_of_long_text
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress_callback import CancelledError, stopped_when

@@ -1,11 +1,14 @@
-"""How a layer of a model computes a stage around its attention, as values; no torch."""
+"""How a layer of a model computes a stage around its attention, as values; no torch.
+
+Each kind has a tag, by which it is told from the others where it is sent as JSON.
+"""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 
-class EmbeddedTokens(Struct, frozen=True):
+class EmbeddedTokens(Struct, frozen=True, tag=True):
     """What the residual stream of the first layer is: rows of tables, added up.
 
     Parameters
@@ -23,7 +26,7 @@ class EmbeddedTokens(Struct, frozen=True):
     norm: NormLayer | None = None
 
 
-class ResidualStream(Struct, frozen=True):
+class ResidualStream(Struct, frozen=True, tag=True):
     """What enters a layer: the stream that leaves the one before.
 
     Parameters
@@ -39,7 +42,7 @@ class ResidualStream(Struct, frozen=True):
     embedded: EmbeddedTokens | None = None
 
 
-class NormLayer(Struct, frozen=True):
+class NormLayer(Struct, frozen=True, tag=True):
     """Vectors made of one size: divided by their root mean square, or by their deviation.
 
     Parameters
@@ -75,7 +78,7 @@ class NormLayer(Struct, frozen=True):
         return "LayerNorm" if self.is_centred else "RMSNorm"
 
 
-class LinearLayer(Struct, frozen=True):
+class LinearLayer(Struct, frozen=True, tag=True):
     """Vectors times a matrix.
 
     Parameters
@@ -104,7 +107,7 @@ class LinearLayer(Struct, frozen=True):
         return self.modules[0].rpartition(".")[2]
 
 
-class LatentKeys(LinearLayer, frozen=True):
+class LatentKeys(LinearLayer, frozen=True, tag=True):
     """Keys of which the first columns are a vector times a matrix, and the others are shared.
 
     The others are the same in all heads, and are read from a stage of their own.
@@ -118,7 +121,7 @@ class LatentKeys(LinearLayer, frozen=True):
     own_columns: int = 0
 
 
-class RotaryPosition(Struct, frozen=True):
+class RotaryPosition(Struct, frozen=True, tag=True):
     """Pairs of columns turned by angles that grow with the place in the text (RoPE).
 
     Parameters
@@ -172,7 +175,7 @@ class RotaryPosition(Struct, frozen=True):
         return (2 * pair, 2 * pair + 1) if self.is_interleaved else (pair, pair + self.pairs)
 
 
-class HiddenActivation(Struct, frozen=True):
+class HiddenActivation(Struct, frozen=True, tag=True):
     """A function of each number, times another number where it is a gate of that.
 
     Parameters
@@ -184,7 +187,7 @@ class HiddenActivation(Struct, frozen=True):
     function: str
 
 
-class ExpertMixture(Struct, frozen=True):
+class ExpertMixture(Struct, frozen=True, tag=True):
     """The results of the experts that a router has chosen for a token, times its weights for them.
 
     The trace has what they are made of, by the path of the experts: ``.numbers``,
@@ -203,7 +206,7 @@ class ExpertMixture(Struct, frozen=True):
     has_shared: bool = False
 
 
-class JoinedHeads(Struct, frozen=True):
+class JoinedHeads(Struct, frozen=True, tag=True):
     """Context vectors side by side, those of some heads edited.
 
     Parameters
@@ -216,7 +219,7 @@ class JoinedHeads(Struct, frozen=True):
     edits: frozenset[tuple[int, int, float | None]]
 
 
-class ScoreCap(Struct, frozen=True):
+class ScoreCap(Struct, frozen=True, tag=True):
     """Scores kept within limits: limit·tanh(score/limit).
 
     Parameters
@@ -228,11 +231,11 @@ class ScoreCap(Struct, frozen=True):
     limit: float
 
 
-class ScoreBias(Struct, frozen=True):
+class ScoreBias(Struct, frozen=True, tag=True):
     """A number added to each score, of which the places of query and key often decide."""
 
 
-class SinkSoftmax(Struct, frozen=True):
+class SinkSoftmax(Struct, frozen=True, tag=True):
     """A softmax of each row and of one logit more, that of the head's sink, which has no key.
 
     Parameters
@@ -244,7 +247,7 @@ class SinkSoftmax(Struct, frozen=True):
     logits: str
 
 
-class ScaledVector(Struct, frozen=True):
+class ScaledVector(Struct, frozen=True, tag=True):
     """A vector times a factor of each column (LayerScale), or times one number.
 
     Parameters
@@ -268,7 +271,7 @@ class ScaledVector(Struct, frozen=True):
         return self.modules[0].rpartition(".")[2]
 
 
-class LateSink(Struct, frozen=True):
+class LateSink(Struct, frozen=True, tag=True):
     """Context vectors times the share of its row that a head's sink leaves, after the softmax.
 
     Parameters
@@ -280,7 +283,7 @@ class LateSink(Struct, frozen=True):
     kept: str
 
 
-class ResidualAddition(Struct, frozen=True):
+class ResidualAddition(Struct, frozen=True, tag=True):
     """The sum of vectors: what a part of the layer made is added to the stream."""
 
 

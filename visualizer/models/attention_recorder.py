@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from enum import StrEnum
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import torch
 from msgspec import Struct
@@ -25,12 +25,16 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from visualizer.errors import InputError
+from visualizer.models.model_ranks import ONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from torch import Tensor
 
+    from visualizer.models.model_ranks import ModelRanks
+
+Given = TypeVar("Given")
 EAGER = "eager"
 """The attention implementation of transformers that computes every weight."""
 _SOFTMAX = frozenset({
@@ -123,9 +127,16 @@ class _Recording:
     """What is recorded of one model, and in which of its modules the computation is."""
 
     def __init__(
-        self, model: nn.Module, edits: ContextEdits, cuts: EdgeCuts, *, keeps: bool
+        self,
+        model: nn.Module,
+        edits: ContextEdits,
+        cuts: EdgeCuts,
+        ranks: ModelRanks,
+        *,
+        keeps: bool,
     ) -> None:
         self.edits, self.cuts, self.keeps = edits, cuts, keeps
+        self.ranks = ranks
         self.names = {module: name for name, module in model.named_modules()}
         self.calls: list[AttentionCall] = []
         self.is_in_call = False
@@ -170,6 +181,7 @@ def record_attention(
     *,
     keeps: bool = True,
     watches: bool = True,
+    ranks: ModelRanks = ONE,
 ) -> Iterator[list[AttentionCall]]:
     """Record every call of attention of a transformers model within the context.
 
@@ -189,6 +201,9 @@ def record_attention(
     watches : bool
         Whether softmax is watched, too, which slows each operation down. A model that was met by
         its interface needs it no more.
+    ranks : ModelRanks
+        The processes that the model is spread over: a call has the heads that are here, while edits
+        and cuts name those of the whole model.
 
     Yields
     ------
@@ -206,7 +221,7 @@ def record_attention(
         sentence = "This is no model of transformers (no PreTrainedModel), so it is not recorded."
         raise InputError("model", sentence)
     _watch_interface()
-    recording = _Recording(model, edits or {}, cuts or {}, keeps=keeps)
+    recording = _Recording(model, edits or {}, cuts or {}, ranks, keeps=keeps)
     before = [(config, config._attn_implementation) for config in configs_of(model)]
     modules = recording.names if watches else (model,)
     hooks = [module.register_forward_pre_hook(recording.enter) for module in modules]
@@ -271,17 +286,23 @@ def _attend(
     """Compute as the model's own eager function does, and record it."""
     if module not in recording.names:
         return eager(module, query, key, value, attention_mask, **arguments)
-    name = recording.names[module]
-    cuts = recording.cuts.get(name, {})
-    mask = _with_cuts(attention_mask, cuts, query, key) if cuts else attention_mask
+    name, ranks = recording.names[module], recording.ranks
+    cuts = heads_here(recording.cuts.get(name, {}), ranks, query.shape[1])
+    edits = heads_here(recording.edits.get(name, {}), ranks, query.shape[1])
+    mask = attention_mask
+    if cuts:
+        try:
+            mask = _with_cuts(attention_mask, cuts, query, key)
+        except InputError as refused:
+            ranks.refuse(refused)
     recording.is_in_call = True
     try:
         output, weights = eager(module, query, key, value, mask, **arguments)
     finally:
         recording.is_in_call = False
-    if name in recording.edits:
+    if edits:
         output = output.clone()  # batch query head d_head
-        for head, edit in recording.edits[name].items():
+        for head, edit in edits.items():
             output[:, :, head] = edited(output[:, :, head], edit)
     scaling = arguments.get("scaling")
     recording.keep(
@@ -296,10 +317,18 @@ def _attend(
             query.shape[-1] ** -0.5 if scaling is None else float(scaling),
             {name: given for name, given in arguments.items() if given is not None},
             output.detach(),
-            cuts,
+            recording.cuts.get(name, {}) if cuts else {},
         )
     )
     return output, weights
+
+
+def heads_here(by_head: Mapping[int, Given], ranks: ModelRanks, count: int) -> Mapping[int, Given]:
+    """Return what is given for heads of a module by their numbers among so many that are here."""
+    if not by_head:
+        return by_head
+    first = ranks.first_head(count)
+    return {head - first: given for head, given in by_head.items() if 0 <= head - first < count}
 
 
 def edited(context: Tensor, edit: ContextEdit) -> Tensor:

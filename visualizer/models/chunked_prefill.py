@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visualizer.errors import InputError
-from visualizer.models.long_text_recorder import (
-    OTHER_CHUNK,
-    NotByRuleError,
-    record_long_text,
-)
+from visualizer.models.long_text_recorder import OTHER_CHUNK, record_long_text
+from visualizer.models.model_ranks import ONE
+from visualizer.models.not_by_rule_error import NotByRuleError
 from visualizer.progress_callback import no_progress, progress_told_to
 
 if TYPE_CHECKING:
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.attention_recorder import ContextEdits
     from visualizer.models.long_text_recorder import LongTextCall
+    from visualizer.models.model_ranks import ModelRanks
 
     Run = Callable[[Mapping[str, Any]], Any]
 
@@ -49,6 +48,7 @@ def read_in_chunks(
     layers: int,
     keeps: bool = True,
     chunk: int = 0,
+    ranks: ModelRanks = ONE,
 ) -> tuple[list[LongTextCall], Any]:
     """Run a model on a text chunk by chunk; return its calls, and the result of the last chunk.
 
@@ -64,6 +64,8 @@ def read_in_chunks(
         How often it attends in each chunk.
     chunk : int
         Tokens of a chunk; 0 for the usual number.
+    ranks : ModelRanks
+        The processes that the model is spread over.
 
     Raises
     ------
@@ -77,7 +79,9 @@ def read_in_chunks(
     cache = whole_text_cache(model.config, tokens)
     if cache is None:
         raise NotByRuleError("Some of its layers keep no keys and values.")
-    recorded = record_long_text(model, edits, tokens=tokens, layers=layers, keeps=keeps)
+    recorded = record_long_text(
+        model, edits, tokens=tokens, layers=layers, keeps=keeps, ranks=ranks
+    )
     result = None
     with recorded as calls:
         for start in range(0, tokens, size):
@@ -99,19 +103,24 @@ def part_of_text(given: Mapping[str, Any], start: int, end: int) -> dict[str, An
     return part
 
 
-def reads_alike_in_chunks(model: Any, run: Run, given: Mapping[str, Any]) -> bool:
+def reads_alike_in_chunks(
+    model: Any, run: Run, given: Mapping[str, Any], ranks: ModelRanks = ONE
+) -> bool:
     """Whether a model reads a few tokens of a text in chunks as it reads them at once."""
     if not without_cache(model) or _is_by_length(model.config):
         return False
     few = part_of_text(given, 0, min(FEW, given[IDS].shape[-1]))
     with progress_told_to(no_progress):
         try:
-            with record_long_text(model) as whole:
+            with record_long_text(model, ranks=ranks) as whole:
                 result = run({**few, **without_cache(model)})
-            calls, last = read_in_chunks(model, run, few, {}, layers=0, chunk=FEW_OF_CHUNK)
+            calls, last = read_in_chunks(
+                model, run, few, {}, layers=0, chunk=FEW_OF_CHUNK, ranks=ranks
+            )
         except (NotByRuleError, InputError):
             return False
-    return _are_alike(whole, calls) and _is_near(last[0][:, -1:], result[0][:, -1:])
+    is_alike = _are_alike(whole, calls) and _is_near(last[0][:, -1:], result[0][:, -1:])
+    return ranks.agree(is_alike)
 
 
 def without_cache(model: Any) -> dict[str, bool]:

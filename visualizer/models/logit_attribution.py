@@ -17,10 +17,11 @@ from torch import nn
 from visualizer.attention.model_answers import LogitParts
 from visualizer.errors import InputError
 from visualizer.models.layer_path import layer_path
+from visualizer.models.model_ranks import Parallelism
 from visualizer.progress_callback import no_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     import numpy as np
     from torch import Tensor
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import Cuts, Edits, OpenedModel
     from visualizer.progress_callback import Progress
 
+SPREAD = (
+    "{name} is spread over several processes, and none of them has its last matrix: what adds to a "
+    "logit is told of a model in one process."
+)
 CLOSE = 1e-4
 """How far, as a share of the largest number, two vectors may be apart that are taken for one."""
 ADDED, ROUNDING = 1e-2, 1e-6
@@ -80,7 +85,7 @@ def logit_parts(
         Of ``text``, as `OpenedModel.attend`; of ``model``, when it continues no text, or what a
         head writes is not added to the residual stream as it is; of ``token``, when there is none.
     """
-    _check_continues(model)
+    _check_continues(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
     given, *_ = model.inputs(text)
     with _watched(model) as passed:
         calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
@@ -161,7 +166,7 @@ def logit_lens(
     InputError
         As `logit_parts`.
     """
-    _check_continues(model)
+    _check_continues(model, (Parallelism.PIPELINE,))
     given, *_ = model.inputs(text)
     with _watched(model) as passed:
         calls = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
@@ -190,9 +195,12 @@ def _likeliest(say: Callable[[Tensor], Tensor], stream: Tensor, most: int) -> tu
     return numbers, torch.cat([part.values for part in parts]).cpu()
 
 
-def _check_continues(model: OpenedModel) -> None:
+def _check_continues(model: OpenedModel, spread: Collection[Parallelism]) -> None:
+    """Refuse a model that continues no text, or is spread in a way that hides its last matrix."""
     if model.why_no_next_token:
         raise InputError("model", model.why_no_next_token)
+    if model.ranks.parallelism in spread:
+        raise InputError("model", SPREAD.format(name=model.folder.name))
 
 
 @contextmanager

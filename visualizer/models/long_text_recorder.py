@@ -24,9 +24,10 @@ from visualizer.attention.blockwise_captured_run import LayerVectors
 from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.masks import Masking, allowed_cells, readable_keys
 from visualizer.attention.spec import Mask
-from visualizer.errors import InputError
-from visualizer.models.attention_recorder import configs_of, edited
+from visualizer.models.attention_recorder import configs_of, edited, heads_here
 from visualizer.models.long_text_vectors import vectors_for
+from visualizer.models.model_ranks import ONE
+from visualizer.models.not_by_rule_error import NotByRuleError
 from visualizer.models.run_from_attention_calls import not_understood
 from visualizer.progress_callback import check_stopped, tell_progress
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from visualizer.models.attention_recorder import ContextEdit, ContextEdits
+    from visualizer.models.model_ranks import ModelRanks
 
 BY_RULE = "attention_by_rule"
 """The name of our implementation of attention and masks."""
@@ -50,16 +52,6 @@ CONTEXT_WITHIN = 1e-4
 LOGARITHMS_WITHIN, LOGARITHMS_SHARE = 1e-4, 1e-6
 """How far logarithms of chunks may be from those that all keys give, and how much of them."""
 OTHER_CHUNK = "Its attention to a chunk is another one than to the chunk before."
-
-
-class NotByRuleError(InputError):
-    """The attention of a model cannot be computed again from its vectors and a rule."""
-
-    def __init__(self, sentence: str) -> None:
-        super().__init__("text", sentence)
-
-    def __reduce__(self) -> tuple[type[InputError], tuple[object, ...]]:
-        return NotByRuleError, (self.sentence,)
 
 
 class LongTextCall(Struct, frozen=True, eq=False):
@@ -113,10 +105,17 @@ class _LongRecording:
     """What is recorded of one model; parameters as of `record_long_text`."""
 
     def __init__(
-        self, model: nn.Module, edits: ContextEdits, tokens: int, layers: int, *, keeps: bool
+        self,
+        model: nn.Module,
+        edits: ContextEdits,
+        tokens: int,
+        layers: int,
+        ranks: ModelRanks,
+        *,
+        keeps: bool,
     ) -> None:
         self.names = {module: name for name, module in model.named_modules()}
-        self.edits, self.keeps = edits, keeps
+        self.edits, self.keeps, self.ranks = edits, keeps, ranks
         self._tokens, self._layers = tokens, layers
         self._kept: list[_QueriesOfText] = []
         self._chunk, self._count = range(0), 0
@@ -186,6 +185,7 @@ def record_long_text(
     tokens: int = 0,
     layers: int = 0,
     keeps: bool = True,
+    ranks: ModelRanks = ONE,
 ) -> Iterator[list[LongTextCall]]:
     """Record the vectors of every call of attention within the context.
 
@@ -200,6 +200,9 @@ def record_long_text(
         How often a run attends, by which its progress is told; 0 where it is not.
     keeps : bool
         Whether calls are kept, and not only edited.
+    ranks : ModelRanks
+        The processes that the model is spread over: what is kept is of the heads that are here,
+        and what is refused on one of them is raised once all have run the model.
 
     Yields
     ------
@@ -207,7 +210,7 @@ def record_long_text(
         It fills as the model runs; a run may raise `NotByRuleError`, or stop by `check_stopped`.
     """
     _register()
-    recording = _LongRecording(model, edits or {}, tokens, layers, keeps=keeps)
+    recording = _LongRecording(model, edits or {}, tokens, layers, ranks, keeps=keeps)
     before = [(config, config._attn_implementation) for config in configs_of(model)]
     token = _CURRENT.set(recording)
     try:
@@ -386,7 +389,26 @@ def _attend(
     **arguments: Any,
 ) -> tuple[Tensor, None]:
     """Compute the context vectors, and record what they are made of."""
-    check_stopped()
+    try:
+        return _recorded(recording, eager, module, query, key, value, attention_mask, **arguments)
+    except NotByRuleError as refused:
+        recording.ranks.refuse(refused)
+        # Others wait for this rank within the run, of which nothing will be shown.
+        return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
+
+
+def _recorded(
+    recording: _LongRecording,
+    eager: Callable[..., tuple[Tensor, Tensor]],
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: object,
+    **arguments: Any,
+) -> tuple[Tensor, None]:
+    if recording.ranks.count == 1:  # several stop together, between runs
+        check_stopped()
     name = recording.names.get(module)
     if name is None or not isinstance(attention_mask, MaskRule):
         raise NotByRuleError("Its mask is not known.")
@@ -415,7 +437,8 @@ def _attend(
 
     context, logarithms = _checked(call, own, mask)
     output = context[None]  # text query head d_value
-    for head, edit in recording.edits.get(name, {}).items():
+    edits = heads_here(recording.edits.get(name, {}), recording.ranks, query.shape[1])
+    for head, edit in edits.items():
         own_part = _part_of_edit(edit, call)
         output[:, :, head] = edited(output[:, :, head], own_part)
     recording.end_call(name, call, mask, logarithms)

@@ -26,6 +26,7 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_attention,
 )
+from visualizer.models.calls_of_all_ranks import calls_of_all_ranks
 from visualizer.models.chunked_prefill import (
     CHUNK,
     read_in_chunks,
@@ -35,7 +36,7 @@ from visualizer.models.chunked_prefill import (
 from visualizer.models.image_reading import image_tokens
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
-from visualizer.models.long_text_recorder import NotByRuleError, record_long_text
+from visualizer.models.long_text_recorder import record_long_text
 from visualizer.models.long_text_vectors import file_for_vectors, held_in
 from visualizer.models.model_folder import (
     IMAGE_CONFIG,
@@ -45,8 +46,10 @@ from visualizer.models.model_folder import (
     check_image_config,
     read_model_folder,
 )
+from visualizer.models.model_ranks import ONE, ModelRanks, Parallelism, SeveralRanks
 from visualizer.models.model_source import heads_in_words
 from visualizer.models.model_tokenizer import MOST_TOKENS, TokenizerBeingRead
+from visualizer.models.not_by_rule_error import NotByRuleError
 from visualizer.models.run_from_attention_calls import (
     LayerGroup,
     LayerRun,
@@ -107,6 +110,10 @@ COMPUTES_ITSELF = "The model computes its attention itself, so it is not compute
 LOOKS_INTO_MASK = "The model looks into its mask, so its attention is not computed again by blocks."
 NO_CUTS = "Edges are not cut in a text this long."
 WHOLE_ONLY = "Its weights would have to be held whole:"
+NOT_GATHERED = (
+    "Only attention is shown: the stages around it are not gathered from the processes that the "
+    "model is spread over."
+)
 LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
 
 
@@ -195,13 +202,21 @@ class OpenedModel:
         None where the folder has none.
     device : Device
         Where it computes.
+    ranks : ModelRanks
+        The processes that it is spread over, all of which run the same calls of this in the same
+        order.
     """
 
     def __init__(
-        self, folder: ModelFolder, model: Any, tokenizer: ModelTokenizer | None, device: Device
+        self,
+        folder: ModelFolder,
+        model: Any,
+        tokenizer: ModelTokenizer | None,
+        device: Device,
+        ranks: ModelRanks = ONE,
     ) -> None:
         self.folder, self.model, self.tokenizer = folder, model, tokenizer
-        self.device = device
+        self.device, self.ranks = device, ranks
         self._image_processor: Any = None
         """Of transformers; None until an image was read."""
         self._layers: dict[int, _LayerHeads] | None = None
@@ -210,8 +225,8 @@ class OpenedModel:
         """Whether a long text can be read chunk by chunk; None until one was read."""
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
-        self._vector_bytes = 0
-        """What all layers keep of a token of a long text; 0 until one was read."""
+        self._vector_bytes: int | None = None
+        """What all layers here keep of a token of a long text; None until one was read."""
         self._plain: dict[tuple[str, str, bool], PlainReading] = {}
         """The last texts that were read without edits; with the second, and how they are given."""
         self.lock = RLock()
@@ -408,7 +423,7 @@ class OpenedModel:
             cut_by_module = self._cuts_by_module(given, cuts, len(tokens))
             needed = self._bytes_of_layers(len(tokens))
             room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
-            is_small = needed <= min(MOST_LAYER_BYTES, room)
+            is_small = needed <= min(MOST_LAYER_BYTES, room) and self.ranks.count == 1
             layers = record_layers(self.model) if is_small else nullcontext(NOTHING_PASSED)
             with self.lock, layers as passed, self.recorded(by_module, cut_by_module) as calls:
                 result = self.run({**given, **only})
@@ -424,7 +439,9 @@ class OpenedModel:
             found = run_of(group, name, *labels, where)
             if passed and not group.is_cross:
                 found = with_layers(found, self.model, passed, edits, self._known)
-            if not is_small:
+            if self.ranks.count > 1:
+                found = found.with_notice(NOT_GATHERED)
+            elif not is_small:
                 found = found.with_notice(LEFT_OUT.format(size=format_size(needed)))
             runs.append(found)
         return tuple(runs), result
@@ -502,18 +519,23 @@ class OpenedModel:
             by_module = self.edits_by_module(given, edits)
             layers, model, run = len(self._layers), self.model, self._run_by_rule
             if self._reads_in_chunks is None:
-                self._reads_in_chunks = reads_alike_in_chunks(model, run, {**given, **only})
+                self._reads_in_chunks = reads_alike_in_chunks(
+                    model, run, {**given, **only}, self.ranks
+                )
             if self._reads_in_chunks:
                 # Keys and values are held while it is read, even where nothing is kept.
                 room = self._room_for_vectors(given, keeps=True, at_once=CHUNK)
                 try:
                     with room:
                         return read_in_chunks(
-                            model, run, {**given, **only}, by_module, layers=layers, keeps=keeps
-                        )
+                            model, run, {**given, **only}, by_module, layers=layers, keeps=keeps,
+                            ranks=self.ranks,
+                        )  # fmt: skip
                 except NotByRuleError:  # at once it may be read
                     self._reads_in_chunks = False
-            recording = record_long_text(model, by_module, layers=layers, keeps=keeps)
+            recording = record_long_text(
+                model, by_module, layers=layers, keeps=keeps, ranks=self.ranks
+            )
             with self._room_for_vectors(given, keeps=keeps), recording as calls:
                 return calls, run({**given, **only, **without_cache(model)})
 
@@ -539,23 +561,27 @@ class OpenedModel:
         """
         tokens = given["input_ids"].shape[-1]
         of_token = self._vector_bytes_of_token(given) if keeps else 0
-        file = file_for_vectors(of_token, tokens)
+        with self.ranks.agreed():
+            file = file_for_vectors(of_token, tokens)
+            self._check_room(tokens, 0 if file else of_token * tokens, at_once)
+        with held_in(file):
+            yield
+
+    def _check_room(self, tokens: int, in_memory: int, at_once: int) -> None:
+        """Refuse a text without room for so many bytes, and for what the layers make of it."""
         width = _positive(self._config("hidden_size")) or 1
         wide = _positive(self._config("intermediate_size")) or 4 * width
-        in_memory = 0 if file else of_token * tokens
         needed = in_memory + 4 * min(tokens, at_once) * (8 * width + 3 * wide)
         free = USABLE * attention_device.free_bytes(Device.CPU)
         if needed > free:
             sentence = f"{tokens:,} tokens need {gib(needed)}, and {gib(free)} can be used."
             raise InputError("text", f"{sentence} Use less text.")
-        with held_in(file):
-            yield
 
     def _vector_bytes_of_token(self, given: Mapping[str, Any]) -> int:
         """Return the bytes of the vectors that all layers keep of a token, as a few tokens tell."""
-        if not self._vector_bytes:
+        if self._vector_bytes is None:
             few = {name: tensor[:, :FEW_TOKENS] for name, tensor in given.items()}
-            with record_long_text(self.model) as calls:
+            with record_long_text(self.model, ranks=self.ranks) as calls:
                 self._run_by_rule({**few, **without_cache(self.model)})
             found = sum(call.vectors.bytes for call in calls)
             self._vector_bytes = found // few["input_ids"].shape[-1]
@@ -714,9 +740,13 @@ class OpenedModel:
         Once it was met by its interface alone, softmax is not watched.
         """
         watches = not self._is_by_interface
-        recording = record_attention(self.model, edits, cuts, keeps=keeps, watches=watches)
+        recording = record_attention(
+            self.model, edits, cuts, keeps=keeps, watches=watches, ranks=self.ranks
+        )
         with self.lock, recording as calls:
             yield calls
+        if keeps:
+            calls[:] = calls_of_all_ranks(self.ranks, calls)
         met = {call.method for call in calls}
         self._is_by_interface = self._is_by_interface or met == {RecordingMethod.INTERFACE}
 
@@ -827,6 +857,11 @@ class OpenedModel:
 
     def run(self, given: Mapping[str, Any]) -> Any:
         """Run the model; what it cannot do with a text or an image is said of that."""
+        self.ranks.check_stopped()
+        with self.ranks.agreed():
+            return self._run(given)
+
+    def _run(self, given: Mapping[str, Any]) -> Any:
         what = "image" if PIXELS in given else "text"
         try:
             return (self._part_for_images if PIXELS in given else self.model)(**given)
@@ -858,7 +893,8 @@ class OpenedModel:
     def check_memory(self, given: Mapping[str, Any], layers: int) -> None:
         """Refuse a text whose weights of so many layers would not fit into the free memory."""
         heads = _positive(self._config("num_attention_heads")) or 1
-        check_memory(layers, heads, given["input_ids"].shape[-1])
+        with self.ranks.agreed():
+            check_memory(layers, heads, given["input_ids"].shape[-1])
 
     def inputs(
         self, text: str, second: str | None = None, *, is_chat: bool = False
@@ -1034,6 +1070,7 @@ def open_model(
     device: Device = Device.AUTO,
     dtype: Dtype = Dtype.FLOAT32,
     progress: Progress = no_progress,
+    parallelism: Parallelism = Parallelism.NONE,
 ) -> OpenedModel:
     """Open a model from its folder, without a network and without code of its own.
 
@@ -1043,17 +1080,21 @@ def open_model(
         A folder of transformers, or a run's folder or a file of weights of the language lab.
     progress : Progress
         Called with the bytes of weights read and their total.
+    parallelism : Parallelism
+        How it is spread over the processes of ``torchrun``, all of which open it.
 
     Raises
     ------
     InputError
-        Of ``model``, when the folder cannot be opened or the model does not fit into the memory.
+        Of ``model``, when the folder cannot be opened, or the model does not fit into the memory or
+        cannot be spread.
     """
     if is_lab_model(path):
         return _opened_of_lab(path, device, dtype)
     folder = read_model_folder(path)
     where, _ = attention_device.resolve(device, dtype)
-    needed = bytes_in_memory(folder.numbers, dtype)
+    ranks = _ranks(folder, parallelism)
+    needed = bytes_in_memory(folder.numbers, dtype) // ranks.count
     free = USABLE * attention_device.free_bytes(where)
     if needed > free:
         sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
@@ -1069,9 +1110,28 @@ def open_model(
     read.check()
     being_read = TokenizerBeingRead(folder) if folder.has_tokenizer else None
     with _quiet():
-        model = _loaded(transformers, folder, getattr(torch, dtype), where, read).eval()
+        model = _loaded(transformers, folder, getattr(torch, dtype), where, read, ranks).eval()
     tokenizer = being_read.result(read.check) if being_read else None
-    return OpenedModel(folder, model, tokenizer, where)
+    return OpenedModel(folder, model, tokenizer, where, ranks)
+
+
+def _ranks(folder: ModelFolder, parallelism: Parallelism) -> ModelRanks:
+    """Return the processes that a model is to be spread over."""
+    if parallelism is Parallelism.NONE:
+        return ONE
+    config: Any = _transformers().AutoConfig.from_pretrained(
+        str(folder.path), local_files_only=True, trust_remote_code=False
+    )
+    config = config.get_text_config()
+    heads = _positive(getattr(config, "num_attention_heads", 0)) or 1
+    key_heads = _positive(getattr(config, "num_key_value_heads", 0)) or heads
+    ranks = SeveralRanks(parallelism, heads)
+    plan = getattr(config, "base_model_tp_plan", None) or {}
+    is_by_heads = parallelism is Parallelism.TENSOR and any("q_proj" in name for name in plan)
+    if is_by_heads and key_heads % ranks.count:
+        sentence = f"{folder.name} has {key_heads} key heads in a layer, which do not divide evenly"
+        raise InputError("model", f"{sentence} among {ranks.count} processes.")
+    return ranks
 
 
 def _opened_of_lab(path: Path, device: Device, dtype: Dtype) -> OpenedModel:
@@ -1119,7 +1179,12 @@ def _class_of(transformers: Any, folder: ModelFolder) -> Any:
 
 
 def _loaded(
-    transformers: Any, folder: ModelFolder, dtype: torch.dtype, device: Device, read: LoadedWeights
+    transformers: Any,
+    folder: ModelFolder,
+    dtype: torch.dtype,
+    device: Device,
+    read: LoadedWeights,
+    ranks: ModelRanks,
 ) -> Any:
     kind = _class_of(transformers, folder)
     try:
@@ -1132,6 +1197,7 @@ def _loaded(
                 attn_implementation=EAGER,
                 dtype=dtype,
                 output_loading_info=True,
+                **ranks.settings(),
             )
         read.copy_to(model, device)
     except CancelledError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -21,7 +22,7 @@ from visualizer.errors import InputError
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from torch import Tensor
 
@@ -358,12 +359,20 @@ def _repeated(part: Tensor, call: AttentionCall) -> Tensor:
 
 def not_understood(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:
     """Return the names of arguments that may change how scores become weights."""
-    names = {name for name, given in arguments.items() if given is not None}
+    is_empty = {
+        name for name, given in arguments.items() if isinstance(given, Mapping) and not given
+    }
+    names = {name for name, given in arguments.items() if given is not None} - is_empty
     names -= _UNDERSTOOD | _IRRELEVANT
     sinks = arguments.get("s_aux")
     if isinstance(sinks, torch.Tensor) and sinks.numel() != heads:
         names.add("s_aux")
     return tuple(sorted(names))[:MOST_NAMED]
+
+
+def _is_given(argument: object) -> bool:
+    is_empty = isinstance(argument, Mapping) and not argument
+    return argument is not None and not is_empty
 
 
 def _not_understood(call: AttentionCall) -> tuple[str, ...]:

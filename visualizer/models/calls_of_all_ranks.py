@@ -1,0 +1,116 @@
+"""Gathers what each rank recorded of a model's attention to the calls of all heads and layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from msgspec.structs import replace
+
+from visualizer.language.wire_format import Message
+from visualizer.models.attention_recorder import AttentionCall, HeadCut, RecordingMethod
+from visualizer.models.model_ranks import ModelRanks, Parallelism
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from torch import Tensor
+
+PARTS = ("weights", "queries", "keys", "values", "context", "mask")
+"""What is recorded of a call that is a tensor or None."""
+HEAD_AXIS = {"context": 2}
+"""The axis of heads, where it is not the second one."""
+
+
+def calls_of_all_ranks(ranks: ModelRanks, calls: list[AttentionCall]) -> list[AttentionCall]:
+    """Return the calls of a run with all heads of all layers, of those recorded on each rank."""
+    if ranks.count == 1:
+        return calls
+    parts = [_calls(message) for message in ranks.gathered(_message(calls))]
+    if ranks.parallelism is Parallelism.PIPELINE:
+        return [call for part in parts for call in part]
+    return [
+        _joined(each) if ranks.is_part(each[0].weights.shape[1]) else each[0]
+        for each in zip(*parts, strict=True)
+    ]
+
+
+def _joined(calls: Sequence[AttentionCall]) -> AttentionCall:
+    """Join the heads of one call, those of all ranks."""
+    first = calls[0]
+    joined: dict[str, Tensor | None] = {}
+    for name in PARTS:
+        found = [part for call in calls if (part := getattr(call, name)) is not None]
+        is_shared = name == "mask" and bool(found) and found[0].shape[1] == 1
+        if is_shared or not found:
+            joined[name] = found[0] if found else None
+        else:
+            joined[name] = torch.cat(found, HEAD_AXIS.get(name, 1))
+    arguments = dict(first.arguments)
+    if "s_aux" in arguments:
+        arguments["s_aux"] = torch.cat([call.arguments["s_aux"].flatten() for call in calls])
+    cuts = {head: cut for call in calls for head, cut in call.cuts.items()}
+    return replace(first, **joined, arguments=arguments, cuts=cuts)
+
+
+def _message(calls: Sequence[AttentionCall]) -> Message:
+    """Write calls as a message: their tensors, and what else is known of them."""
+    values, arrays = [], {}
+    for at, call in enumerate(calls):
+        plain: dict[str, Any] = {}
+        for name, given in call.arguments.items():
+            if isinstance(given, torch.Tensor):
+                arrays[f"{at}/arguments/{name}"] = _array(given)
+            elif given is None or isinstance(given, (bool, int, float, str)):
+                plain[name] = given
+            elif (
+                not isinstance(given, Mapping) or given
+            ):  # that it was given is enough: no such argument is understood
+                plain[name] = type(given).__name__
+        for name in PARTS:
+            if (part := getattr(call, name)) is not None:
+                arrays[f"{at}/{name}"] = _array(part)
+        cuts = {
+            str(head): [list(cut.queries), list(cut.keys), cut.name]
+            for head, cut in call.cuts.items()
+        }
+        values.append([call.module, call.method, call.scaling, plain, cuts])
+    return Message("calls", {"calls": values}, arrays)
+
+
+def _calls(message: Message) -> list[AttentionCall]:
+    found = []
+    for at, (module, method, scaling, plain, cuts) in enumerate(message.values["calls"]):
+        prefix = f"{at}/arguments/"
+        tensors = {
+            name.removeprefix(prefix): torch.from_numpy(array.copy())
+            for name, array in message.arrays.items()
+            if name.startswith(prefix)
+        }
+        parts = {
+            name: torch.from_numpy(message.arrays[key].copy())
+            for name in PARTS
+            if (key := f"{at}/{name}") in message.arrays
+        }
+        of_heads = {
+            int(head): HeadCut(tuple(queries), tuple(keys), name)
+            for head, (queries, keys, name) in cuts.items()
+        }
+        found.append(
+            AttentionCall(
+                module, RecordingMethod(method), scaling=scaling,
+                arguments={**plain, **tensors}, cuts=of_heads, **parts,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """Return a tensor as an array; numpy has no bfloat16, and float32 holds all of its numbers."""
+    whole = tensor.detach().cpu()
+    if whole.is_floating_point() and whole.dtype not in (torch.float32, torch.float64):
+        whole = whole.float()
+    array: np.ndarray = whole.contiguous().numpy()
+    return array

@@ -1,0 +1,160 @@
+"""The processes (ranks) that hold the parts of one model, each run by transformers' own engine.
+
+All of them run the same calls in the same order, and meet in the collective operations of the
+model. What a rank records of attention is of its own heads or layers; what is asked of a whole text
+is gathered as bytes and numbers: between ranks nothing is pickled.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import distributed
+
+from visualizer.errors import InputError
+from visualizer.language.wire_format import Message, MessageUnpacker
+from visualizer.models.not_by_rule_error import NotByRuleError
+from visualizer.progress_callback import CancelledError, check_stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MEETING_S = 60
+"""So long a rank waits where all have to agree; they come from the same run of the model."""
+
+
+class Parallelism(StrEnum):
+    """How a model is spread over processes."""
+
+    NONE = "none"
+    TENSOR = "tensor"
+    PIPELINE = "pipeline"
+
+
+class ModelRanks:
+    """One process that has the whole model; see `SeveralRanks` for more."""
+
+    rank = 0
+    count = 1
+    parallelism = Parallelism.NONE
+
+    def first_head(self, heads: int) -> int:
+        """Return the number of the first of so many heads that a module has here."""
+        return 0
+
+    def refuse(self, refused: InputError) -> None:
+        """Raise what is wrong, or note it until all ranks have run the model."""
+        raise refused
+
+    def check_stopped(self) -> None:
+        """Raise `CancelledError` where the work is to stop, on all ranks or on none."""
+        check_stopped()
+
+    @contextmanager
+    def agreed(self) -> Iterator[None]:
+        """Have what is refused within the context on one rank be refused on all."""
+        yield
+
+    def agree(self, is_so: bool) -> bool:
+        """Return whether something is so on all ranks."""
+        return is_so
+
+    def is_part(self, heads: int) -> bool:
+        """Whether so many heads are a part of those of a layer, and not all."""
+        return False
+
+    def gathered(self, message: Message) -> list[Message]:
+        """Return the messages of all ranks, in their order."""
+        return [message]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments by which transformers spreads a model."""
+        return {}
+
+
+class SeveralRanks(ModelRanks):
+    """One of several processes that were started by ``torchrun``.
+
+    Parameters
+    ----------
+    heads : int
+        How many heads a layer of the model has.
+    """
+
+    def __init__(self, parallelism: Parallelism, heads: int, backend: str = "gloo") -> None:
+        if not distributed.is_initialized():
+            distributed.init_process_group(backend)
+        self.rank, self.count = distributed.get_rank(), distributed.get_world_size()
+        self.parallelism, self._heads = parallelism, heads
+        # Of its own, so that a rank which fails does not wait as long as a pass may take.
+        self._group = distributed.new_group(backend="gloo", timeout=timedelta(seconds=MEETING_S))
+        self._refused: InputError | None = None
+
+    def settings(self) -> dict[str, Any]:
+        from transformers.distributed import DistributedConfig
+
+        size = {"tp_size" if self.parallelism is Parallelism.TENSOR else "pp_size": self.count}
+        return {"distributed_config": DistributedConfig(**size)}
+
+    def first_head(self, heads: int) -> int:
+        return self.rank * heads if self.is_part(heads) else 0
+
+    def is_part(self, heads: int) -> bool:
+        is_tensor = self.parallelism is Parallelism.TENSOR
+        return is_tensor and heads * self.count == self._heads
+
+    def refuse(self, refused: InputError) -> None:
+        self._refused = self._refused or refused
+
+    def check_stopped(self) -> None:
+        try:
+            check_stopped()
+        except CancelledError:
+            is_stopped = True
+        else:
+            is_stopped = False
+        if not self.agree(not is_stopped):
+            raise CancelledError
+
+    @contextmanager
+    def agreed(self) -> Iterator[None]:
+        try:
+            yield
+        except InputError as refused:
+            self._refused = self._refused or refused
+        said, self._refused = self._refused, None
+        values = {"refused": said and [type(said).__name__, said.field, said.sentence]}
+        for message in self.gathered(Message("agreed", values)):
+            if found := message.values["refused"]:
+                raise _error(*found)
+
+    def agree(self, is_so: bool) -> bool:
+        flag = torch.tensor([int(is_so)])
+        distributed.all_reduce(flag, distributed.ReduceOp.MIN, group=self._group)
+        return bool(flag)
+
+    def gathered(self, message: Message) -> list[Message]:
+        own = torch.frombuffer(bytearray(message.pack()), dtype=torch.uint8)
+        sizes = [torch.zeros(1, dtype=torch.long) for _ in range(self.count)]
+        distributed.all_gather(sizes, torch.tensor([len(own)]), group=self._group)
+        counts = [int(size) for size in sizes]
+        room = torch.zeros(max(counts), dtype=torch.uint8)
+        room[: len(own)] = own
+        parts = [torch.empty_like(room) for _ in counts]
+        distributed.all_gather(parts, room, group=self._group)
+        found: list[Message] = []
+        for part, count in zip(parts, counts, strict=True):
+            found += MessageUnpacker().feed(part[:count].numpy().tobytes())
+        return found
+
+
+ONE = ModelRanks()
+
+
+def _error(kind: str, field: str, sentence: str) -> InputError:
+    is_by_rule = kind == NotByRuleError.__name__
+    return NotByRuleError(sentence) if is_by_rule else InputError(field, sentence)
