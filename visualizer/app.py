@@ -82,6 +82,7 @@ def obey(given: list[str]) -> int:
     from visualizer.cli.lab_options import LAB, lab_parser
     from visualizer.cli.model import MODEL, model
     from visualizer.cli.options import parser
+    from visualizer.cli.serve import SERVE, serve
     from visualizer.cli.shell_completion import print_completion
     from visualizer.cli.train import TRAIN, train
     from visualizer.interruption_of_windowless_work import STOPPED
@@ -94,6 +95,8 @@ def obey(given: list[str]) -> int:
         return generate(given[1:])
     if given[:1] == [MODEL]:
         return model(given[1:])
+    if given[:1] == [SERVE]:
+        return serve(given[1:])
     try:
         options = parser().parse_args(given)
     except KeyboardInterrupt:  # while text is read from standard input

@@ -29,10 +29,14 @@ from visualizer.attention.tensors_in_file import is_in_file
 from visualizer.attention.trace import Trace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from visualizer.attention.blockwise_tensor import Place
+    from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.model_layer_steps import LayerStep
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
+    from visualizer.progress_callback import Progress
 
     Tensor = torch.Tensor
 
@@ -203,27 +207,74 @@ class _VectorsOfHeads(BlockSource):
 def blockwise_captured_run(found: LongAttention, device: str) -> Run:
     """Return a run of attention of a long text, without computing."""
     header = found.header
+    sinks = [layer.sinks for layer in found.layers if layer.sinks is not None]
+    rows = stages_of_long_text(header, has_sinks=bool(sinks))
+    assert header.vectors is not None
+    blocks = _CapturedBlocks(found, header.spec, rows, header.vectors.layer_masks)
+    held = {
+        row.name: blocks.held(row.name) if row.name in VECTORS else blocks.of(row) for row in rows
+    }
+    return run_by_blocks(header, rows, held, torch.stack(sinks) if sinks else None, device)
+
+
+def stages_of_long_text(header: CapturedAttention, *, has_sinks: bool) -> tuple[Stage, ...]:
+    """List the stages of attention of a long text.
+
+    Parameters
+    ----------
+    header : CapturedAttention
+        Its sizes and settings, as `LongAttention.header`.
+    has_sinks : bool
+        Whether logits without a key take part in the softmax of each row.
+    """
     spec, vectors = header.spec, header.vectors
     assert vectors is not None
     steps: dict[str, LayerStep] = {}
     names = [*VECTORS, *(name for name in ("scores", "scaled", "masked") if _has(spec, name))]
-    if found.softcap:
-        steps["capped"] = ScoreCap(found.softcap)
-    sinks = [layer.sinks for layer in found.layers if layer.sinks is not None]
-    if sinks:
+    if vectors.softcap:
+        steps["capped"] = ScoreCap(vectors.softcap)
+    if has_sinks:
         steps["weights"] = SinkSoftmax(SINKS)
     names += ["weights", "context", *(steps.keys() - {"weights"})]
-    rows = captured_stages(spec, names, VECTORS, steps)
-    blocks = _CapturedBlocks(found, spec, rows, vectors.layer_masks)
-    held = {
-        row.name: blocks.held(row.name) if row.name in VECTORS else blocks.of(row) for row in rows
-    }
-    weights = {SINKS: torch.stack(sinks)} if sinks else {}
-    axes = ("layer",)[: len(blocks.leading)]
-    masks = vectors.layer_masks
-    trace = Trace(spec, rows, {}, held, frozenset(held), axes, weights, masks)
-    notices = (WITH_SINKS,) if sinks else ()
-    return Run((found.tokens,), trace, device, notices, header, found.tokens)
+    return captured_stages(spec, names, VECTORS, steps)
+
+
+def run_by_blocks(
+    header: CapturedAttention,
+    rows: tuple[Stage, ...],
+    held: Mapping[str, BlockwiseTensor],
+    sinks: Tensor | None,
+    device: str,
+    measure_elsewhere: Callable[[str, Progress], HeadMeasures] | None = None,
+) -> Run:
+    """Return a run of stages that are computed where they are read.
+
+    Parameters
+    ----------
+    rows : tuple of Stage
+        As `stages_of_long_text` lists them.
+    held : mapping
+        The stages by their names.
+    sinks : Tensor or None
+        The logits without a key, [layer, head].
+    measure_elsewhere : callable, optional
+        As in `Trace`.
+    """
+    assert header.vectors is not None
+    weights = {} if sinks is None else {SINKS: sinks}
+    axes = ("layer",)[: header.layers - 1]
+    masks = header.vectors.layer_masks
+    trace = Trace(
+        header.spec, rows, {}, held, frozenset(held), axes, weights, masks, (), measure_elsewhere
+    )
+    notices = (WITH_SINKS,) if weights else ()
+    return Run((header.query_tokens,), trace, device, notices, header, header.query_tokens)
+
+
+def header_of(run: Run) -> CapturedAttention:
+    """Return the sizes and settings of a run of a long text, without numbers."""
+    assert run.captured is not None
+    return run.captured
 
 
 def _has(spec: AttentionSpec, name: str) -> bool:

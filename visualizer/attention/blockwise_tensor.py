@@ -437,6 +437,32 @@ class BlockwiseTensor(CachedTensor):
         """Compute one number of each of some rows, [row]."""
         return readable(self._source.at_keys(place, torch.from_numpy(rows), torch.from_numpy(keys)))
 
+    def cells(self, place: Place, rows: np.ndarray, columns: slice) -> np.ndarray:
+        """Compute some rows of a range of columns, [row, column]."""
+        return readable(self._source.cells(place, torch.from_numpy(rows), columns))
+
+    def column_ends(
+        self, place: Place, rows: np.ndarray, columns: range, block: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Compute some rows, each block of columns reduced to its ends, [row, block].
+
+        Parameters
+        ----------
+        columns : range
+            Begins at a multiple of the block.
+
+        Returns
+        -------
+        tuple of ndarray and ndarray or None
+            The largest and the smallest finite numbers; None where none is below 0.
+        """
+        high, low = self._source.column_ends(place, torch.from_numpy(rows), columns, block)
+        return readable(high), None if low is None else readable(low)
+
+    @property
+    def is_held(self) -> bool:  # type: ignore[override]
+        return self._source.is_held
+
     def sampled(self, block: int, place: Place) -> np.ndarray:
         """Pool one row of each block of rows by its largest numbers, [row, column].
 

@@ -103,6 +103,8 @@ class ModelReading(Struct, frozen=True, eq=False):
         it; several of a model with a decoder that reads an encoder.
     part : str
         The name of the one that is in the run.
+    number : int
+        What a server knows the run by, of a model that is on one.
     context_edits : mapping
         What became of the context vectors of heads, as the model takes it, likewise: a factor, or
         others in their place.
@@ -128,6 +130,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     is_text_alone: bool = True
     parts: tuple[tuple[str, str], ...] = ()
     part: str = ""
+    number: int = 0
     context_edits: Mapping[tuple[int, int], float | Tensor] = {}
 
     @property

@@ -46,6 +46,8 @@ class CachedTensor:
         """Return the same numbers, of which pictures can be made apart from those of this."""
         return self
 
+    is_held = True
+    """Whether `tensor` has its numbers."""
     is_blockwise = False
     """Whether it is computed where it is read, and what is drawn may be known in part."""
     version = 0

@@ -35,7 +35,7 @@ from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.progress_callback import no_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from torch import Tensor
 
@@ -86,6 +86,8 @@ class Trace:
         The mask of each layer, where they differ; else the spec's is that of all.
     cut : sequence of (layer, head, query, key)
         Cells that are forbidden in single heads, besides those of the spec's mask.
+    measure_elsewhere : callable, optional
+        Measures the heads of a stage where its numbers are, when these are on another machine.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Trace:
         model_weights: Mapping[str, Tensor] | None = None,
         layer_masks: tuple[LayerMask, ...] = (),
         cut: Sequence[tuple[int, int, int, int]] = (),
+        measure_elsewhere: Callable[[str, Progress], HeadMeasures] | None = None,
     ) -> None:
         self.spec = spec
         self.stages = stages
@@ -108,6 +111,7 @@ class Trace:
         self.model_weights = model_weights or {}
         self.layer_masks = layer_masks
         self.cut = tuple(cut)
+        self.measure_elsewhere = measure_elsewhere
         self.names = tuple(stage.name for stage in stages)
         """The stages' names, in order."""
         self._rows = dict(zip(self.names, stages, strict=True))
@@ -138,7 +142,7 @@ class Trace:
     def _parts(self, held: Mapping[str, CachedTensor]) -> tuple[Any, ...]:
         return (
             self.spec, self.stages, self.parameters, held, self.recomputed, self.axes,
-            self.model_weights, self.layer_masks, self.cut,
+            self.model_weights, self.layer_masks, self.cut, self.measure_elsewhere,
         )  # fmt: skip
 
     def with_own_pictures(self) -> Trace:
@@ -399,6 +403,8 @@ class Trace:
         held, lengths, values = self._held[stage], self.spec.lengths, self._held.get("values")
 
         def made() -> HeadMeasures:
+            if self.measure_elsewhere:
+                return self.measure_elsewhere(stage, progress)
             vectors = None if values is None else values.tensor.detach()
             if held.is_blockwise:
                 blocks = cast("BlockwiseTensor", held)
@@ -464,7 +470,7 @@ class Trace:
 
     def _lengths_of_values(self, text: int) -> np.ndarray | None:
         """Return the lengths of a text's values in all heads of all layers, [head, key]."""
-        if "values" not in self:
+        if "values" not in self or not self._held["values"].is_held:
             return None
         index = tuple(text if axis == "text" else slice(None) for axis in self.axes)
         lengths = self.tensor("values").detach()[index].norm(dim=-1)

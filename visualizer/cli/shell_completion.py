@@ -10,6 +10,7 @@ from visualizer.cli.generate import GENERATE, generate_parser
 from visualizer.cli.lab_options import LAB, lab_parser
 from visualizer.cli.model import MODEL, model_parser
 from visualizer.cli.options import parser
+from visualizer.cli.serve import SERVE, serve_parser
 from visualizer.cli.train import TRAIN, train_parser
 from visualizer.console_messages_and_progress import say, write_out
 
@@ -17,7 +18,13 @@ NEEDS = (
     "argument --print-completion: needs the package shtab: "
     "pip install 'attention-visualizer[completion]'"
 )
-COMMANDS = {LAB: lab_parser, TRAIN: train_parser, GENERATE: generate_parser, MODEL: model_parser}
+COMMANDS = {
+    LAB: lab_parser,
+    TRAIN: train_parser,
+    GENERATE: generate_parser,
+    MODEL: model_parser,
+    SERVE: serve_parser,
+}
 """The parsers of the commands by their names."""
 
 

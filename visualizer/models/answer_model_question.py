@@ -15,6 +15,7 @@ from visualizer.attention.model_answers import (
 from visualizer.errors import InputError
 from visualizer.models.head_ablations import ablation_changes
 from visualizer.models.logit_attribution import logit_lens, logit_parts
+from visualizer.models.model_client.remote_model import RemoteModel
 from visualizer.models.opened_model import OpenedModel
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def answer_model_question(
     if not reading.is_text_alone:
         raise InputError("text", NOT_ALONE)
     model, text = reading.model, reading.text
+    if isinstance(model, RemoteModel):
+        return model.answer(reading, question, progress, report)
     assert isinstance(model, OpenedModel)
     edits, cuts = reading.context_edits, reading.cuts
     if question.kind is QuestionKind.LENS:

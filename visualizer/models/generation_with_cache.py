@@ -12,6 +12,7 @@ from msgspec import Struct
 from visualizer.errors import InputError
 from visualizer.language.sampling import Sampling, check, draw_of_seed, probabilities
 from visualizer.models.attention_recorder import RecordingMethod
+from visualizer.models.model_ranks import Parallelism
 from visualizer.models.run_from_attention_calls import numbered_by_layer
 
 if TYPE_CHECKING:
@@ -253,6 +254,9 @@ class TokenReader:
 
     def _cut_back(self, wanted: list[int]) -> int:
         """Cut the cache to the tokens that it shares with others; return how many it has then."""
+        if self._model.ranks.parallelism is Parallelism.PIPELINE:
+            self._cache = None  # a process without the first layer finds no length in its own part
+            return -1
         shared = 0
         for one, other in zip(self._numbers, wanted, strict=False):
             if one != other:

@@ -29,6 +29,15 @@ SHORT_SOURCE = 40
 """So many letters of a text that heads are patched from are shown where edits are named."""
 
 
+SERVER_SCHEME = "attention://"
+"""How the place of a model begins that is on a server, in place of a folder."""
+
+
+def server_of(place: str) -> str:
+    """Return the host and the port of a server, of the place of a model that is on one; else ""."""
+    return place.removeprefix(SERVER_SCHEME) if place.startswith(SERVER_SCHEME) else ""
+
+
 def heads_in_words(heads: Sequence[LayerAndHead]) -> str:
     """Name heads, counted from 1: ``layer 18, heads 4–6, 9; layer 19, head 7``."""
     by_layer: dict[int, list[int]] = {}
@@ -173,7 +182,8 @@ class ModelSource(Struct, frozen=True):
     Parameters
     ----------
     folder : str
-        The absolute path of its folder on this machine.
+        The absolute path of its folder on this machine; of a model on a server ``attention://`` and
+        the server's host and port.
     name : str
         What it is called.
     fingerprint : str

@@ -217,6 +217,9 @@ class OpenedModel:
     ) -> None:
         self.folder, self.model, self.tokenizer = folder, model, tokenizer
         self.device, self.ranks = device, ranks
+        self.most_held: int | None = None
+        """Bytes of the weights of all layers that are held, of more of which blocks are computed;
+        None for as many as of other runs."""
         self._image_processor: Any = None
         """Of transformers; None until an image was read."""
         self._layers: dict[int, _LayerHeads] | None = None
@@ -452,7 +455,9 @@ class OpenedModel:
         layers, heads = (_positive(self._config(name)) or 1 for name in names)
         count = given["input_ids"].shape[-1]
         needed = self.model.dtype.itemsize * layers * heads * count**2
-        return not self.has_decoder and needed > HELD_WHOLE
+        return not self.has_decoder and needed > (
+            HELD_WHOLE if self.most_held is None else self.most_held
+        )
 
     def _is_held_whole(self, given: Mapping[str, Any]) -> bool:
         """Whether the weights of a text are few, or fit into the free memory."""

@@ -21,11 +21,14 @@ from visualizer.models.layer_selection_and_head_measures import (
     parts_in_words,
     runs_of_part,
 )
+from visualizer.models.model_client.remote_model import read_on_server
+from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import (
     ImageFile,
     ModelSource,
     cuts_in_words,
     edits_in_words,
+    server_of,
 )
 from visualizer.models.opened_model import OpenedModel, TextReading, open_model
 from visualizer.models.tokenizer_process import tokenizer_process
@@ -62,6 +65,7 @@ def open_source(
     device: Device,
     dtype: Dtype = Dtype.FLOAT32,
     progress: Progress = no_progress,
+    parallelism: Parallelism = Parallelism.NONE,
 ) -> tuple[ModelSource, OpenedModel]:
     """Open a model, and return it with the source that `read_text` finds it by.
 
@@ -71,13 +75,15 @@ def open_source(
     ----------
     progress : Progress
         As `open_model` calls it.
+    parallelism : Parallelism
+        How the model is spread over processes.
 
     Raises
     ------
     InputError
         Of ``model``, when it cannot be opened.
     """
-    model = open_model(path, device, dtype, progress)
+    model = open_model(path, device, dtype, progress, parallelism)
     image = ImageFile() if model.reads_images else None
     folder = model.folder
     source = ModelSource(str(path.absolute()), folder.name, folder.fingerprint, image=image)
@@ -139,6 +145,8 @@ def read_text(
     made_of: Hashable = (source, text, device, dtype)
     if previous and previous.reading and previous.reading.made_of == made_of:
         return previous
+    if server_of(source.folder):
+        return read_on_server(source, text, made_of)
     model = _opened.get((source.folder, device, dtype))
     if model is None:
         model = on_python_thread(partial(open_model, source.path, device, dtype))

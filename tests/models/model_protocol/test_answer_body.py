@@ -1,0 +1,52 @@
+"""Bodies of answers: what is written is read back, and anything else is refused in words."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+from visualizer.models.model_protocol.answer_body import BodyError, answer_body, read_body
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(), part, max_size=3),
+    max_leaves=8,
+)
+NUMBERS = arrays_of.arrays(
+    st.sampled_from([np.float32, np.float64, np.int64, np.uint8]),
+    arrays_of.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+)
+
+
+@given(
+    st.dictionaries(st.text(), JSON, max_size=3),
+    st.dictionaries(st.from_regex(r"[a-z/]{1,9}", fullmatch=True), NUMBERS, max_size=3),
+)
+def test_what_is_written_is_read(values: dict[str, object], found: dict[str, np.ndarray]) -> None:
+    read, arrays = read_body(answer_body(values, found))
+    assert read == values
+    assert arrays.keys() == found.keys()
+    for name, array in found.items():
+        assert arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(arrays[name], array)
+
+
+@given(st.binary(max_size=300))
+def test_anything_else_is_refused(body: bytes) -> None:
+    with pytest.raises(BodyError):
+        read_body(body)
+
+
+@given(st.integers(min_value=0), st.integers(0, 255))
+def test_a_damaged_body_is_read_or_refused(at: int, byte: int) -> None:
+    body = bytearray(answer_body({"a": [1, "b"]}, {"x": np.arange(6.0)}))
+    body[at % len(body)] = byte
+    values: object = {}
+    with suppress(BodyError):
+        values, _ = read_body(bytes(body))
+    assert isinstance(values, dict)

@@ -1,0 +1,55 @@
+"""Signed requests: only with the token, once, on one connection, for one body."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.models.model_protocol.request_signature import (
+    RequestGuard,
+    RequestSigner,
+    new_token,
+)
+
+PATH, BODY = "/read", b'{"text": "a"}'
+
+
+def test_a_signed_request_is_known_once() -> None:
+    guard = RequestGuard("secret")
+    signer = RequestSigner("secret", guard.nonce)
+    first, second = (signer.header(PATH, BODY) for _ in range(2))
+    assert guard.digest_of(first, PATH) == sha256(BODY).hexdigest()
+    assert guard.digest_of(first, PATH) is None, "sent again"
+    assert guard.digest_of(second, PATH) == sha256(BODY).hexdigest()
+    assert guard.digest_of(first, PATH) is None, "an earlier one"
+
+
+def test_a_request_is_of_its_connection_path_and_token() -> None:
+    guard, other = RequestGuard("secret"), RequestGuard("secret")
+    header = RequestSigner("secret", guard.nonce).header(PATH, BODY)
+    assert other.digest_of(header, PATH) is None
+    assert guard.digest_of(header, "/cancel") is None
+    assert guard.digest_of(RequestSigner("secre", guard.nonce).header(PATH, BODY), PATH) is None
+    assert guard.digest_of(header, PATH) is not None
+
+
+@given(st.text(max_size=200))
+def test_anything_else_is_refused(header: str) -> None:
+    assert RequestGuard("secret").digest_of(header, PATH) is None
+
+
+@given(at=st.integers(min_value=0), letter=st.sampled_from("0123456789abcdef:"))
+def test_a_changed_signature_is_refused(at: int, letter: str) -> None:
+    guard = RequestGuard("secret")
+    header = RequestSigner("secret", guard.nonce).header(PATH, BODY)
+    at %= len(header)
+    changed = header[:at] + letter + header[at + 1 :]
+    if changed != header:
+        assert guard.digest_of(changed, PATH) is None
+
+
+def test_tokens_are_drawn_anew() -> None:
+    assert len({new_token() for _ in range(100)}) == 100
+    assert all(len(new_token()) >= 32 for _ in range(10))

@@ -1,0 +1,251 @@
+"""A served model over one and several processes gives the numbers of one on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from tests.support.served_models import TOKEN, served
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.model_answers import AblationAnswer, ModelQuestion, QuestionKind
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError
+from visualizer.models import opened_model
+from visualizer.models.answer_model_question import answer_model_question
+from visualizer.models.model_client.remote_model import RemoteModel, connect_model
+from visualizer.models.model_server.served_model import MOST_SENT
+from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
+from visualizer.models.text_reading import open_source, read_text
+from visualizer.progress_callback import CancelledError, no_progress, stopped_when
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+
+pytest.importorskip("accelerate", reason="models are spread with accelerate")
+
+KINDS = ("llama", "qwen3", "gemma3_text", "gpt_oss")
+SIZES = {
+    "num_key_value_heads": 4, "num_attention_heads": 8, "num_hidden_layers": 4,
+    "max_position_embeddings": 4096,
+}  # fmt: skip
+TEXT = "the cat sat on a mat"
+LONG = " ".join(["the cat sat on a mat ."] * 140)
+ALONE = ""
+SPREAD = (
+    ALONE, "--tensor-parallel 2", "--tensor-parallel 4", "--pipeline-parallel 2",
+    "--pipeline-parallel 4",
+)  # fmt: skip
+QUICK = {
+    "llama": (ALONE, "--tensor-parallel 2"),
+    "qwen3": ("--pipeline-parallel 2",),
+    "gemma3_text": ("--tensor-parallel 4",),
+    "gpt_oss": ("--pipeline-parallel 4",),
+}
+"""What is run at each change; the rest takes minutes more."""
+NO_WINDOW = {"sliding_window": None}
+"""Of models whose cache would keep a window that their attention does not have."""
+WITHIN = 1e-6
+EDITS = (
+    HeadEdit(1, 5),
+    HeadEdit(2, 0, HeadEditKind.PATCHED, text="the dog ran to a log"),
+    HeadEdit(3, 7, HeadEditKind.SCALED, 2.0),
+)
+
+
+@pytest.fixture
+def folder(kind: str, tmp_path: Path) -> Path:
+    own = NO_WINDOW if kind == "llama" else {}
+    return save_tiny_model(tmp_path / kind, kind, **SIZES, **own)
+
+
+def both(
+    folder: Path, remote: RemoteModel, text: str, monkeypatch: pytest.MonkeyPatch, **changed: object
+) -> tuple[Run, Run]:
+    """Read a text here and on the server."""
+    monkeypatch.setattr(opened_model, "HELD_WHOLE", MOST_SENT)
+    source, held = open_source(folder, Device.CPU)
+    here = read_text(replace(source, **changed), text, Device.CPU)
+    there = read_text(replace(remote.source, **changed), text, Device.CPU)
+    assert here.reading is not None
+    assert held is here.reading.model
+    return here, there
+
+
+def assert_equal(here: np.ndarray, there: np.ndarray, within: float = WITHIN) -> None:
+    forbidden = np.isneginf(here)
+    np.testing.assert_array_equal(forbidden, np.isneginf(there))
+    np.testing.assert_allclose(there[~forbidden], here[~forbidden], rtol=0, atol=within)
+
+
+def assert_near(here: np.ndarray, there: np.ndarray) -> None:
+    """Compare numbers of any size: what is far from 0 has larger rounding."""
+    largest = np.abs(here[np.isfinite(here)]).max(initial=1.0)
+    assert_equal(here, there, 5 * WITHIN * float(largest))
+
+
+def assert_same_reading(here: Run, there: Run) -> None:
+    one, other = here.reading, there.reading
+    assert one is not None
+    assert other is not None
+    assert [each.token for each in other.next_tokens] == [each.token for each in one.next_tokens]
+    for mine, its in zip(one.next_tokens, other.next_tokens, strict=True):
+        assert its.probability == pytest.approx(mine.probability, abs=WITHIN)
+        assert its.probability_of_all_heads == pytest.approx(
+            mine.probability_of_all_heads, abs=WITHIN
+        )
+    for name in ("layers", "edits", "cuts", "text", "special", "parts", "part"):
+        assert getattr(other, name) == getattr(one, name)
+
+
+def ablations(run: Run) -> AblationAnswer:
+    assert run.reading is not None
+    question = ModelQuestion(QuestionKind.ABLATIONS)
+    found = answer_model_question(run.reading, question, no_progress, lambda part: None)
+    assert isinstance(found, AblationAnswer)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        pytest.param(kind, tuple(options.split()), id=f"{kind} {options}", marks=marks)
+        for kind, options in product(KINDS, SPREAD)
+        for marks in [pytest.mark.slow if options in QUICK[kind] else pytest.mark.release]
+    ],
+)
+def test_numbers_are_those_of_one_process(
+    folder: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(folder, *options) as server:
+        remote = connect_model("127.0.0.1", server.port, TOKEN)
+        here, there = both(folder, remote, TEXT, monkeypatch)
+        assert there.texts == here.texts
+        names = here.trace.names if not options else there.trace.names
+        assert {"queries", "keys", "values", "scores", "weights", "context"} <= {*names}
+        for name in names:
+            assert_near(here.trace.read(name), there.trace.read(name))
+        assert_equal(here.trace.read("weights"), there.trace.read("weights"))
+        assert_same_reading(here, there)
+        found, other = ablations(here), ablations(there)
+        assert other.token == found.token
+        assert_equal(found.changes, other.changes)
+
+        cuts = (CutEdges(0, 2, ((3, 1), (4, 0))),)
+        here, there = both(folder, remote, TEXT, monkeypatch, edits=EDITS, cuts=cuts)
+        assert_equal(here.trace.read("weights"), there.trace.read("weights"))
+        assert_same_reading(here, there)
+        assert here.reading is not None
+        assert there.reading is not None
+        assert here.reading.changes is not None
+        assert there.reading.changes is not None
+        assert_equal(here.reading.changes, there.reading.changes)
+
+        reader = remote.reader(TEXT, {(1, 5): 0.0}, is_chat=False)
+        logits = reader.read([5, 6]).logits
+        assert here.reading is not None
+        alone = opened_model.open_model(folder, Device.CPU)
+        wanted = alone.next_token_log_probabilities(f"{TEXT} cat sat", {(1, 5): 0.0}).numpy()
+        shares = logits - np.logaddexp.reduce(logits)
+        assert_equal(wanted, shares)
+        assert reader.vocabulary[5] == "cat"
+
+        here, there = both(folder, remote, LONG, monkeypatch)
+        assert there.trace.is_blockwise
+        assert there.trace.names == here.trace.names
+        for layer, head in ((0, 0), (1, 5), (3, 7)):
+            for name in there.trace.names:
+                place = (layer, head)
+                assert_near(here.trace.read(name, place), there.trace.read(name, place))
+            assert_equal(here.trace.read("weights", place), there.trace.read("weights", place))
+        assert_same_reading(here, there)
+        drawn = []
+        for run in (here, there):
+            held = run.trace.holding("weights")
+            held.sketch(4, 4, (1, 5))
+            drawn.append(held.read_pooled(4, 4, (1, 5)))
+        assert_equal(drawn[0], drawn[1])
+        measures = [run.trace.measured("weights", run.compared_texts) for run in (here, there)]
+        for name in ("entropy", "first", "own", "previous", "largest", "value_weighting"):
+            mine, its = (getattr(each, name) for each in measures)
+            np.testing.assert_allclose(its, mine, rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("llama"), "llama", **SIZES, **NO_WINDOW)
+
+
+def read_again_and_again(source: ModelSource) -> None:
+    while True:
+        read_text(source, TEXT, Device.CPU)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_killed_process_is_said_and_nothing_hangs(llama: Path, which: int) -> None:
+    with served(llama, "--tensor-parallel", "2") as server:
+        remote = connect_model("127.0.0.1", server.port, TOKEN)
+        run = read_text(remote.source, TEXT, Device.CPU)
+        pids = sorted(server.rank_pids())[-2:]
+        os.kill(pids[which], signal.SIGKILL)
+        with pytest.raises(InputError, match=r"A process of the model has ended|was lost"):
+            read_again_and_again(remote.source)
+        server.process.wait(60)
+        assert server.process.returncode == 1
+        assert server.process.stderr
+        assert "A process of the model has ended" in server.process.stderr.read()
+        assert run.trace.read("weights").shape[-1] == 7, "what was read stays"
+
+
+@pytest.mark.slow
+def test_a_reading_is_cancelled_on_all_processes(llama: Path) -> None:
+    with served(llama, "--tensor-parallel", "2") as server:
+        remote = connect_model("127.0.0.1", server.port, TOKEN)
+        with stopped_when(lambda: True), pytest.raises(CancelledError):
+            read_text(remote.source, LONG, Device.CPU)
+        assert read_text(remote.source, TEXT, Device.CPU).trace.read("weights").shape[-1] == 7
+
+
+@pytest.mark.slow
+def test_heads_that_do_not_divide_are_refused_before_anything_is_read(
+    llama: Path,
+) -> None:
+    said = "4 key heads in a layer, which do not divide evenly"
+    with pytest.raises(AssertionError, match=said), served(llama, "--tensor-parallel", "3"):
+        pass
+
+
+@pytest.fixture(scope="module")
+def connected(llama: Path) -> Iterator[RemoteModel]:
+    with served(llama) as server:
+        yield connect_model("127.0.0.1", server.port, TOKEN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "text", "said"),
+    [
+        ({}, "", "nothing to read"),
+        ({}, "cat " * 5000, "4,096"),
+        ({"edits": (HeadEdit(9, 0),)}, TEXT, "no head 0 in a layer 9"),
+        ({"cuts": (CutEdges(0, 0, ((0, 0),)),)}, TEXT, "would read nothing"),
+        ({"part": "nowhere"}, TEXT, ""),
+    ],
+)
+def test_what_is_wrong_is_said_where_it_was_asked(
+    connected: RemoteModel, source: dict[str, object], text: str, said: str
+) -> None:
+    asked: ModelSource = replace(connected.source, **source)
+    if said:
+        with pytest.raises(InputError, match=said):
+            read_text(asked, text, Device.CPU)
+    assert read_text(connected.source, TEXT, Device.CPU).trace.read("weights").shape[-1] == 7

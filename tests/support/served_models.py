@@ -1,0 +1,64 @@
+"""A model that is served by the program's own command, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from threading import Timer
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TOKEN = "a token of a test, long enough"
+ENDED_S, LONGEST_S = 60, 240
+
+
+class ServedFolder(Struct, eq=False):
+    """A server that runs, with its process."""
+
+    port: int
+    process: subprocess.Popen[str]
+
+    def rank_pids(self) -> list[int]:
+        """Return the processes of the model, which have no others below them that are."""
+        import psutil
+
+        found = psutil.Process(self.process.pid).children(recursive=True)
+        return [one.pid for one in found if any("rank_main" in part for part in one.cmdline())]
+
+
+@contextmanager
+def served(folder: Path, *options: str) -> Iterator[ServedFolder]:
+    """Serve the model of a folder, and end the server again."""
+    command = [sys.executable, "-m", "visualizer", "serve", str(folder), "--port", "0", "--quiet"]
+    environment = {**os.environ, "ATTENTION_VISUALIZER_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment,
+    )  # fmt: skip
+    assert process.stdout
+    watchdog = Timer(LONGEST_S, process.kill)  # a test that hangs says so
+    watchdog.start()
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"is served at [\d.]+:(\d+)$", line.strip())
+        if not found:
+            process.kill()
+            raise AssertionError(f"{line!r} {process.communicate()[1]}")
+        yield ServedFolder(int(found[1]), process)
+    finally:
+        watchdog.cancel()
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=ENDED_S)
+        finally:
+            process.kill()

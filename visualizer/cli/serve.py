@@ -1,0 +1,141 @@
+"""Serves a model to windows on other machines: ``attention-visualizer serve``. No torch here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from visualizer.attention.spec import Device
+from visualizer.cli import option_types
+from visualizer.console_messages_and_progress import ConsoleProgress, say, write_out
+from visualizer.errors import InputError, reason_of
+from visualizer.models.model_folder import read_model_folder
+from visualizer.models.model_protocol.request_signature import new_token
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+SERVE = "serve"
+TOKEN = "ATTENTION_VISUALIZER_TOKEN"
+"""The variable of the environment that gives the token, in place of a new one."""
+PORT = 8763
+MOST_PROCESSES = 1024
+SHORTEST_TOKEN = 16
+SAID_S = 2.0
+"""So long it is still said to who asks that a process has ended."""
+EXAMPLES = """examples:
+  attention-visualizer serve models/SmolLM2-135M
+  attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4
+  attention-visualizer serve models/gpt-oss-20b --pipeline-parallel 2 --port 9000
+
+The token that is written is asked for in the window: File, Connect to a Model. It is a new one each
+time, unless ATTENTION_VISUALIZER_TOKEN is set. The server listens on this machine alone; from
+another one it is reached through SSH:
+  ssh -L 8763:127.0.0.1:8763 user@machine
+The exit status is 0 after Ctrl+C, 1 if the model cannot be served or a process of it has ended, and
+2 if an option is at fault.
+"""
+
+
+def serve_parser() -> option_types.OptionParser:
+    """Make the parser of the arguments after ``serve``."""
+    made = option_types.OptionParser(
+        prog=f"attention-visualizer {SERVE}",
+        usage="%(prog)s FOLDER [options]",
+        description="Serve a model to windows of this program on other machines.",
+        epilog=EXAMPLES,
+    )
+    what = made.add_argument_group("What to serve")
+    what.add_argument("folder", type=Path, metavar="FOLDER", nargs="?", help="a model's folder")
+    spread = what.add_mutually_exclusive_group()
+    spread.add_argument(
+        "--tensor-parallel", type=option_types.whole_number(1, MOST_PROCESSES), metavar="N",
+        help="spread the heads of each layer over N processes",
+    )  # fmt: skip
+    spread.add_argument(
+        "--pipeline-parallel", type=option_types.whole_number(1, MOST_PROCESSES), metavar="N",
+        help="spread the layers over N processes",
+    )  # fmt: skip
+    what.add_argument(
+        "--device",
+        **option_types.name_option(
+            [*Device], f"where to compute: {', '.join(Device)} (default: {Device.AUTO})"
+        ),
+    )
+    where = made.add_argument_group("Where to listen")
+    where.add_argument(
+        "--host", default="127.0.0.1", help="the address to listen on (default: this machine alone)"
+    )
+    where.add_argument(
+        "--port", type=option_types.whole_number(0, 65535), default=PORT, metavar="P",
+        help=f"the port; 0 for any that is free (default: {PORT})",
+    )  # fmt: skip
+    where.add_argument("--quiet", action="store_true", help="show no progress on the console")
+    return made
+
+
+def serve(arguments: Sequence[str]) -> int:
+    """Serve the model that the arguments name; return the exit status."""
+    options = serve_parser().parse_args(arguments)
+    token = os.environ.get(TOKEN) or new_token()
+    if options.folder is None:
+        say("argument FOLDER: is missing. Name the folder of a model.")
+        return 2
+    if len(token) < SHORTEST_TOKEN:
+        say(f"{TOKEN}: is too short to be safe. Use at least {SHORTEST_TOKEN} characters.")
+        return 2
+    try:
+        read_model_folder(options.folder, has_fingerprint=False)
+        return asyncio.run(_serve(options, token))
+    except InputError as refused:
+        say(refused.sentence)
+        return 1
+
+
+async def _serve(options: argparse.Namespace, token: str) -> int:
+    try:
+        from visualizer.models.model_server.http_server import ModelServer, ServerAddress
+    except ImportError:
+        raise InputError(
+            "model", "What serves models is not installed: pip install attention-visualizer[models]"
+        ) from None
+    from visualizer.models.model_server.rank_processes import RankProcesses, StartError
+    from visualizer.models.model_server.served_jobs import ServedJobs
+
+    progress = ConsoleProgress(is_quiet=options.quiet)
+    count = options.tensor_parallel or options.pipeline_parallel or 1
+    parallelism = "tensor" if options.tensor_parallel else "pipeline"
+    processes = RankProcesses(
+        options.folder, options.device or Device.AUTO, count, parallelism if count > 1 else "none"
+    )
+    stopped = asyncio.Event()
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # Windows has no handlers here; Ctrl+C raises there
+            asyncio.get_running_loop().add_signal_handler(sent, stopped.set)
+    try:
+        facts = await processes.start(progress.progress("Bytes read"))
+        progress.clear()
+        server = ModelServer(ServedJobs(processes), token, facts)
+        listener = await server.listen(ServerAddress(options.host, options.port))
+        port = listener.sockets[0].getsockname()[1]
+        write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
+        waits = [asyncio.create_task(event.wait()) for event in (stopped, processes.ended)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        listener.close()
+        if processes.ended.is_set():
+            await asyncio.sleep(SAID_S)  # who asks now is told
+            raise InputError("model", processes.lost)
+    except StartError as error:
+        progress.clear()
+        raise InputError("model", str(error)) from error
+    except OSError as error:
+        sentence = f"Port {options.port} cannot be used: {reason_of(error)}. Choose another --port."
+        raise InputError("model", sentence) from error
+    finally:
+        await processes.close()
+    return 0

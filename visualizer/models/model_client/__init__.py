@@ -1,0 +1,1 @@
+"""A model that runs where a server of it is, read from here."""

@@ -1,0 +1,213 @@
+"""Requests to a server of a model; a lost connection is tried again, and gone on from. No torch.
+
+Requests of several threads go over connections of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
+
+from visualizer.errors import InputError, reason_of
+from visualizer.models.model_protocol.answer_body import BodyError, read_body
+from visualizer.models.model_protocol.request_signature import HEADER, RequestSigner
+from visualizer.progress_callback import CancelledError, check_stopped, no_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+    from visualizer.progress_callback import Progress
+
+    Answer = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+CONNECT_S, ANSWER_S = 5.0, 30.0
+POLL_S = 0.5
+"""So long one question waits for the result of a job: a job is given up between two of them."""
+TRIED_S = 15.0
+"""So long a lost connection is tried again."""
+PAUSE_S = 0.25
+MOST_ANSWER = 2**31
+"""Bytes of an answer that is taken."""
+LONGEST_SENTENCE = 2_000
+PROGRAM = "attention-visualizer"
+UNREACHED = "The model's server at {address} cannot be reached: {why}."
+LOST = (
+    "The connection to the model's server at {address} was lost: {why}. It is tried again at the "
+    "next change."
+)
+ANOTHER = "What answers at {address} is no server of this program."
+DAMAGED = "The model's server at {address} sent something else than an answer: {why}."
+
+
+class _LostError(Exception):
+    """A connection cannot be made, or has ended."""
+
+
+class _Line:
+    """One connection."""
+
+    def __init__(self, host: str, port: int, token: str) -> None:
+        self._http = HTTPConnection(host, port, timeout=CONNECT_S)
+        greeting = self._exchanged("GET", "/", b"", {})
+        try:
+            told = json.loads(greeting[1])
+            nonce = told["nonce"] if told["program"] == PROGRAM else None
+        except (ValueError, LookupError, TypeError):
+            nonce = None
+        if not isinstance(nonce, str) or greeting[0] != 200:
+            raise InputError("server", ANOTHER.format(address=f"{host}:{port}"))
+        self._signer = RequestSigner(token, nonce)
+        if self._http.sock:
+            self._http.sock.settimeout(ANSWER_S)
+
+    def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
+        return self._exchanged("POST", path, body, {HEADER: self._signer.header(path, body)})
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _exchanged(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[int, bytes]:
+        try:
+            self._http.request(method, path, body, dict(headers))
+            answer = self._http.getresponse()
+            found = answer.read(MOST_ANSWER)
+        except (OSError, HTTPException, ValueError) as error:
+            self.close()
+            why = reason_of(error) if isinstance(error, OSError) else ""
+            raise _LostError(why or type(error).__name__) from error
+        return answer.status, found
+
+
+def _close(lines: list[_Line]) -> None:
+    while lines:
+        lines.pop().close()
+
+
+class ModelConnection:
+    """The connections to one server.
+
+    Parameters
+    ----------
+    token : str
+        What its requests are signed with.
+    """
+
+    def __init__(self, host: str, port: int, token: str) -> None:
+        self.host, self.port, self._token = host, port, token
+        self._idle: list[_Line] = []
+        self._lock = Lock()
+        self._was_reached = False
+        finalize(self, _close, self._idle)
+
+    @property
+    def address(self) -> str:
+        """The host and the port."""
+        return f"{self.host}:{self.port}"
+
+    def close(self) -> None:
+        """Close the connections that wait."""
+        with self._lock:
+            _close(self._idle)
+
+    def ask(self, path: str, asked: object) -> Answer:
+        """Send a request, and return the values and arrays of the answer.
+
+        Raises
+        ------
+        InputError
+            Of ``server``, when it cannot be reached or refuses; else as the server says.
+        CancelledError
+            When the work on this thread is to stop.
+        """
+        body, end = json.dumps(asked).encode(), time.monotonic() + TRIED_S
+        while True:
+            try:
+                status, found = self._asked(path, body)
+                return self._read(status, found)
+            except _LostError as lost:
+                if not self._was_reached or time.monotonic() > end:
+                    said = LOST if self._was_reached else UNREACHED
+                    sentence = said.format(address=self.address, why=lost)
+                    raise InputError("server", sentence) from lost
+            time.sleep(PAUSE_S)
+            check_stopped()
+
+    def job(
+        self,
+        path: str,
+        asked: object,
+        progress: Progress = no_progress,
+        report: Callable[[Answer], object] = lambda part: None,
+    ) -> Answer:
+        """Have a job done, and return the answer.
+
+        Parameters
+        ----------
+        progress : callable
+            Told how far it is; may raise `CancelledError`, by which the job is given up.
+        report : callable
+            Given parts of the answer.
+
+        Raises
+        ------
+        InputError, CancelledError
+            As `ask`.
+        """
+        number = self.ask(path, asked)[0]["job"]
+        try:
+            while True:
+                check_stopped()
+                answer = self.ask("/result", {"job": number, "wait": POLL_S})
+                values = answer[0]
+                if values.get("working") is True:
+                    progress(int(values["done"]), int(values["of"]))
+                elif values.get("is_part") is True:
+                    report(answer)
+                else:
+                    return answer
+        except CancelledError:
+            with suppress(InputError):
+                self.ask("/cancel", {"job": number})
+            raise
+
+    def _asked(self, path: str, body: bytes) -> tuple[int, bytes]:
+        with self._lock:
+            line = self._idle.pop() if self._idle else None
+        if line is not None:
+            try:
+                return self._answered(line, path, body)
+            except _LostError:  # it may have been closed since; a new one tells
+                pass
+        return self._answered(_Line(self.host, self.port, self._token), path, body)
+
+    def _answered(self, line: _Line, path: str, body: bytes) -> tuple[int, bytes]:
+        status, found = line.ask(path, body)
+        self._was_reached = self._was_reached or status == 200
+        if status == 401:
+            line.close()
+        else:
+            with self._lock:
+                self._idle.append(line)
+        return status, found
+
+    def _read(self, status: int, found: bytes) -> Answer:
+        try:
+            if status == 200:
+                return read_body(found)
+            told = json.loads(found)
+            field, sentence = str(told["field"])[:60], str(told["sentence"])[:LONGEST_SENTENCE]
+        except (BodyError, ValueError, LookupError, TypeError) as error:
+            sentence = DAMAGED.format(address=self.address, why=error)
+            raise InputError("server", sentence[:LONGEST_SENTENCE]) from error
+        if field == "cancelled":
+            raise CancelledError
+        raise InputError(field, sentence)

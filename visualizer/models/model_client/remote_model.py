@@ -1,0 +1,315 @@
+"""A model on a server, used as one on this machine: it reads texts and answers about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, overload
+from weakref import WeakValueDictionary
+
+import msgspec
+import torch
+from msgspec.structs import replace
+
+from visualizer.attention.blockwise_captured_run import run_by_blocks, stages_of_long_text
+from visualizer.attention.head_measures import HeadMeasures
+from visualizer.attention.model_answers import (
+    AblationAnswer,
+    CostlyAnswer,
+    LensAnswer,
+    LogitParts,
+    PartsAnswer,
+    QuestionKind,
+)
+from visualizer.errors import InputError
+from visualizer.models.generation_with_cache import ReadToken
+from visualizer.models.model_client.connection import ModelConnection
+from visualizer.models.model_client.stages_from_server import MatricesOnServer, StageFromServer
+from visualizer.models.model_protocol.run_message import RunOnWire, whole_run
+from visualizer.models.model_source import SERVER_SCHEME, ModelSource, server_of
+from visualizer.progress_callback import tell_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    import numpy as np
+
+    from visualizer.attention.model_answers import ModelAnswer, ModelQuestion
+    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.run import Run
+    from visualizer.models.model_client.connection import Answer
+    from visualizer.models.model_source import LayerAndHead
+    from visualizer.progress_callback import Progress
+
+NOT_CONNECTED = "This model is served at {server}. Connect to it: File, Connect to a Model."
+OTHER_FILES = "The files of {name} are others than when the document was saved."
+SERVED = "{device}, at {server}"
+UNREADABLE = "The model's server sent something that cannot be read: {why}."
+
+_connected: WeakValueDictionary[str, RemoteModel] = WeakValueDictionary()
+
+
+class RemoteModel:
+    """A model on a server."""
+
+    def __init__(self, connection: ModelConnection) -> None:
+        self._connection = connection
+        facts = connection.ask("/model", {})[0]
+        self.name, self.kind = str(facts.get("name"))[:200], str(facts.get("kind"))[:60]
+        self.fingerprint = str(facts.get("fingerprint"))[:64]
+
+    @property
+    def server(self) -> str:
+        """The host and the port."""
+        return self._connection.address
+
+    @property
+    def source(self) -> ModelSource:
+        """What a document finds it by."""
+        return ModelSource(f"{SERVER_SCHEME}{self.server}", self.name, self.fingerprint)
+
+    def close(self) -> None:
+        """Close the connections that wait."""
+        self._connection.close()
+
+    def other_text_of(self, text: str) -> str:
+        """Return what it can read in place of a text; empty where it can read that."""
+        if not text.strip():
+            return ""
+        return str(self._connection.job("/tokens", {"text": text})[0].get("other_text", ""))
+
+    def read(self, source: ModelSource, text: str, made_of: Hashable) -> Run:
+        """Have a text read, and return the run.
+
+        Raises
+        ------
+        InputError
+            As `read_text`; of ``server``, when that cannot be reached.
+        CancelledError
+            When the work on this thread is to stop; the server stops, too.
+        """
+        sent = {"source": msgspec.to_builtins(replace(source, layers=())), "text": text}
+        values, arrays = self._connection.job("/read", sent, tell_progress)
+        try:
+            run = self._run(values, arrays, made_of)
+        except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError("server", UNREADABLE.format(why=error)) from error
+        if self.fingerprint != source.fingerprint:
+            said = OTHER_FILES.format(name=source.name)
+            run = replace(run, notices=(*run.notices, said))
+        return run
+
+    def _run(self, values: dict[str, Any], arrays: dict[str, np.ndarray], made_of: Hashable) -> Run:
+        sent = msgspec.convert(values["run"], RunOnWire)
+        sent = replace(sent, device=SERVED.format(device=sent.device, server=self.server))
+        number = int(values["number"])
+        ask = partial(self._numbers, number)
+        dtype = getattr(torch, sent.captured.dtype.value)
+        if "owners" not in values:
+            later = msgspec.convert(values["later"], dict[str, tuple[int, ...]])
+            run = whole_run(
+                sent, arrays, made_of, self,
+                lambda name: StageFromServer(name, later[name], dtype, ask),
+            )  # fmt: skip
+            assert run.reading is not None
+            return replace(run, reading=replace(run.reading, number=number))
+        header = sent.captured
+        sinks = arrays.get("sinks")
+        rows = stages_of_long_text(header, has_sinks=sinks is not None)
+        matrices = MatricesOnServer(header, dtype, rows, ask)
+        run = run_by_blocks(
+            header,
+            rows,
+            {row.name: matrices.stage(row) for row in rows},
+            None if sinks is None else torch.from_numpy(sinks.copy()),
+            sent.device,
+            partial(self._measured, number),
+        )
+        reading = sent.reading.reading(made_of, None, self, arrays.get("changes"))
+        return replace(run, notices=sent.notices, reading=replace(reading, number=number))
+
+    def _numbers(self, number: int, says: str, asked: dict[str, Any]) -> dict[str, np.ndarray]:
+        return self._connection.ask(f"/{says}", {"run": number, **asked})[1]
+
+    def _measured(self, number: int, stage: str, progress: Progress) -> HeadMeasures:
+        sent = {"run": number, "stage": stage}
+        arrays = self._connection.job("/measures", sent, progress)[1]
+        try:
+            return HeadMeasures(**arrays)
+        except TypeError as error:
+            raise InputError("server", UNREADABLE.format(why=error)) from error
+
+    def answer(
+        self,
+        reading: ModelReading,
+        question: ModelQuestion,
+        progress: Progress,
+        report: Callable[[ModelAnswer], object],
+    ) -> ModelAnswer:
+        """Have a question answered about a text that was read; as `answer_model_question`."""
+        known = reading.answers.known.get(question)
+        begun = None
+        if isinstance(known, AblationAnswer):
+            changes = [
+                [None if value != value else value for value in row]
+                for row in known.changes.tolist()
+            ]
+            begun = {"layers": known.layers, "changes": changes}
+        sent = {"run": reading.number, "question": msgspec.to_builtins(question), "known": begun}
+        found = self._connection.job(
+            "/answer", sent, progress, lambda part: report(_answer(part, question.kind))
+        )
+        return _answer(found, question.kind)
+
+    def reader(
+        self, text: str, factors: Mapping[LayerAndHead, float], *, is_chat: bool
+    ) -> RemoteTokenReader:
+        """Return what reads a text and what is generated after it."""
+        return RemoteTokenReader(self._connection, text, factors, is_chat=is_chat)
+
+
+class RemoteTokenReader:
+    """Reads a text and tokens after it on a server, as `TokenReader` does here."""
+
+    def __init__(
+        self,
+        connection: ModelConnection,
+        text: str,
+        factors: Mapping[LayerAndHead, float],
+        *,
+        is_chat: bool,
+    ) -> None:
+        self._connection = connection
+        self._asked = {
+            "text": text,
+            "factors": [(*place, factor) for place, factor in factors.items()],
+            "is_chat": is_chat,
+        }
+        self._last: tuple[list[int], ReadToken, dict[str, Any]] | None = None
+        self.vocabulary = _RemoteVocabulary(connection)
+        self.read([])
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The tokens of the text."""
+        assert self._last
+        return tuple(self._last[2]["words"])
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The numbers of the tokens that end a text."""
+        assert self._last
+        return frozenset(self._last[2]["ends"])
+
+    def check_memory(self, tokens: int) -> None:
+        """Do nothing: the server refuses what does not fit there."""
+
+    def read(self, numbers: Sequence[int]) -> ReadToken:
+        """Read tokens after the text, given by their numbers; see `TokenReader.read`."""
+        wanted = list(numbers)
+        if self._last and self._last[0] == wanted:
+            return self._last[1]
+        values, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
+        rows = {
+            int(name.removeprefix("rows/")): array
+            for name, array in arrays.items()
+            if name.startswith("rows/")
+        }
+        read = ReadToken(rows, arrays["logits"], int(values["tokens"]), int(values["cache_bytes"]))
+        self.vocabulary.take(len(read.logits), dict(values["names"]))
+        self._last = wanted, read, values
+        return read
+
+    def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
+        """Return the text with tokens after it, and whether it is split into these again."""
+        self.read(numbers)
+        assert self._last
+        return str(self._last[2]["text"]), bool(self._last[2]["is_split_alike"])
+
+
+class _RemoteVocabulary(Sequence[str]):
+    """The vocabulary of a model on a server; tokens that were not met yet are asked for."""
+
+    def __init__(self, connection: ModelConnection) -> None:
+        self._connection, self._count = connection, 0
+        self._known: dict[int, str] = {}
+
+    def take(self, count: int, known: Mapping[int, str]) -> None:
+        self._count = count
+        self._known |= known
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        if not isinstance(at, slice):
+            if not 0 <= at < self._count:
+                raise IndexError(at)
+            return self[at : at + 1][0]
+        numbers = range(*at.indices(self._count))
+        if unknown := [number for number in numbers if number not in self._known]:
+            found = self._connection.job("/names", {"numbers": unknown})[0]["tokens"]
+            self._known |= dict(zip(unknown, found, strict=True))
+        return [self._known[number] for number in numbers]
+
+
+def connect_model(host: str, port: int, token: str) -> RemoteModel:
+    """Connect to a server; the model is found by its address as long as it is held.
+
+    Raises
+    ------
+    InputError
+        Of ``server``, when it cannot be reached, or is none; of ``token``, when that is another.
+    """
+    model = RemoteModel(ModelConnection(host, port, token))
+    _connected[model.server] = model
+    return model
+
+
+def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
+    """Have the model of a source that is on a server read a text.
+
+    Raises
+    ------
+    InputError
+        As `RemoteModel.read`; of ``model``, when there is no connection.
+    """
+    server = server_of(source.folder)
+    model = _connected.get(server)
+    if model is None:
+        raise InputError("model", NOT_CONNECTED.format(server=server))
+    return model.read(source, text, made_of)
+
+
+def _answer(found: Answer, kind: QuestionKind) -> ModelAnswer:
+    """Read an answer.
+
+    Raises
+    ------
+    InputError
+        Of ``server``, when it is none to such a question.
+    """
+    values, arrays = found
+    try:
+        layers = tuple(map(int, values.get("layers", ())))
+        if values["kind"] == "costly":
+            return CostlyAnswer(str(values["sentence"]))
+        if values["kind"] != kind.value:
+            raise ValueError(values["kind"])
+        if kind is QuestionKind.LENS:
+            words = msgspec.convert(values["words"], tuple[tuple[tuple[str, ...], ...], ...])
+            return LensAnswer(layers, words, arrays["probabilities"])
+        if kind is QuestionKind.PARTS:
+            names = ("number", "logit", "embedding", "bias")
+            own = {name: values[name] for name in names}
+            parts = LogitParts(heads=arrays["heads"], rest=arrays["rest"], layers=layers, **own)
+            return PartsAnswer(parts, str(values["token"]), float(values["probability"]))
+        return AblationAnswer(str(values["token"]), layers, arrays["changes"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise InputError("server", UNREADABLE.format(why=error)) from error

@@ -1,0 +1,160 @@
+"""Stages whose numbers are on a server: some are fetched when first read, of others blocks are."""
+
+from __future__ import annotations
+
+import math
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from visualizer.attention.blockwise_captured_run import VECTORS
+from visualizer.attention.blockwise_stages import MatrixBlocks
+from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
+from visualizer.attention.captured_attention import with_mask
+from visualizer.attention.stages import shape
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from visualizer.attention.blockwise_tensor import Ends, Place
+    from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+
+    Tensor = torch.Tensor
+    Ask = Callable[[str, dict[str, Any]], dict[str, np.ndarray]]
+    """Asks for numbers of a run, by the kind of the request and its fields."""
+
+OTHER_SIZES = "The model's server sent numbers of other sizes than were asked for."
+
+
+class StageFromServer(CachedTensor):
+    """A stage that is fetched as a whole when it is first read."""
+
+    def __init__(self, name: str, sizes: tuple[int, ...], dtype: torch.dtype, ask: Ask) -> None:
+        self._kept = {}
+        self._name, self._sizes, self._dtype, self._ask = name, sizes, dtype, ask
+        self._fetched: Tensor | None = None
+        self._fetching = Lock()
+
+    @property
+    def tensor(self) -> Tensor:  # type: ignore[override]
+        with self._fetching:
+            if self._fetched is None:
+                found = self._ask("stage", {"stage": self._name}).get("numbers")
+                self._fetched = _tensor(found, self._sizes)
+            return self._fetched
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._dtype
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self._sizes) * self._dtype.itemsize
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._sizes
+
+
+class MatricesOnServer(MatrixBlocks):
+    """What is known of the matrices of a long text without any number of them.
+
+    Parameters
+    ----------
+    header : CapturedAttention
+        The sizes and settings.
+    """
+
+    def __init__(
+        self, header: CapturedAttention, dtype: torch.dtype, rows: tuple[Stage, ...], ask: Ask
+    ) -> None:
+        super().__init__(header.spec, dtype, rows)
+        self._header, self._ask = header, ask
+        masks = header.vectors.layer_masks if header.vectors else ()
+        self._specs = tuple(with_mask(header.spec, mask) for mask in masks)
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        return (self._header.layers,)[: self._header.layers - 1]
+
+    def sides(self) -> tuple[int, int]:
+        return self._header.queries, self._header.keys
+
+    def of_head(self, name: str, place: Place) -> Tensor:
+        raise InputError("server", OTHER_SIZES)
+
+    def spec_at(self, place: Place) -> AttentionSpec:
+        return self._specs[place[0]] if self._specs else self.spec
+
+    def stage(self, row: Stage) -> BlockwiseTensor:
+        """Return a stage of which blocks are asked for where they are read."""
+        vectors = self._header.vectors
+        assert vectors is not None
+        sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
+        if row.name in VECTORS or row.dims[-1] != "key":
+            width = vectors.d_head if row.name in {"queries", "keys"} else vectors.d_value
+            sizes = (*sizes[:-1], width)
+        return BlockwiseTensor(sizes, BlocksFromServer(self, row, self._ask))
+
+
+class BlocksFromServer(BlockSource):
+    """Asks for blocks of one stage."""
+
+    def __init__(self, matrices: MatricesOnServer, row: Stage, ask: Ask) -> None:
+        self._matrices, self._row, self._ask = matrices, row, ask
+        self._is_of_keys = row.dims[-1] == "key" and row.name not in VECTORS
+        self._local = matrices.source(row) if self._is_of_keys else None
+        self.is_signed = self._local.is_signed if self._local else True
+        self.outside = self._local.outside if self._local else 0.0
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("Numbers on a server are read, and not copied.")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._matrices.dtype
+
+    def readable(self, place: Place, rows: Tensor, columns: range) -> range:
+        return self._local.readable(place, rows, columns) if self._local else columns
+
+    def cells(self, place: Place, rows: Tensor, columns: slice) -> Tensor:
+        found = self._asked(place, rows, columns.start, columns.stop, 0).get("cells")
+        return _tensor(found, (len(rows), columns.stop - columns.start))
+
+    def column_ends(self, place: Place, rows: Tensor, columns: range, block: int) -> Ends:
+        found = self._asked(place, rows, columns.start, columns.stop, block)
+        sizes = (len(rows), math.ceil(len(columns) / block))
+        high = _tensor(found.get("high"), sizes)
+        return high, _tensor(found["low"], sizes) if "low" in found else None
+
+    def _asked(
+        self, place: Place, rows: Tensor, start: int, stop: int, block: int
+    ) -> dict[str, np.ndarray]:
+        return self._ask("blocks", {
+            "stage": self._row.name, "place": [*place], "rows": rows.tolist(),
+            "columns": [start, stop], "block": block,
+        })  # fmt: skip
+
+
+def _tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
+    """Return numbers of the sizes that were asked for.
+
+    Raises
+    ------
+    InputError
+        Of ``server``, when they are others.
+    """
+    if found is None or found.shape != sizes or found.dtype.kind != "f":
+        raise InputError("server", OTHER_SIZES)
+    return torch.from_numpy(found.copy())

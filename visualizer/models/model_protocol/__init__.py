@@ -1,0 +1,1 @@
+"""What a server of a model and its clients say to each other."""

@@ -1,0 +1,113 @@
+"""What a server of a model is asked: JSON of these types, with limits; no torch here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from visualizer.attention.model_answers import ModelQuestion  # noqa: TC001 - decoded
+from visualizer.models.model_source import ModelSource  # noqa: TC001 - decoded
+
+MOST_ROWS = 4096
+MOST_NEXT = 10_000
+LONGEST_TEXT = 2_000_000
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Name = Annotated[str, Meta(max_length=60)]
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
+
+
+class TokensRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Split a text into tokens."""
+
+    text: Text
+
+
+class NamesRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Write tokens by their numbers."""
+
+    numbers: Annotated[tuple[Count, ...], Meta(max_length=MOST_NEXT)]
+
+
+class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Read a text, with what of the source is changed in the model."""
+
+    source: ModelSource
+    text: Text
+
+
+class AnswerRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Answer a question about a run; of ablations, from what is known."""
+
+    run: Count
+    question: ModelQuestion
+    known: dict[str, Any] | None = None
+
+
+class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Read tokens after a text, with heads (layer, head, factor) multiplied."""
+
+    text: Text
+    factors: Annotated[tuple[tuple[Count, Count, float], ...], Meta(max_length=MOST_NEXT)] = ()
+    is_chat: bool = False
+    numbers: Annotated[tuple[Count, ...], Meta(max_length=MOST_NEXT)] = ()
+
+
+class MeasuresRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Measure the heads of a stage."""
+
+    run: Count
+    stage: Name
+
+
+class StageRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Send a whole stage."""
+
+    run: Count
+    stage: Name
+
+
+class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Send rows of a range of columns, or the ends of blocks of so many of them.
+
+    Parameters
+    ----------
+    place : tuple of int
+        The layer's place in the run, where it has several, and the head.
+    block : int
+        0 for the numbers themselves.
+    """
+
+    run: Count
+    stage: Name
+    place: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=2)]
+    rows: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=MOST_ROWS)]
+    columns: tuple[Count, Count]
+    block: Count = 0
+
+
+class ResultRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Wait for the result of a job, for some seconds at most."""
+
+    job: Count
+    wait: Annotated[float, Meta(ge=0, le=20)] = 10.0
+
+
+class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Give up a job."""
+
+    job: Count
+
+
+JOBS: dict[str, type[Struct]] = {
+    "tokens": TokensRequest,
+    "names": NamesRequest,
+    "read": ReadRequest,
+    "answer": AnswerRequest,
+    "next_token": NextTokenRequest,
+    "measures": MeasuresRequest,
+}
+"""What runs the model, one after another, and is told about while it does."""
+AT_ONCE: dict[str, type[Struct]] = {"stage": StageRequest, "blocks": BlocksRequest}
+"""What is read of a run by the process that has it."""

@@ -1,0 +1,272 @@
+"""The run of a text as a server of a model sends it: values that are JSON, and arrays.
+
+Of a text of which all weights are held, it has the numbers of all stages; of a long one what its
+blocks are asked for by.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import torch
+from msgspec import Struct
+from msgspec.structs import replace
+
+from visualizer.attention.blockwise_captured_run import header_of
+from visualizer.attention.captured_attention import CapturedAttention, LayerMask
+from visualizer.attention.model_layer_stages import always
+from visualizer.attention.model_layer_steps import LayerStep, ResidualStream
+from visualizer.attention.model_reading import ModelReading, NextToken, SecondText
+from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.stages import Operation, Stage
+from visualizer.attention.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from visualizer.attention.captured_attention import CapturedVectors
+    from visualizer.attention.run import Run
+    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+
+OF_VECTORS = ("queries", "keys", "values", "bias", "sinks")
+"""What of the vectors of captured attention can be large."""
+MOST_WEIGHT_BYTES = 2**16
+"""Weights of a model that take more are not sent: stages that are computed with them are given."""
+
+
+class StageOnWire(Struct, frozen=True):
+    """A row of the stage table of a model's layer, without what a spec decides of it."""
+
+    name: str
+    title: str
+    symbol: str
+    dims: tuple[str, ...]
+    operation: Operation
+    reads: tuple[str, ...]
+    says: str
+    step: LayerStep | None = None
+    by_layer: tuple[StageOnWire, ...] = ()
+
+    @classmethod
+    def of(cls, row: Stage, weights: Mapping[str, Any]) -> StageOnWire:
+        """Return a row as it is sent with so much of the model's weights."""
+        step, operation, reads = row.step, row.operation, row.reads
+        if isinstance(step, ResidualStream):
+            step = replace(step, embedded=None)  # whose tables are large
+        elif step is not None and not _has_weights(step, weights):
+            step, operation, reads = None, Operation.CAPTURED, ()
+        by_layer = tuple(cls.of(each, weights) for each in row.by_layer)
+        return cls(
+            row.name, row.title, row.symbol, row.dims, operation, reads, row.says, step, by_layer
+        )  # fmt: skip
+
+    @property
+    def row(self) -> Stage:
+        """The row, as the stage table has it."""
+        return Stage(
+            self.name, self.title, self.symbol, self.dims, self.operation, self.reads, (), (),
+            self.says, always, step=self.step, by_layer=tuple(each.row for each in self.by_layer),
+        )  # fmt: skip
+
+
+def _has_weights(step: LayerStep, weights: Mapping[str, Any]) -> bool:
+    """Whether all weights are there that a stage is computed with."""
+    paths = [path for path in getattr(step, "modules", ()) if path]
+    return all(any(name.startswith(path) for name in weights) for path in paths)
+
+
+class ReadingOnWire(Struct, frozen=True):
+    """What else is known of a reading; see `ModelReading`."""
+
+    layers: tuple[int, ...]
+    edits: tuple[tuple[int, int, str], ...]
+    cuts: tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...]
+    are_heads_switchable: bool
+    next_tokens: tuple[NextToken, ...]
+    no_next_token: str
+    largest_changes: tuple[NextToken, ...]
+    is_of_lab: bool
+    text: str
+    special: tuple[tuple[int, str], ...]
+    has_chat_template: bool
+    second: SecondText
+    is_text_alone: bool
+    parts: tuple[tuple[str, str], ...]
+    part: str
+
+    @classmethod
+    def of(cls, reading: ModelReading) -> ReadingOnWire:
+        """Return what is sent of a reading."""
+        own = {name: getattr(reading, name) for name in cls.__struct_fields__}
+        own["edits"] = tuple((*place, said) for place, said in reading.edits.items())
+        own["cuts"] = tuple((*place, tuple(cells)) for place, cells in reading.cuts.items())
+        return cls(**own)
+
+    def reading(
+        self,
+        made_of: Hashable,
+        captured: CapturedAttention | None,
+        model: object,
+        changes: np.ndarray | None,
+    ) -> ModelReading:
+        """Return the reading, of a model that is elsewhere."""
+        own = {name: getattr(self, name) for name in self.__struct_fields__}
+        own["edits"] = {(layer, head): said for layer, head, said in self.edits}
+        own["cuts"] = {(layer, head): cells for layer, head, cells in self.cuts}
+        return ModelReading(made_of=made_of, captured=captured, model=model, changes=changes, **own)
+
+
+class RunOnWire(Struct, frozen=True):
+    """A run, but for its arrays.
+
+    Parameters
+    ----------
+    captured : CapturedAttention
+        Without its numbers.
+    stages : tuple of StageOnWire
+        Those of the run, in order.
+    reading : ReadingOnWire
+        What else is known.
+    notices : tuple of str
+        As sentences.
+    """
+
+    captured: CapturedAttention
+    stages: tuple[StageOnWire, ...]
+    reading: ReadingOnWire
+    device: str
+    notices: tuple[str, ...]
+    tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+
+
+def whole_run_message(run: Run) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the values and arrays of a run whose numbers are held."""
+    reading, trace = run.reading, run.trace
+    assert reading is not None
+    captured = reading.captured
+    assert captured is not None
+    arrays = {"numbers": _bytes(captured.numbers)}
+    vectors = captured.vectors
+    if vectors:
+        found = {name: getattr(vectors, name) for name in OF_VECTORS}
+        arrays |= {name: _bytes(part) for name, part in found.items() if part is not None}
+    known = {*captured_run(captured).trace.names}
+    arrays |= {f"stages/{name}": trace.read(name) for name in trace.names if name not in known}
+    weights = {
+        name: tensor
+        for name, tensor in trace.model_weights.items()
+        if tensor.nbytes <= MOST_WEIGHT_BYTES
+    }
+    arrays |= {f"weights/{name}": trace.read(name) for name in weights}
+    if reading.changes is not None:
+        arrays["changes"] = reading.changes
+    rows = tuple(StageOnWire.of(row, weights) for row in trace.stages)
+    return _values(run, _without_numbers(captured), rows, reading), arrays
+
+
+def long_run_values(
+    run: Run, layers: tuple[int, ...], heads: int, masks: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the values of a long text's run, of which this process may have a part.
+
+    Parameters
+    ----------
+    layers : tuple of int
+        The numbers in the model of the layers of the whole run.
+    heads : int
+        How many heads each has.
+    masks : sequence of mapping
+        The mask of each layer, as JSON.
+    """
+    reading, header = run.reading, header_of(run)
+    assert reading is not None
+    vectors = header.vectors
+    assert vectors is not None
+    found = tuple(msgspec.convert(mask, LayerMask) for mask in masks)
+    is_one = all(mask == found[0] for mask in found)
+    mask = found[0] if is_one else LayerMask()
+    vectors = replace(
+        vectors,
+        mask=mask.mask,
+        own_mask=mask.own_mask,
+        window=mask.window,
+        layer_masks=() if is_one else found,
+    )
+    header = replace(header, layers=len(layers), heads=heads, vectors=vectors)
+    return _values(run, header, (), replace(reading, layers=layers))
+
+
+def _values(
+    run: Run, captured: CapturedAttention, rows: tuple[StageOnWire, ...], reading: ModelReading
+) -> dict[str, Any]:
+    sent = RunOnWire(
+        captured, rows, ReadingOnWire.of(reading), run.device, run.notices, run.texts[0],
+        run.key_tokens,
+    )  # fmt: skip
+    values: dict[str, Any] = msgspec.to_builtins(sent)
+    return values
+
+
+def whole_run(
+    sent: RunOnWire,
+    arrays: Mapping[str, np.ndarray],
+    made_of: Hashable,
+    model: object,
+    held_elsewhere: Callable[[str], CachedTensor],
+) -> Run:
+    """Return the run of what `whole_run_message` gave.
+
+    Parameters
+    ----------
+    held_elsewhere : callable
+        Returns a stage around the attention by its name.
+
+    Raises
+    ------
+    ValueError
+        When arrays are missing or of other sizes.
+    """
+    header = sent.captured
+    captured = _with_numbers(header, arrays)
+    base = captured_run(captured, sent.tokens, sent.key_tokens)
+    trace = base.trace
+    held: dict[str, CachedTensor] = {}
+    for row in sent.stages:
+        if row.name in trace:
+            held[row.name] = trace.holding(row.name)
+        else:
+            held[row.name] = held_elsewhere(row.name)
+    weights = {
+        name.removeprefix("weights/"): torch.tensor(array)
+        for name, array in arrays.items()
+        if name.startswith("weights/")
+    }
+    whole = Trace(
+        trace.spec, tuple(row.row for row in sent.stages), {}, held, frozenset(held), trace.axes,
+        {**trace.model_weights, **weights}, trace.layer_masks, trace.cut,
+    )  # fmt: skip
+    reading = sent.reading.reading(made_of, captured, model, arrays.get("changes"))
+    return replace(base, trace=whole, device=sent.device, notices=sent.notices, reading=reading)
+
+
+def _bytes(numbers: bytes) -> np.ndarray:
+    return np.frombuffer(numbers, np.uint8)
+
+
+def _without_numbers(captured: CapturedAttention) -> CapturedAttention:
+    vectors = captured.vectors
+    if vectors:
+        is_there = {name: b"" for name in OF_VECTORS if getattr(vectors, name) is not None}
+        vectors = replace(vectors, **is_there)
+    return replace(captured, numbers=b"", vectors=vectors)
+
+
+def _with_numbers(header: CapturedAttention, arrays: Mapping[str, np.ndarray]) -> CapturedAttention:
+    vectors: CapturedVectors | None = header.vectors
+    if vectors:
+        found = {name: arrays[name].tobytes() for name in OF_VECTORS if name in arrays}
+        vectors = replace(vectors, **found)
+    return replace(header, numbers=arrays["numbers"].tobytes(), vectors=vectors)

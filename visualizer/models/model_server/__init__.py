@@ -1,0 +1,1 @@
+"""A model that is served to windows on other machines."""

@@ -1,0 +1,235 @@
+"""The HTTP server in front of a model: JSON in, safetensors out, every request signed.
+
+What is not signed is answered before its body is read; heads, bodies, connections and times are
+bounded, and a connection that has proved nothing makes way for others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import h11
+import msgspec
+from msgspec import Struct
+
+from visualizer.models.model_protocol.answer_body import answer_body
+from visualizer.models.model_protocol.request_signature import HEADER, RequestGuard
+from visualizer.models.model_protocol.requests import AT_ONCE, JOBS, CancelRequest, ResultRequest
+from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
+from visualizer.version import __version__
+
+if TYPE_CHECKING:
+    from visualizer.models.model_server.served_jobs import ServedJobs
+
+MOST_HEAD = 2**14
+"""Bytes of the head of a request."""
+MOST_BODY = 2**23
+"""Bytes of the body of a request."""
+PIECE = 2**16
+HEAD_S, BODY_S, IDLE_S = 10.0, 30.0, 900.0
+"""How long a head and a body may take, and a connection that has proved itself may be silent."""
+SEND_S = 600.0
+"""How long an answer may take to be taken."""
+MOST_UNKNOWN = 32
+"""Connections that have not proved themselves; of more the oldest are closed."""
+MOST_KNOWN = 32
+UNKNOWN = "The token is another one, or the request was sent before."
+TOO_LARGE = "The request is larger than 8 MiB."
+MALFORMED = "The request is malformed: {why}."
+NO_PATH = "There is no such request."
+
+
+_OTHERWISE = (asyncio.IncompleteReadError, h11.RemoteProtocolError, h11.LocalProtocolError)
+
+
+class _Refusal(Exception):  # noqa: N818 - an answer, and no fault of this program
+    """An answer other than 200."""
+
+    def __init__(self, status: int, field: str, sentence: str, *, ends: bool = False) -> None:
+        super().__init__(sentence)
+        self.status, self.field, self.sentence, self.ends = status, field, sentence, ends
+
+
+class _Connection:
+    """One connection."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
+    ) -> None:
+        self.reader, self.writer = reader, writer
+        self.guard = RequestGuard(token)
+        self.http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD)
+        self.is_known = False
+
+    async def next_event(self) -> Any:
+        while (event := self.http.next_event()) is h11.NEED_DATA:
+            self.http.receive_data(await self.reader.read(PIECE))
+        return event
+
+    async def body(self) -> bytes:
+        """Read the body of the request.
+
+        Raises
+        ------
+        _Refusal
+            When it is too long.
+        """
+        parts, size = [], 0
+        while not isinstance(event := await self.next_event(), h11.EndOfMessage):
+            if not isinstance(event, h11.Data):
+                raise ConnectionError
+            size += len(event.data)
+            if size > MOST_BODY:
+                raise _Refusal(413, "server", TOO_LARGE, ends=True)
+            parts.append(bytes(event.data))
+        return b"".join(parts)
+
+    async def send(self, status: int, kind: str, body: bytes, *, ends: bool) -> None:
+        headers = [("content-type", kind), ("content-length", str(len(body)))]
+        if ends:
+            headers.append(("connection", "close"))
+        data = self.http.send(h11.Response(status_code=status, headers=headers)) or b""
+        self.writer.write(data)
+        # In pieces: what waits to be sent is not copied as a whole.
+        for at in range(0, len(body), 2**20):
+            piece = body[at : at + 2**20]
+            self.writer.write(self.http.send(h11.Data(data=piece)) or b"")
+            await asyncio.wait_for(self.writer.drain(), SEND_S)
+        self.writer.write(self.http.send(h11.EndOfMessage()) or b"")
+        await asyncio.wait_for(self.writer.drain(), SEND_S)
+
+
+class ServerAddress(Struct, frozen=True):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+
+class ModelServer:
+    """Answers requests about a model.
+
+    Parameters
+    ----------
+    token : str
+        What requests are signed with.
+    facts : dict
+        What is told of the model.
+    """
+
+    def __init__(self, jobs: ServedJobs, token: str, facts: dict[str, Any]) -> None:
+        self._jobs, self._token, self._facts = jobs, token, facts
+        self._open: dict[_Connection, None] = {}
+
+    async def listen(self, address: ServerAddress) -> asyncio.Server:
+        """Begin to listen.
+
+        Raises
+        ------
+        OSError
+            When the address cannot be used.
+        """
+        return await asyncio.start_server(self._connected, address.host, address.port)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = _Connection(reader, writer, self._token)
+        self._open[connection] = None
+        self._make_way()
+        try:
+            while await self._answer_one(connection):
+                pass
+        except (
+            TimeoutError,
+            OSError,
+            asyncio.IncompleteReadError,
+            h11.RemoteProtocolError,
+            h11.LocalProtocolError,
+        ):
+            pass  # it has gone, is too slow, or speaks something else
+        finally:
+            self._open.pop(connection, None)
+            with suppress(OSError):
+                writer.close()
+
+    def _make_way(self) -> None:
+        """Close the connections that are too many, those first that came first."""
+        for is_known, most in ((False, MOST_UNKNOWN), (True, MOST_KNOWN)):
+            alike = [one for one in self._open if one.is_known is is_known]
+            for one in alike[: max(0, len(alike) - most)]:
+                self._open.pop(one)
+                one.writer.transport.abort()
+
+    async def _answer_one(self, connection: _Connection) -> bool:
+        """Answer one request; return whether another one may follow."""
+        limit = IDLE_S if connection.is_known else HEAD_S
+        event = await asyncio.wait_for(connection.next_event(), limit)
+        if not isinstance(event, h11.Request):
+            return False
+        ends = False
+        try:
+            status, kind, body = 200, "application/octet-stream", b""
+            path = event.target.decode("ascii", "replace")
+            if event.method == b"GET" and path == "/":
+                await asyncio.wait_for(connection.body(), BODY_S)
+                kind, body = "application/json", self._greeting(connection)
+            else:
+                body = await self._signed(connection, event, path)
+        except _Refusal as refused:
+            status, kind, ends = refused.status, "application/json", refused.ends
+            body = json.dumps({"field": refused.field, "sentence": refused.sentence}).encode()
+        await connection.send(status, kind, body, ends=ends)
+        if ends or connection.http.our_state is h11.MUST_CLOSE:
+            return False
+        connection.http.start_next_cycle()
+        return True
+
+    def _greeting(self, connection: _Connection) -> bytes:
+        greeting = {"program": "attention-visualizer", "version": __version__}
+        return json.dumps({**greeting, "nonce": connection.guard.nonce}).encode()
+
+    async def _signed(self, connection: _Connection, event: h11.Request, path: str) -> bytes:
+        """Answer a request that has to be signed."""
+        headers = dict(event.headers)
+        signature = headers.get(HEADER.encode(), b"").decode("ascii", "replace")
+        digest = connection.guard.digest_of(signature, path)
+        if event.method != b"POST" or digest is None:
+            raise _Refusal(401, "token", UNKNOWN, ends=True)
+        connection.is_known = True
+        self._make_way()
+        body = await asyncio.wait_for(connection.body(), BODY_S)
+        if sha256(body).hexdigest() != digest:
+            raise _Refusal(401, "token", UNKNOWN, ends=True)
+        try:
+            return await self._done(path.removeprefix("/"), body)
+        except JobFailedError as failed:
+            raise _Refusal(422, failed.field, failed.sentence) from failed
+        except JobCancelledError as cancelled:
+            raise _Refusal(409, "cancelled", "It was given up.") from cancelled
+
+    async def _done(self, says: str, body: bytes) -> bytes:
+        if says == "model":
+            return answer_body(self._facts)
+        if says in JOBS:
+            return answer_body({"job": self._jobs.begin(says, _read(body, JOBS[says]))})
+        if says in AT_ONCE:
+            return await self._jobs.at_once(says, _read(body, AT_ONCE[says]))
+        if says == "result":
+            asked = _read(body, ResultRequest)
+            return await self._jobs.result(asked["job"], asked["wait"])
+        if says == "cancel":
+            self._jobs.cancel(_read(body, CancelRequest)["job"])
+            return answer_body({})
+        raise _Refusal(404, "server", NO_PATH)
+
+
+def _read(body: bytes, kind: type[Struct]) -> Any:
+    """Read the JSON of a request, within its limits, as plain values."""
+    try:
+        return msgspec.to_builtins(msgspec.json.decode(body, type=kind))
+    except (msgspec.DecodeError, RecursionError) as error:
+        why = str(error).splitlines()[0][:200]
+        raise _Refusal(400, "server", MALFORMED.format(why=why)) from error

@@ -1,0 +1,274 @@
+"""The processes of a served model, as the server sees them: it starts, asks and ends them.
+
+There is no torch here: the server answers whatever its processes do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from visualizer.language.wire_format import PIECE, Message, MessageUnpacker
+from visualizer.models.model_server.rank_settings import ADDRESS, SECRET
+from visualizer.resources import import_path_with_package
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+RANK_MODULE = "visualizer.models.model_server.rank_main"
+ENDED_S = 10.0
+"""So long processes have to end by themselves."""
+LOST = "A process of the model has ended ({why}), so the server ends, too. Start it again."
+
+
+class StartError(Exception):
+    """The model cannot be served; its text is the reason, as a sentence."""
+
+
+class JobFailedError(Exception):
+    """What was asked is refused, with a field and a sentence as `InputError` has them."""
+
+    def __init__(self, field: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.field, self.sentence = field, sentence
+
+
+class JobCancelledError(Exception):
+    """What was asked has been given up."""
+
+
+class JobAnswer(Struct, frozen=True, eq=False):
+    """What came of a job: the body of the answer, and which process has which part of a run."""
+
+    body: bytes
+    owners: list[dict[str, Any]] | None = None
+
+
+class _Question(Struct, eq=False):
+    """What was sent to some processes, and what they have not answered yet."""
+
+    future: asyncio.Future[JobAnswer]
+    waiting: set[int]
+    told: Callable[[int, int], object]
+    reported: Callable[[bytes], object]
+    answer: JobAnswer | None = None
+    failure: Exception | None = None
+
+
+class RankProcesses:
+    """Starts the processes of a model, and asks them.
+
+    Parameters
+    ----------
+    folder : Path
+        The model's.
+    count : int
+        How many processes.
+    parallelism : str
+        How the model is spread over them.
+    """
+
+    def __init__(self, folder: Path, device: str, count: int, parallelism: str) -> None:
+        self._folder, self._device = folder, device
+        self.count, self._parallelism = count, parallelism
+        self._secret = secrets.token_hex(32)
+        self._writers: dict[int, asyncio.StreamWriter] = {}
+        self._asked: dict[int, _Question] = {}
+        self._process: asyncio.subprocess.Process | None = None
+        self._started: asyncio.Future[dict[str, Any]] | None = None
+        self._ready = 0
+        self._facts: dict[str, Any] = {}
+        self.ended = asyncio.Event()
+        """Set once a process has ended."""
+        self.lost = ""
+        """Why nothing is answered any more, as a sentence."""
+
+    async def start(self, told: Callable[[int, int], object]) -> dict[str, Any]:
+        """Start the processes, and return what is known of the model once all have opened it.
+
+        Parameters
+        ----------
+        told : callable
+            Called with the bytes of weights read and their total.
+
+        Raises
+        ------
+        StartError
+            When the model cannot be opened.
+        """
+        self._told = told
+        self._started = asyncio.get_running_loop().create_future()
+        listener = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        host, port = listener.sockets[0].getsockname()[:2]
+        environment = {
+            **os.environ,
+            ADDRESS: f"{host}:{port}",
+            SECRET: self._secret,
+            "PYTHONPATH": import_path_with_package(os.environ.get("PYTHONPATH", "")),
+        }
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command(), env=environment, stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        self._watching = asyncio.create_task(self._watch(listener))
+        return await self._started
+
+    def _command(self) -> list[str]:
+        own = [
+            "-m", RANK_MODULE, str(self._folder), "--device", self._device,
+            "--parallelism", self._parallelism,
+        ]  # fmt: skip
+        if self.count == 1:
+            return [sys.executable, "-P", *own]
+        torchrun = ["-P", "-m", "torch.distributed.run", "--standalone"]
+        return [sys.executable, *torchrun, "--nproc-per-node", str(self.count), *own]
+
+    async def _watch(self, listener: asyncio.Server) -> None:
+        assert self._process
+        status = await self._process.wait()
+        listener.close()
+        why = f"signal {-status}" if status < 0 else f"status {status}"
+        self._lose(LOST.format(why=why))
+
+    def _lose(self, sentence: str) -> None:
+        self.lost = self.lost or sentence
+        assert self._started
+        if not self._started.done():
+            self._started.set_exception(StartError(self.lost))
+        for asked in self._asked.values():
+            if not asked.future.done():
+                asked.future.set_exception(JobFailedError("model", self.lost))
+        self._asked.clear()
+        self.ended.set()
+
+    # ------------------------------------------------------------------ asking
+
+    async def ask(
+        self,
+        number: int,
+        says: str,
+        asked: Any,
+        ranks: tuple[int, ...] | None = None,
+        told: Callable[[int, int], object] = lambda done, of: None,
+        reported: Callable[[bytes], object] = lambda body: None,
+    ) -> JobAnswer:
+        """Send a message to processes, and return the answer of the first of them.
+
+        Parameters
+        ----------
+        ranks : tuple of int, optional
+            The processes; all of them, in the same order of messages, without it.
+        told, reported : callable
+            Given the progress, and bodies of parts of the answer.
+
+        Raises
+        ------
+        JobFailedError, JobCancelledError
+            As the processes say.
+        """
+        if self.lost:
+            raise JobFailedError("model", self.lost)
+        wanted = tuple(range(self.count)) if ranks is None else ranks
+        future: asyncio.Future[JobAnswer] = asyncio.get_running_loop().create_future()
+        self._asked[number] = _Question(future, {*wanted}, told, reported)
+        message = Message(says, {"id": number, "asked": asked}).pack()
+        for rank in wanted:  # without waiting in between, so that the order is that of all
+            self._writers[rank].write(message)
+        return await future
+
+    def cancel(self, number: int) -> None:
+        """Have the processes give a job up."""
+        message = Message("cancel", {"id": number}).pack()
+        for writer in self._writers.values():
+            writer.write(message)
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take the messages of one process, once it has proved to be one."""
+        unpacker, rank = MessageUnpacker(), -1
+        try:
+            while piece := await reader.read(PIECE * 16):
+                for message in unpacker.feed(piece):
+                    if rank < 0:
+                        rank = self._greet(message, writer)
+                        if rank < 0:
+                            return
+                    else:
+                        self._answer(rank, message)
+        except (OSError, ValueError):
+            pass
+        finally:
+            writer.close()
+            if rank >= 0 and self._process and not self.lost:
+                with suppress(ProcessLookupError):  # torchrun ends the others, this all
+                    os.killpg(self._process.pid, signal.SIGTERM)
+
+    def _greet(self, message: Message, writer: asyncio.StreamWriter) -> int:
+        secret, rank = message.values.get("secret", ""), message.values.get("rank")
+        is_known = isinstance(secret, str) and secrets.compare_digest(secret, self._secret)
+        if message.says != "hello" or not is_known or not isinstance(rank, int):
+            return -1
+        self._writers[rank] = writer
+        return rank
+
+    def _answer(self, rank: int, message: Message) -> None:
+        assert self._started
+        if message.says == "loading":
+            self._told(message.values["done"], message.values["of"])
+        elif message.says == "unable":
+            self._lose(message.values["sentence"])
+        elif message.says == "ready":
+            self._ready += 1
+            self._facts = dict(message.values) if rank == 0 else self._facts
+            if self._ready == self.count and not self._started.done():
+                self._started.set_result(self._facts)
+        elif (asked := self._asked.get(message.values["id"])) is not None:
+            self._take_answer(asked, rank, message)
+
+    def _take_answer(self, asked: _Question, rank: int, message: Message) -> None:
+        values = message.values
+        if message.says == "progress":
+            asked.told(values["done"], values["of"])
+            return
+        if message.says == "part":
+            asked.reported(message.arrays["body"].tobytes())
+            return
+        asked.waiting.discard(rank)
+        if message.says == "refused":
+            asked.failure = JobFailedError(values["field"], values["sentence"])
+        elif message.says == "cancelled":
+            asked.failure = asked.failure or JobCancelledError()
+        elif body := message.arrays["body"].tobytes():  # of one of them alone
+            asked.answer = JobAnswer(body, values["owners"])
+        if asked.waiting:
+            return
+        del self._asked[values["id"]]
+        if asked.future.done():
+            return
+        if asked.failure:
+            asked.future.set_exception(asked.failure)
+        else:
+            assert asked.answer
+            asked.future.set_result(asked.answer)
+
+    async def close(self) -> None:
+        """End the processes."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        self.lost = self.lost or "The server is closed."
+        for writer in self._writers.values():  # without the server they end by themselves
+            writer.close()
+        for send in (None, signal.SIGTERM, signal.SIGKILL):
+            if send is not None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, send)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), ENDED_S)
+                return

@@ -1,0 +1,156 @@
+"""The jobs of a server: what was asked, how far it is, and what came of it, until it is fetched."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import OrderedDict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from visualizer.models.model_protocol.answer_body import answer_body
+from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
+
+if TYPE_CHECKING:
+    from visualizer.models.model_server.rank_processes import JobAnswer, RankProcesses
+
+MOST_WAITING = 16
+"""So many jobs may wait or run."""
+MOST_KEPT_BYTES = 2**30
+"""Bytes of answers that were not fetched yet; those that came first go first."""
+MOST_DONE = 64
+TOO_MANY = "The server has too much to do already. Try again in a moment."
+NO_JOB = "There is no such job any more. Ask again."
+
+
+class _Job:
+    """One job.
+
+    Parameters
+    ----------
+    number : int
+        Also that of the run, where a text is read.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.progress = (0, 0)
+        self.part: bytes = b""
+        """What is known of the answer so far."""
+        self.is_new_part = False
+        self.answer: JobAnswer | None = None
+        self.failure: Exception | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.changed = asyncio.Event()
+
+
+class ServedJobs:
+    """Has jobs done by the processes of a model, one after another, and keeps their answers."""
+
+    def __init__(self, processes: RankProcesses) -> None:
+        self._processes = processes
+        self._jobs: OrderedDict[int, _Job] = OrderedDict()
+        self._numbers = itertools.count(1)
+        self._owners: OrderedDict[int, list[dict[str, Any]]] = OrderedDict()
+
+    def begin(self, says: str, asked: Any) -> int:
+        """Begin a job, and return its number.
+
+        Raises
+        ------
+        JobFailedError
+            When there are too many.
+        """
+        if (
+            sum(1 for job in self._jobs.values() if job.task and not job.task.done())
+            >= MOST_WAITING
+        ):
+            raise JobFailedError("server", TOO_MANY)
+        job = _Job(next(self._numbers))
+        self._jobs[job.number] = job
+        job.task = asyncio.create_task(self._do(job, says, asked))
+        self._forget()
+        return job.number
+
+    async def _do(self, job: _Job, says: str, asked: Any) -> None:
+        def tell(done: int, of: int) -> None:
+            job.progress = (done, of)
+
+        def report(body: bytes) -> None:
+            job.part, job.is_new_part = body, True
+            job.changed.set()
+
+        try:
+            answer = await self._processes.ask(job.number, says, asked, None, tell, report)
+            job.answer = answer
+            if answer.owners:
+                self._owners[job.number] = answer.owners
+                while len(self._owners) > MOST_DONE:
+                    self._owners.popitem(last=False)
+        except (JobFailedError, JobCancelledError) as failure:
+            job.failure = failure
+        finally:
+            job.changed.set()
+
+    async def result(self, number: int, wait: float) -> bytes:
+        """Return the body of an answer, or how far it is after some seconds.
+
+        Raises
+        ------
+        JobFailedError, JobCancelledError
+            As `RankProcesses.ask`; where there is no such job.
+        """
+        job = self._jobs.get(number)
+        if job is None:
+            raise JobFailedError("server", NO_JOB)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(job.changed.wait(), wait)
+        if job.failure:
+            raise job.failure
+        if job.answer:
+            return job.answer.body
+        if job.is_new_part:
+            job.is_new_part = False
+            job.changed.clear()
+            return job.part
+        done, of = job.progress
+        return answer_body({"working": True, "done": done, "of": of})
+
+    def cancel(self, number: int) -> None:
+        """Give up a job, if it is not done."""
+        job = self._jobs.get(number)
+        if job and job.task and not job.task.done():
+            self._processes.cancel(number)
+
+    async def at_once(self, says: str, asked: Any) -> bytes:
+        """Read numbers of a run where they are.
+
+        Raises
+        ------
+        JobFailedError
+            As the process says.
+        """
+        owners = self._owners.get(asked["run"])
+        rank = _owner_of(owners, asked["place"]) if owners and "place" in asked else 0
+        answer = await self._processes.ask(next(self._numbers), says, asked, (rank,))
+        return answer.body
+
+    def _forget(self) -> None:
+        """Forget answers that were kept longest, beyond what is kept."""
+        done = [job for job in self._jobs.values() if job.task and job.task.done()]
+        held = sum(len(job.answer.body) for job in done if job.answer)
+        for at, job in enumerate(done):
+            if len(done) - at <= MOST_DONE and held <= MOST_KEPT_BYTES:
+                return
+            held -= len(job.answer.body) if job.answer else 0
+            del self._jobs[job.number]
+
+
+def _owner_of(owners: list[dict[str, Any]], place: list[int]) -> int:
+    """Return the process that has a head of a layer."""
+    *layer, head = place
+    at = layer[0] if layer else 0
+    for owner in owners:
+        if at in owner["layers"] and owner["first"] <= head < owner["first"] + owner["heads"]:
+            return int(owner["rank"])
+    raise JobFailedError("place", "There is no such layer or head.")

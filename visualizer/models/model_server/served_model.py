@@ -1,0 +1,339 @@
+"""What one process of a server does with its model, or with its part of it.
+
+Requests that run the model come to all processes in the same order; those for numbers of a text
+that was read, to the process that has them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from visualizer.attention.blockwise_captured_run import header_of
+from visualizer.attention.blockwise_tensor import BlockwiseTensor
+from visualizer.attention.model_answers import (
+    AblationAnswer,
+    CostlyAnswer,
+    LensAnswer,
+    PartsAnswer,
+)
+from visualizer.attention.run_from_captured_attention import SINKS
+from visualizer.errors import InputError
+from visualizer.language.wire_format import Message
+from visualizer.models.answer_model_question import answer_model_question
+from visualizer.models.generation_with_cache import TokenReader
+from visualizer.models.model_protocol.run_message import long_run_values, whole_run_message
+from visualizer.models.text_reading import other_text_of, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from visualizer.attention.model_answers import ModelAnswer
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import Device
+    from visualizer.models.model_protocol.requests import (
+        AnswerRequest,
+        BlocksRequest,
+        MeasuresRequest,
+        NextTokenRequest,
+        ReadRequest,
+        StageRequest,
+        TokensRequest,
+    )
+    from visualizer.models.model_source import ModelSource
+    from visualizer.models.opened_model import OpenedModel
+    from visualizer.progress_callback import Progress
+
+MOST_SENT = 2**24
+"""Bytes of the weights of all layers that are sent whole; of more, blocks are asked for."""
+MOST_RUNS = 4
+"""So many texts are kept as they were read last."""
+MOST_NAMED = 200
+"""So many of the likeliest next tokens are named."""
+MOST_BLOCK_NUMBERS = 2**22
+"""Numbers of one answer with blocks."""
+GONE = "The text is no longer kept where the model runs. Change it and undo that: it is read again."
+
+Answer = tuple[dict[str, Any], dict[str, np.ndarray]]
+"""The values and arrays of an answer."""
+
+
+class ServedModel:
+    """A model with the runs of texts that it has read.
+
+    Parameters
+    ----------
+    source : ModelSource
+        What `read_text` finds the model by, with the device that it was opened for.
+    """
+
+    def __init__(self, source: ModelSource, model: OpenedModel, device: Device) -> None:
+        self._source, self._model, self._device = source, model, device
+        model.most_held = MOST_SENT
+        self._runs: OrderedDict[int, Run] = OrderedDict()
+        self._owned: dict[int, _OwnPart] = {}
+        self._lock = Lock()
+        self._reader: tuple[NextTokenRequest, TokenReader] | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a window is told of the model."""
+        folder, model = self._model.folder, self._model
+        return {
+            "name": folder.name,
+            "kind": folder.kind,
+            "fingerprint": folder.fingerprint,
+            "layers": folder.layers,
+            "heads": folder.heads,
+            "processes": model.ranks.count,
+            "parallelism": model.ranks.parallelism.value,
+        }
+
+    # ------------------------------------------------------------------ on all processes
+
+    def tokens(self, asked: TokensRequest) -> Answer:
+        """Split a text into the model's tokens; say what can be read in place of it, if it must."""
+        other = other_text_of(self._model, asked.text)
+        words = () if other else self._model.inputs(asked.text)[1]
+        return {"tokens": words, "other_text": other}, {}
+
+    def read(self, number: int, asked: ReadRequest) -> Answer:
+        """Read a text, and keep the run under a number."""
+        own, sent = self._source, asked.source
+        source = replace(
+            own,
+            edits=sent.edits,
+            cuts=sent.cuts,
+            second=sent.second,
+            is_chat=sent.is_chat,
+            part=sent.part,
+        )
+        run = read_text(source, asked.text, self._device)
+        with self._lock:
+            self._runs[number] = run
+            while len(self._runs) > MOST_RUNS:
+                gone, _ = self._runs.popitem(last=False)
+                self._owned.pop(gone, None)
+        if not run.trace.is_blockwise:
+            values, arrays = whole_run_message(run)
+            kept = {name: array for name, array in arrays.items() if not name.startswith("stages/")}
+            shapes = {
+                name: run.trace.shape(name)
+                for name in run.trace.names
+                if f"stages/{name}" in arrays
+            }
+            return {"run": values, "later": shapes, "number": number}, kept
+        return self._long(number, run)
+
+    def _long(self, number: int, run: Run) -> Answer:
+        """Gather what all processes have of a long text."""
+        reading, ranks, trace = run.reading, self._model.ranks, run.trace
+        assert reading is not None
+        header = header_of(run)
+        first = ranks.first_head(header.heads)
+        about = {
+            "key": [reading.part, header.queries, header.vectors and header.vectors.d_head],
+            "layers": reading.layers,
+            "first": first,
+            "heads": header.heads,
+        }
+        sinks = {SINKS: trace.read(SINKS)} if SINKS in trace.model_weights else {}
+        parts = ranks.gathered(Message("part", about, sinks))
+        alike = [
+            (rank, one) for rank, one in enumerate(parts)
+            if one.values["key"] == parts[0].values["key"]
+        ]  # fmt: skip
+        layers = tuple(sorted({layer for _, one in alike for layer in one.values["layers"]}))
+        heads = max(one.values["first"] + one.values["heads"] for _, one in alike)
+        owners = [
+            {
+                "rank": rank,
+                "layers": [layers.index(layer) for layer in one.values["layers"]],
+                "first": one.values["first"],
+                "heads": one.values["heads"],
+            }
+            for rank, one in alike
+        ]
+        at = [layers.index(layer) for layer in reading.layers]
+        self._owned[number] = _OwnPart(at, first)
+        arrays = {}
+        if sinks:
+            whole = np.zeros((len(layers), heads), sinks[SINKS].dtype)
+            for owner, (_, one) in zip(owners, alike, strict=True):
+                _put(whole, owner, one.arrays[SINKS])
+            arrays["sinks"] = whole
+        masks = [message.values["masks"] for message in ranks.gathered(_masks(run, at))]
+        by_layer = {place: mask for one in masks for place, mask in one}
+        values = long_run_values(run, layers, heads, [by_layer[at] for at in range(len(layers))])
+        return {"run": values, "owners": owners, "number": number}, arrays
+
+    def answer(
+        self, asked: AnswerRequest, progress: Progress, report: Callable[[Answer], object]
+    ) -> Answer:
+        """Answer a question about a text that was read."""
+        reading = self._run(asked.run).reading
+        assert reading is not None
+        if asked.known is not None and "changes" in asked.known:
+            begun = msgspec.convert(asked.known["changes"], list[list[float | None]])
+            changes = np.array(begun, np.float64)
+            known = AblationAnswer("", tuple(asked.known["layers"]), changes)
+            reading.answers.known[asked.question] = known
+
+        def tell(part: ModelAnswer) -> None:
+            values, found = answer_values(part)
+            report(({**values, "is_part": True}, found))
+
+        return answer_values(answer_model_question(reading, asked.question, progress, tell))
+
+    def next_token(self, asked: NextTokenRequest) -> Answer:
+        """Read tokens after a text, and say what may come next."""
+        begins = replace(asked, numbers=())
+        if self._reader is None or self._reader[0] != begins:
+            edits = {(layer, head): factor for layer, head, factor in asked.factors}
+            self._reader = (
+                begins,
+                TokenReader(self._model, asked.text, edits, is_chat=asked.is_chat),
+            )
+        reader = self._reader[1]
+        reader.check_memory(len(asked.numbers))
+        read = reader.read(asked.numbers)
+        text, is_split_alike = reader.continued_text(asked.numbers)
+        likely = np.argsort(read.logits)[: -1 - MOST_NAMED : -1].tolist()
+        values = {
+            "words": reader.words,
+            "ends": sorted(reader.ends),
+            "tokens": read.tokens,
+            "cache_bytes": read.cache_bytes,
+            "text": text,
+            "is_split_alike": is_split_alike,
+            "names": [*zip(likely, self._model.tokens(likely), strict=True)],
+        }
+        rows = {f"rows/{layer}": rows for layer, rows in read.rows.items()}
+        return values, {"logits": read.logits, **rows}
+
+    def names(self, numbers: tuple[int, ...]) -> Answer:
+        """Write tokens of the vocabulary by their numbers."""
+        return {"tokens": self._model.tokens(numbers)}, {}
+
+    def measures(self, asked: MeasuresRequest, progress: Progress) -> Answer:
+        """Measure the heads of a stage of weights of a long text."""
+        run, ranks = self._run(asked.run), self._model.ranks
+        found = run.trace.measured(asked.stage, run.compared_texts, progress)
+        own = self._owned.get(asked.run, _OwnPart([*range(run.trace.count("layer"))], 0))
+        arrays = {
+            name: np.atleast_2d(getattr(found, name)) for name in type(found).__struct_fields__
+        }
+        parts = ranks.gathered(Message("measures", {"at": own.layers, "first": own.first}, arrays))
+        layers = 1 + max(at for one in parts for at in one.values["at"])
+        heads = max(one.values["first"] + one.arrays["entropy"].shape[1] for one in parts)
+        joined = {}
+        for name, array in arrays.items():
+            whole = np.full((layers, heads), 0, array.dtype)
+            for one in parts:
+                owner = {"layers": one.values["at"], "first": one.values["first"]}
+                _put(whole, owner, one.arrays[name])
+            joined[name] = whole if layers > 1 else whole[0]
+        return {}, joined
+
+    # ------------------------------------------------------------------ on one process
+
+    def stage(self, asked: StageRequest) -> Answer:
+        """Return a whole stage of a text whose numbers are held."""
+        trace = self._run(asked.run).trace
+        if asked.stage not in trace or trace.is_blockwise:
+            raise InputError("stage", "There is no such stage.")
+        return {}, {"numbers": trace.read(asked.stage)}
+
+    def blocks(self, asked: BlocksRequest) -> Answer:
+        """Compute rows of a range of columns of a stage of a long text, or their ends."""
+        held, place = self._block_place(asked)
+        _check(held, place, asked)
+        rows, columns = np.array(asked.rows, np.int64), range(*asked.columns)
+        if asked.block == 0:
+            return {}, {"cells": held.cells(place, rows, slice(columns.start, columns.stop))}
+        high, low = held.column_ends(place, rows, columns, asked.block)
+        return {}, {"high": high} if low is None else {"high": high, "low": low}
+
+    def _block_place(self, asked: BlocksRequest) -> tuple[BlockwiseTensor, tuple[int, ...]]:
+        run = self._run(asked.run)
+        held = run.trace.holding(asked.stage) if asked.stage in run.trace else None
+        if not isinstance(held, BlockwiseTensor):
+            raise InputError("stage", "There is no such stage.")
+        own = self._owned[asked.run]
+        *layer, head = asked.place
+        at = layer[0] if layer else 0
+        if at not in own.layers:
+            raise InputError("place", "There is no such layer here.")
+        local = (own.layers.index(at), head - own.first)
+        return held, local if len(own.layers) > 1 else local[1:]
+
+    def _run(self, number: int) -> Run:
+        with self._lock:
+            run = self._runs.get(number)
+            if run is None:
+                raise InputError("text", GONE)
+            self._runs.move_to_end(number)
+        return run
+
+
+class _OwnPart(msgspec.Struct, frozen=True):
+    """Which layers of a run, by their places in it, and which heads a process has."""
+
+    layers: list[int]
+    first: int
+
+
+def _put(whole: np.ndarray, owner: Mapping[str, Any], part: np.ndarray) -> None:
+    first, own = owner["first"], np.atleast_2d(part)
+    for row, at in enumerate(owner["layers"]):
+        whole[at, first : first + own.shape[1]] = own[row]
+
+
+def _masks(run: Run, at: list[int]) -> Message:
+    """Return the mask of each layer that is here, with the layer's place in the run."""
+    vectors = header_of(run).vectors
+    assert vectors is not None
+    masks = vectors.layer_masks or (vectors.common_mask,) * len(at)
+    return Message("masks", {"masks": [*zip(at, map(msgspec.to_builtins, masks), strict=True)]})
+
+
+def _check(held: BlockwiseTensor, place: tuple[int, ...], asked: BlocksRequest) -> None:
+    """Refuse what a stage does not have, or more than an answer may hold."""
+    *leading, rows, columns = held.shape
+    start, stop = asked.columns
+    is_there = len(place) == len(leading) and all(
+        0 <= at < size for at, size in zip(place, leading, strict=True)
+    )
+    are_rows = bool(asked.rows) and min(asked.rows) >= 0 and max(asked.rows) < rows
+    are_columns = 0 <= start < stop <= columns and asked.block >= 0
+    is_aligned = asked.block == 0 or start % asked.block == 0
+    if not (is_there and are_rows and are_columns and is_aligned):
+        raise InputError("place", "There are no such rows or columns.")
+    if len(asked.rows) * (stop - start) // max(1, asked.block) > MOST_BLOCK_NUMBERS:
+        raise InputError("place", "That is more than one answer holds.")
+
+
+def answer_values(answer: ModelAnswer) -> Answer:
+    """Write an answer as values and arrays."""
+    if isinstance(answer, InputError):
+        raise answer
+    if isinstance(answer, CostlyAnswer):
+        return {"kind": "costly", "sentence": answer.sentence}, {}
+    if isinstance(answer, LensAnswer):
+        lens = {"kind": "lens", "layers": answer.layers, "words": answer.words}
+        return lens, {"probabilities": answer.probabilities}
+    if isinstance(answer, PartsAnswer):
+        parts = answer.parts
+        own = {
+            "kind": "parts", "token": answer.token, "probability": answer.probability,
+            "number": parts.number, "logit": parts.logit, "embedding": parts.embedding,
+            "bias": parts.bias, "layers": parts.layers,
+        }  # fmt: skip
+        return own, {"heads": parts.heads, "rest": parts.rest}
+    values = {"kind": "ablations", "token": answer.token, "layers": answer.layers}
+    return values, {"changes": answer.changes}
