@@ -59,6 +59,7 @@ OWN_CLIPBOARD = frozenset({"eglfs", "linuxfb", "minimal", "offscreen", "vnc"})
 """Platforms of Qt without a clipboard that outlives the program."""
 __all__ = ["compute", "main", "make_application", "open_window"]
 NAME = "Attention Visualizer"
+MENU_ENTRY = "attention-visualizer"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -356,6 +357,7 @@ def make_application() -> QApplication:
         application = QApplication([sys.argv[0]])
     QTimer.singleShot(START_MS, application, gc.enable)
     name_program(application)
+    name_menu_entry()
     application.setStyle("Fusion")
     take_text_size()
     return application
@@ -382,6 +384,19 @@ def name_program(application: QCoreApplication | type[QCoreApplication]) -> None
     """Set the application and organization names, under which Qt stores settings."""
     application.setApplicationName(NAME)
     application.setOrganizationName(NAME)
+
+
+def name_menu_entry() -> None:
+    """Name the program's entry in the menus of a desktop, where one is installed.
+
+    By it, Wayland finds the icon of a window. Desktops complain of a name that they do not find.
+    """
+    from PySide6.QtCore import QStandardPaths
+    from PySide6.QtGui import QGuiApplication
+
+    entries = QStandardPaths.StandardLocation.ApplicationsLocation
+    if QStandardPaths.locate(entries, f"{MENU_ENTRY}.desktop"):
+        QGuiApplication.setDesktopFileName(MENU_ENTRY)
 
 
 def open_window(document: Document) -> MainWindow:

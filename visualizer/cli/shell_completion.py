@@ -33,6 +33,12 @@ def print_completion(shell: str) -> int:
     if find_spec("shtab") is None:
         say(NEEDS)
         return 2
+    write_out(completion_script(shell))
+    return 0
+
+
+def completion_script(shell: str) -> str:
+    """Return the script of a shell; needs the package shtab."""
     import shtab
 
     root, *commands = _parsers()
@@ -42,8 +48,7 @@ def print_completion(shell: str) -> int:
                 action.complete = shtab.FILE
             elif action.metavar in {"FOLDER", "RUN"}:
                 action.complete = shtab.DIRECTORY
-    write_out(shtab.complete(root, shell) + "\n")
-    return 0
+    return f"{shtab.complete(root, shell)}\n"
 
 
 def _parsers() -> list[Any]:

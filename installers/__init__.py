@@ -1,0 +1,1 @@
+"""What makes installers of the program; it is no part of the program."""

@@ -1,0 +1,29 @@
+"""The folder that appimagetool makes an AppImage of."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from installers.linux.names_and_paths import NAME
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def build_app_dir(tree: Path, folder: Path) -> Path:
+    """Copy a tree as an AppDir; return its path.
+
+    Its files are those of the Debian package; at its top are what starts it, its menu entry and its
+    icon.
+    """
+    app_dir = folder / "AttentionVisualizer.AppDir"
+    app_dir.mkdir()
+    shutil.copytree(tree / "usr", app_dir / "usr", symlinks=True)
+    share = app_dir / "usr" / "share"
+    (app_dir / "AppRun").symlink_to(f"usr/bin/{NAME}")
+    shutil.copy2(share / "applications" / f"{NAME}.desktop", app_dir)
+    icon = share / "icons" / "hicolor" / "256x256" / "apps" / f"{NAME}.png"
+    shutil.copy2(icon, app_dir)
+    (app_dir / ".DirIcon").symlink_to(icon.name)
+    return app_dir

@@ -1,0 +1,73 @@
+"""What tells a desktop of the program: menu entry, file types, icons, description, completion."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from installers.linux.names_and_paths import APPSTREAM_ID, DOCUMENT_TYPE, NAME
+from visualizer.cli.shell_completion import completion_script
+from visualizer.resources import resource
+from visualizer.version import __version__
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+FILES = Path(__file__).with_name("files")
+ICON_SIZES = (16, 22, 24, 32, 48, 64, 96, 128, 256, 512)
+"""Sides in pixels of the folders of the hicolor theme."""
+
+
+def write_desktop_files(share: Path, built: datetime) -> None:
+    """Write all into the folder ``share`` of a file system."""
+    _write(share / "applications" / f"{NAME}.desktop", _file(f"{NAME}.desktop"))
+    _write(share / "mime" / "packages" / f"{NAME}.xml", _file(f"{NAME}.xml"))
+    _write(share / "metainfo" / f"{APPSTREAM_ID}.metainfo.xml", metainfo(built))
+    _write(share / "bash-completion" / "completions" / NAME, completion_script("bash"))
+    _write(share / "zsh" / "vendor-completions" / f"_{NAME}", completion_script("zsh"))
+    write_icons(share / "icons" / "hicolor")
+
+
+def metainfo(built: datetime) -> str:
+    """Return the description of the program for software centres."""
+    return _file("metainfo.xml").format(
+        appstream_id=APPSTREAM_ID, version=__version__, date=f"{built:%Y-%m-%d}"
+    )
+
+
+def write_icons(theme: Path) -> None:
+    """Write the icon as it is and in all sizes, for the program and for its documents."""
+    # Qt draws without a screen, whatever the build runs on.
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    from PySide6.QtCore import Qt
+    from PySide6.QtGui import QGuiApplication, QImage, QPainter
+    from PySide6.QtSvg import QSvgRenderer
+
+    application = QGuiApplication.instance() or QGuiApplication([NAME])
+    drawing = resource("icons", "app.svg")
+    names = [f"apps/{NAME}", f"mimetypes/{DOCUMENT_TYPE.replace('/', '-')}"]
+    renderer = QSvgRenderer(str(drawing))
+    for name in names:
+        _write(theme / "scalable" / f"{name}.svg", drawing.read_text(encoding="utf-8"))
+    for side in ICON_SIZES:
+        image = QImage(side, side, QImage.Format.Format_ARGB32)
+        image.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(image)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        renderer.render(painter)
+        painter.end()
+        for name in names:
+            path = theme / f"{side}x{side}" / f"{name}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            image.save(str(path))
+    del application
+
+
+def _file(name: str) -> str:
+    return (FILES / name).read_text(encoding="utf-8")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,123 @@
+"""The file tree that is installed: the bundle, and what desktops read of it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from installers.linux.bytecode import compile_bytecode
+from installers.linux.commands import run
+from installers.linux.desktop_files import FILES, write_desktop_files
+from installers.linux.interpreter import (
+    copy_interpreter,
+    debian_interpreter,
+    interpreter_in,
+    require_processor_build,
+    shut_off_environment,
+)
+from installers.linux.licences import write_licences
+from installers.linux.man_page import man_page
+from installers.linux.names_and_paths import EXTRAS, NAME, PROGRAM, ROOT
+from installers.linux.pruning import prune
+from installers.linux.shared_libraries import carry_libraries_of_interpreter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+PROGRAMS = re.compile(rf"{NAME}|python3\.\d+|torch_shm_manager")
+"""Names of the files that are run; packages have others that are marked so."""
+
+
+def build_tree(
+    work: Path,
+    interpreter_folder: Path | None,
+    pip_arguments: Sequence[str],
+    built: datetime,
+    say: Callable[[str], None],
+) -> Path:
+    """Build the whole tree in an empty folder; return its path.
+
+    Parameters
+    ----------
+    interpreter_folder : Path, optional
+        Has the interpreter; None is Debian's own.
+    pip_arguments : sequence of str
+        What pip is told besides, such as an index of packages.
+    built : datetime
+        The time that all files get, and the date of the documents.
+    """
+    tree, unpacked = work / "tree", work / "unpacked"
+    root = tree / "usr" / PROGRAM
+    root.mkdir(parents=True)
+    say("The interpreter")
+    source = interpreter_in(interpreter_folder) if interpreter_folder else None
+    source = source or debian_interpreter(unpacked)
+    program = copy_interpreter(source, root)
+    carry_libraries_of_interpreter(root, program, source.folder / "lib", unpacked)
+    say("The packages")
+    packages = root / "lib" / program.name / "site-packages"
+    install_packages(program, packages, pip_arguments)
+    require_processor_build(packages)
+    prune(packages)
+    say("Bytecode")
+    compile_bytecode(root, program, Path("/usr") / PROGRAM)
+    shut_off_environment(program)
+    say("What desktops read")
+    write_launcher(tree, program.name)
+    share = tree / "usr" / "share"
+    write_desktop_files(share, built)
+    documents = share / "doc" / NAME
+    write_licences(packages, unpacked / "usr" / "share" / "doc", documents)
+    compress(documents / "NEWS.gz", (ROOT / "CHANGELOG.md").read_bytes())
+    compress(share / "man" / "man1" / f"{NAME}.1.gz", man_page(built).encode())
+    make_uniform(tree, int(built.timestamp()))
+    return tree
+
+
+def install_packages(program: Path, packages: Path, pip_arguments: Sequence[str]) -> None:
+    """Install the program and all that it needs for an interpreter, without compiling it."""
+    wanted = f"{ROOT}[{','.join(EXTRAS)}]"
+    pip = (sys.executable, "-m", "pip", "--python", program, "install", "--quiet", "--no-compile")
+    where = ("--target", packages, "-c", ROOT / "constraints.txt")
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PIP_ROOT_USER_ACTION": "ignore"}
+    run([*pip, *where, *pip_arguments, wanted], environment=environment)
+
+
+def write_launcher(tree: Path, program: str) -> None:
+    """Write the command, beside the interpreter, and a link to it where commands are."""
+    root = tree / "usr" / PROGRAM
+    text = (FILES / "launcher").read_text(encoding="utf-8").replace("{program}", program)
+    (root / NAME).write_text(text, encoding="utf-8")
+    (root / NAME).chmod(0o755)
+    # The system shows the name of the file that Python runs: that of the command.
+    shutil.copyfile(FILES / "start.py", root / "lib" / NAME)
+    link = tree / "usr" / "bin" / NAME
+    link.parent.mkdir()
+    link.symlink_to(f"../{PROGRAM.as_posix()}/{NAME}")
+
+
+def compress(path: Path, content: bytes) -> None:
+    """Write a file as Debian has its documents: compressed, with neither name nor time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content, 9, mtime=0))
+
+
+def make_uniform(tree: Path, moment: int) -> None:
+    """Give all files the same time, and modes by which every user can read and run them."""
+    for path in [tree, *tree.rglob("*")]:
+        if not path.is_symlink():
+            is_run = path.is_dir() or PROGRAMS.fullmatch(path.name)
+            path.chmod(0o755 if is_run else 0o644)
+        os.utime(path, (moment, moment), follow_symlinks=False)
+
+
+def remove(folder: Path) -> None:
+    """Delete what an earlier build has left."""
+    if folder.is_dir():
+        shutil.rmtree(folder)

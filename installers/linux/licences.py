@@ -1,0 +1,97 @@
+"""The licences of everything inside, and the page that says where each is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from importlib.metadata import Distribution, PathDistribution
+from pathlib import Path
+
+from installers.linux.names_and_paths import NAME, PROGRAM, ROOT
+from visualizer.errors import InputError
+from visualizer.version import __version__
+
+COMMON = Path("/usr/share/common-licenses")
+"""The texts of licences on a Debian."""
+TEXTS = {
+    "pyside6-essentials": ("LGPL-3", "GPL-3"),
+    "shiboken6": ("LGPL-3", "GPL-3"),
+    "tokenizers": ("Apache-2.0",),
+}
+"""Texts in `COMMON` for the packages that come without their licence."""
+
+_STATEMENTS = ("License-Expression", "License")
+
+
+def write_licences(packages: Path, copyrights: Path, documents: Path) -> None:
+    """Collect the licences that no package has in itself, and write ``copyright``.
+
+    Parameters
+    ----------
+    packages : Path
+        The installed packages.
+    copyrights : Path
+        A folder with a file ``PACKAGE/copyright`` for each Debian package, or with none.
+    documents : Path
+        The folder of documents to be written.
+
+    Raises
+    ------
+    InputError
+        When something has no licence.
+    """
+    texts = documents / "licences"
+    texts.mkdir(parents=True)
+    for text in sorted({each for row in TEXTS.values() for each in row}):
+        shutil.copyfile(COMMON / text, texts / text)
+    for file in sorted(copyrights.glob("*/copyright")):
+        shutil.copyfile(file, texts / f"debian-{file.parent.name}")
+    template = (Path(__file__).with_name("files") / "copyright").read_text(encoding="utf-8")
+    page = template.format(
+        version=__version__,
+        licence=(ROOT / "LICENSE").read_text(encoding="utf-8"),
+        folder=f"usr/{PROGRAM.as_posix()}",
+        documents=f"/usr/share/doc/{NAME}/licences",
+        parts="\n".join(_line(one) for one in _installed(packages)),
+    )
+    (documents / "copyright").write_text(page, encoding="utf-8")
+
+
+def _installed(packages: Path) -> list[Distribution]:
+    return [PathDistribution(folder) for folder in sorted(packages.glob("*.dist-info"))]
+
+
+def _line(one: Distribution) -> str:
+    name = re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower()
+    licence = _stated(one)
+    if not licence or not (name in TEXTS or _has_licence_file(one)):
+        raise InputError(
+            "licences",
+            f"{name} comes without a licence. Look for it, and add it to TEXTS of "
+            "installers/linux/licences.py.",
+        )
+    files = f" ({', '.join(TEXTS[name])})" if name in TEXTS else ""
+    return f"- {name} {one.version}: {licence}{files}"
+
+
+def _stated(one: Distribution) -> str:
+    """Return what a package states as its licence, in a line."""
+    metadata = one.metadata
+    stated = next((metadata[key] for key in _STATEMENTS if key in metadata), "")
+    if stated and "\n" not in stated:
+        return stated
+    named = [
+        text.rpartition(" :: ")[2]
+        for text in metadata.get_all("Classifier") or ()
+        if text.startswith("License :: ")
+    ]
+    return ", ".join(named) or stated.partition("\n")[0]
+
+
+def _has_licence_file(one: Distribution) -> bool:
+    folder: Path = one._path  # type: ignore[attr-defined]
+    return any(
+        re.search("licen[cs]e|copying", file.name, re.IGNORECASE)
+        for file in folder.rglob("*")
+        if file.is_file()
+    )

@@ -1,0 +1,94 @@
+"""The man page of the command line, made of the parsers that read it.
+
+argparse-manpage and help2man would do it for parsers with argparse's own usage and subcommands;
+they run the usages written here together, and show all of them for each command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from typing import TYPE_CHECKING
+
+from installers.linux.names_and_paths import NAME, TITLE
+from visualizer.cli.options import parser
+from visualizer.cli.shell_completion import COMMANDS
+from visualizer.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+_STATUS = """0|All was written.
+1|A file could not be written.
+2|An option, the text or the memory is at fault.
+130, 143|Stopped by Ctrl+C, or by SIGTERM."""
+
+
+def man_page(built: datetime) -> str:
+    """Return the page as roff, for section 1."""
+    whole = parser()
+    lines = [
+        f'.TH {NAME.upper()} 1 "{built:%Y-%m-%d}" "{TITLE} {__version__}" "User Commands"',
+        ".SH NAME",
+        f"{_plain(NAME)} \\- see a real attention module compute",
+        ".SH SYNOPSIS",
+        *_usage(whole),
+        ".SH DESCRIPTION",
+        *_filled(whole.description or ""),
+        *_groups(whole, ".SH"),
+    ]
+    for name, make in COMMANDS.items():
+        command = make()
+        lines += [f".SH COMMAND {name.upper()}", *_usage(command), ".PP"]
+        lines += [*_filled(command.description or ""), *_groups(command, ".SS")]
+        lines += _written_out(command.epilog or "")
+    lines += [".SH EXIT STATUS"]
+    for row in _STATUS.splitlines():
+        lines += [".TP", *map(_plain, row.split("|"))]
+    lines += [".SH EXAMPLES AND NOTES", *_written_out(whole.epilog or "")]
+    return "\n".join(lines) + "\n"
+
+
+def _usage(one: argparse.ArgumentParser) -> Iterator[str]:
+    usage = (one.usage or "%(prog)s [options]") % {"prog": one.prog}
+    yield ".nf"
+    for line in usage.splitlines():
+        yield f".B {_plain(line.strip())}"
+    yield ".fi"
+
+
+def _groups(one: argparse.ArgumentParser, heading: str) -> Iterator[str]:
+    formatter = one._get_formatter()
+    for group in one._action_groups:
+        actions = [each for each in group._group_actions if each.help != argparse.SUPPRESS]
+        if actions:
+            yield f"{heading} {_plain((group.title or '').upper())}"
+        for action in actions:
+            yield ".TP"
+            yield f".B {_plain(formatter._format_action_invocation(action))}"
+            yield from _filled(formatter._expand_help(action))
+
+
+def _written_out(epilog: str) -> Iterator[str]:
+    """Yield lines that are indented as they are, and others as text."""
+    is_as_written = False
+    for line in epilog.splitlines():
+        if line.startswith(" ") != is_as_written and line.strip():
+            is_as_written = not is_as_written
+            yield ".nf" if is_as_written else ".fi"
+        yield _plain(line.strip()) if line.strip() else ".PP"
+    if is_as_written:
+        yield ".fi"
+
+
+def _filled(text: str) -> Iterator[str]:
+    """Yield the lines of a text, each short enough for a terminal, names whole."""
+    for line in textwrap.wrap(text, 76, break_on_hyphens=False, break_long_words=False):
+        yield _plain(line)
+
+
+def _plain(text: str) -> str:
+    """Return text that roff shows as it is, dashes as those that are typed."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{text}" if text.startswith((".", "'")) else text
