@@ -21,7 +21,7 @@ from visualizer.errors import InputError
 
 def main() -> int:
     """Build both and return the exit status."""
-    options = _parser().parse_args()
+    options = build_parser().parse_args()
     try:
         require_programs()
         build(options)
@@ -76,7 +76,8 @@ def say(words: str) -> None:
     print(words, flush=True)
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Make the parser of what the build is told."""
     made = argparse.ArgumentParser(
         prog="python -m installers.linux",
         description="Build the Debian package and the AppDir, with an interpreter inside.",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from installers.icon_drawing import DRAWING, drawn_icons
 from installers.linux.names_and_paths import APPSTREAM_ID, DOCUMENT_TYPE, NAME
 from visualizer.cli.shell_completion import completion_script
-from visualizer.resources import resource
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -38,30 +37,14 @@ def metainfo(built: datetime) -> str:
 
 def write_icons(theme: Path) -> None:
     """Write the icon as it is and in all sizes, for the program and for its documents."""
-    # Qt draws without a screen, whatever the build runs on.
-    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    from PySide6.QtCore import Qt
-    from PySide6.QtGui import QGuiApplication, QImage, QPainter
-    from PySide6.QtSvg import QSvgRenderer
-
-    application = QGuiApplication.instance() or QGuiApplication([NAME])
-    drawing = resource("icons", "app.svg")
     names = [f"apps/{NAME}", f"mimetypes/{DOCUMENT_TYPE.replace('/', '-')}"]
-    renderer = QSvgRenderer(str(drawing))
     for name in names:
-        _write(theme / "scalable" / f"{name}.svg", drawing.read_text(encoding="utf-8"))
-    for side in ICON_SIZES:
-        image = QImage(side, side, QImage.Format.Format_ARGB32)
-        image.fill(Qt.GlobalColor.transparent)
-        painter = QPainter(image)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        renderer.render(painter)
-        painter.end()
+        _write(theme / "scalable" / f"{name}.svg", DRAWING.read_text(encoding="utf-8"))
+    for side, image in zip(ICON_SIZES, drawn_icons(ICON_SIZES), strict=True):
         for name in names:
             path = theme / f"{side}x{side}" / f"{name}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             image.save(str(path))
-    del application
 
 
 def _file(name: str) -> str:

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 import visualizer
+from installers.linux.__main__ import build_parser
 from tests.architecture.project_graph import ROOT
 from tests.support.small_trainings import begun, finish
 from visualizer.attention.stages import TABLE
@@ -176,13 +177,17 @@ def test_every_key_that_is_named_is_one_of_the_program() -> None:
 # ------------------------------------------------------------------------------------- commands
 
 
+OF_OTHERS = {"--pip-args", "--extra-index-url", "--index"}
+"""Options of pipx, pip and uv."""
+
+
 def options_of(known: argparse.ArgumentParser) -> set[str]:
     return {option for action in known._actions for option in action.option_strings}
 
 
 def test_every_option_that_is_named_is_there() -> None:
     made = (parser(), lab_parser(), train_parser(), generate_parser(), model_parser())
-    known = set[str]().union(*map(options_of, made))
+    known = set[str]().union(*map(options_of, (*made, build_parser())), OF_OTHERS)
     for name, text in TEXTS.items():
         named = {found.rstrip("-") for found in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)}
         assert named <= known, name

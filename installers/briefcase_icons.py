@@ -1,0 +1,44 @@
+"""Writes the icons that Briefcase looks for: ``python -m installers.briefcase_icons``.
+
+They lie in ``build``, as ``pyproject.toml`` says, and are made anew before a build.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from PIL import Image
+from PySide6.QtGui import QImage
+
+from installers.icon_drawing import drawn_icons
+
+FOLDER = Path(__file__).resolve().parents[1] / "build" / "icons"
+NAME = "attention-visualizer"
+WINDOWS = (16, 24, 32, 48, 64, 128, 256)
+MAC_OS = (32, 64, 128, 256, 512, 1024)
+"""Sides in pixels."""
+
+
+def write_icons(folder: Path) -> None:
+    """Write one file for Windows and one for macOS, each with all sizes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    *others, largest = _as_pillow(WINDOWS)
+    sizes = [(side, side) for side in WINDOWS]
+    largest.save(folder / f"{NAME}.ico", append_images=others, sizes=sizes)
+    *others, largest = _as_pillow(MAC_OS)
+    largest.save(folder / f"{NAME}.icns", append_images=others)
+
+
+def _as_pillow(sides: tuple[int, ...]) -> list[Image.Image]:
+    rows = QImage.Format.Format_RGBA8888  # without a gap between them
+    drawn = (image.convertToFormat(rows) for image in drawn_icons(sides))
+    return [
+        Image.frombytes("RGBA", (image.width(), image.height()), bytes(image.constBits()))
+        for image in drawn
+    ]
+
+
+if __name__ == "__main__":
+    write_icons(FOLDER)
+    sys.stdout.write(f"{FOLDER}\n")

@@ -1,0 +1,32 @@
+"""The program's icon, drawn in pixels from its SVG."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage, QPainter
+from PySide6.QtSvg import QSvgRenderer
+
+from visualizer.resources import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+DRAWING = resource("icons", "app.svg")
+
+
+def drawn_icons(sides: Iterable[int]) -> Iterator[QImage]:
+    """Yield the icon in each of some sizes, in pixels.
+
+    It has no words, so that no application of Qt and no screen is needed.
+    """
+    renderer = QSvgRenderer(str(DRAWING))
+    for side in sides:
+        image = QImage(side, side, QImage.Format.Format_ARGB32)
+        image.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(image)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        renderer.render(painter)
+        painter.end()
+        yield image
