@@ -32,6 +32,7 @@ from tests.architecture.project_graph import ROOT
 from visualizer.errors import InputError
 
 MOMENT = 1_700_000_000
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the bundle is for Linux")
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no Debian")
 
 
@@ -227,7 +228,6 @@ def test_only_programs_can_be_run(tmp_path: Path) -> None:
     assert {(tmp_path / name).stat().st_mtime for name in names} == {MOMENT}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the bundle is for Linux")
 def test_the_c_library_that_a_file_needs_is_told(tmp_path: Path) -> None:
     file = tmp_path / "library.so"
     file.write_bytes(b"\x7fELF..\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.9\0GLIBC_2.99x\0")
