@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-PROGRAMS = re.compile(rf"{NAME}|python3\.\d+|torch_shm_manager")
-"""Names of the files that are run; packages have others that are marked so."""
+PROGRAMS = re.compile(
+    rf".*/{PROGRAM.as_posix()}/({NAME}|python3\.\d+)|.*/torch/bin/torch_shm_manager"
+)
+"""The files that are run; packages have others that are marked so."""
 
 
 def build_tree(
@@ -112,7 +114,7 @@ def make_uniform(tree: Path, moment: int) -> None:
     """Give all files the same time, and modes by which every user can read and run them."""
     for path in [tree, *tree.rglob("*")]:
         if not path.is_symlink():
-            is_run = path.is_dir() or PROGRAMS.fullmatch(path.name)
+            is_run = path.is_dir() or PROGRAMS.fullmatch(path.as_posix())
             path.chmod(0o755 if is_run else 0o644)
         os.utime(path, (moment, moment), follow_symlinks=False)
 

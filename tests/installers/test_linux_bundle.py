@@ -219,13 +219,14 @@ def test_sums_are_those_of_the_files(tmp_path: Path) -> None:
 
 
 def test_only_programs_can_be_run(tmp_path: Path) -> None:
-    names = ("python3.11", "python3.11._pth", "torch_shm_manager", NAME, "libc10.so", "cgi.py")
-    for name in names:
+    run = [f"{PROGRAM}/python3.11", f"{PROGRAM}/{NAME}", f"{PROGRAM}/torch/bin/torch_shm_manager"]
+    read = [f"{PROGRAM}/python3.11._pth", f"{PROGRAM}/lib/{NAME}", f"{PROGRAM}/lib/cgi.py", NAME]
+    for name in (*run, *read):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch(mode=0o755)
     make_uniform(tmp_path, MOMENT)
-    run = [name for name in names if os.access(tmp_path / name, os.X_OK)]
-    assert run == ["python3.11", "torch_shm_manager", NAME]
-    assert {(tmp_path / name).stat().st_mtime for name in names} == {MOMENT}
+    assert [name for name in (*run, *read) if os.access(tmp_path / name, os.X_OK)] == run
+    assert {(tmp_path / name).stat().st_mtime for name in (*run, *read)} == {MOMENT}
 
 
 def test_the_c_library_that_a_file_needs_is_told(tmp_path: Path) -> None:
