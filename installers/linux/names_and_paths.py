@@ -14,7 +14,7 @@ DOCUMENT_TYPE = "application/x-attention-visualizer"
 """The MIME type of an ``.attention`` document."""
 PROGRAM = Path("lib") / NAME
 """The folder of the interpreter and all packages, under ``usr``."""
-EXTRAS = ("models", "completion")
+EXTRAS = ("models", "remote", "completion")
 """Extras that are inside, since who has no Python cannot install them later.
 
 That of MP4 is not: its FFmpeg comes with encoders under the GPL, which would hold for the whole.

@@ -23,6 +23,7 @@ from visualizer.cli.generate import generate_parser
 from visualizer.cli.lab_options import lab_parser
 from visualizer.cli.model import model_parser
 from visualizer.cli.options import parser
+from visualizer.cli.serve import serve_parser
 from visualizer.cli.train import train_parser
 from visualizer.export.formats import FORMATS
 from visualizer.features.lessons.expected_book_numbers import BookNumbers
@@ -186,7 +187,9 @@ def options_of(known: argparse.ArgumentParser) -> set[str]:
 
 
 def test_every_option_that_is_named_is_there() -> None:
-    made = (parser(), lab_parser(), train_parser(), generate_parser(), model_parser())
+    made = (
+        parser(), lab_parser(), train_parser(), generate_parser(), model_parser(), serve_parser()
+    )  # fmt: skip
     known = set[str]().union(*map(options_of, (*made, build_parser())), OF_OTHERS)
     for name, text in TEXTS.items():
         named = {found.rstrip("-") for found in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)}
@@ -242,7 +245,10 @@ def trained(examples: Path, run_folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_every_command_is_understood(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parsers = {"train": train_parser, "generate": generate_parser, "model": model_parser}
+    parsers = {
+        "train": train_parser, "generate": generate_parser, "model": model_parser,
+        "serve": serve_parser,
+    }  # fmt: skip
     shown = [*commands()]
     for first, *others in shown:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Mon Nov 23")))

@@ -21,6 +21,7 @@ from visualizer.models.model_source import (
     MOST_CUT,
     HeadEditKind,
     ImageFile,
+    server_of,
 )
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 LONGEST_PATH = 4096
 _SHA256 = "[0-9a-f]{64}"
+_SERVER = r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}"
 MOST_PIXELS_A_SIDE = 10_000
 MOST_NAMES, LONGEST_ARGUMENT = 100, 200
 LONGEST_SECOND = 100_000
@@ -141,7 +143,8 @@ def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
 
 
 def _model(model: ModelSource) -> Iterator[Claim]:
-    yield _is_local(model.folder), "a model's folder"
+    is_server = _is_server(server_of(model.folder))
+    yield is_server or _is_local(model.folder), "a model's folder"
     yield len(model.name) <= LONGEST_PATH, "a model's name"
     yield re.fullmatch(_SHA256, model.fingerprint) is not None, "a model's fingerprint"
     if model.image and model.image != ImageFile():
@@ -159,6 +162,11 @@ def _model(model: ModelSource) -> Iterator[Claim]:
     count = len(model.layers)
     are_layers = all(0 <= layer < LARGEST["heads"] for layer in model.layers)
     yield are_layers and count <= MOST_LAYERS, "layers of a model"
+
+
+def _is_server(server: str) -> bool:
+    """Whether this is a host and a port, without anything that could be more."""
+    return re.fullmatch(_SERVER, server) is not None
 
 
 def _is_local(path: str) -> bool:

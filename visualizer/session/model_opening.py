@@ -84,6 +84,76 @@ def open_model_source(
     return on_python_thread(partial(_open, path, device, dtype, text, progress))
 
 
+class ServerChoice(Struct, frozen=True):
+    """Which server of a model to connect to.
+
+    Parameters
+    ----------
+    host, port, token
+        Where it listens, and what requests are signed with.
+    ssh : str
+        The line that starts it through SSH, which says the rest; empty where it runs already.
+    is_kept : bool
+        Whether the token is kept in the system's store of secrets.
+    """
+
+    host: str
+    port: int
+    token: str
+    ssh: str = ""
+    is_kept: bool = False
+
+
+def connect_to_model(
+    server: ServerChoice, text: str, progress: Progress = no_progress
+) -> OpenedSource:
+    """Connect to a model on a server, to read a text.
+
+    Raises
+    ------
+    InputError
+        Of ``host``, ``port``, ``token`` or ``ssh``, when it cannot be reached.
+    CancelledError
+        As `progress` raises it.
+    """
+    return on_python_thread(partial(_connect, server, text, progress))
+
+
+def _connect(server: ServerChoice, text: str, progress: Progress) -> OpenedSource:
+    from visualizer.models.model_client.server_by_ssh import ServerBySsh
+    from visualizer.models.model_client.token_store import forget_token, store_token
+
+    host, port, token, started = server.host, server.port, server.token, None
+    if server.ssh:
+        started = ServerBySsh(server.ssh, progress)
+        host, port, token = "127.0.0.1", started.port, started.token
+    load_torch_library()
+    from visualizer.models.model_client.remote_model import connect_model
+
+    model = connect_model(host, port, token, started)
+    progress(0, 0)
+    if not server.ssh:  # the next start has another port and another token
+        if server.is_kept:
+            store_token(model.server, token)
+        else:
+            forget_token(model.server)
+    return OpenedSource(model.source, model.other_text_of(text), model)
+
+
+def stored_token_of(host: str, port: int) -> str:
+    """Return the token that the system keeps for a server; empty where none is."""
+    from visualizer.models.model_client.token_store import stored_token
+
+    return stored_token(f"{host}:{port}")
+
+
+def has_token_store() -> bool:
+    """Whether the system's store of secrets can be used."""
+    from visualizer.models.model_client.token_store import has_store
+
+    return has_store()
+
+
 def forget_closed_models() -> None:
     """Forget what is kept, in this process and the tokenizers', for models that were closed."""
     if reading := sys.modules.get("visualizer.models.text_reading"):

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from visualizer.features.logit_attribution.controller import AttributionController
     from visualizer.features.mask_editor.controller import MaskEditController
     from visualizer.features.model_chooser.controller import ModelChooserController
+    from visualizer.features.model_connection.controller import ModelConnectionController
     from visualizer.features.model_generation.controller import ModelGenerationController
     from visualizer.features.model_generation.presenter import ModelGenerationPanel
     from visualizer.features.model_image.controller import ModelImageController
@@ -81,6 +82,7 @@ class Controllers(Struct, frozen=True, eq=False):
     workspace: Workspace
     document_controller: DocumentController
     model_chooser_controller: ModelChooserController
+    model_connection_controller: ModelConnectionController
     recent_files_menu: RecentFilesMenu
     export_controller: ExportController
     setup_pane: SetupPane
@@ -302,6 +304,9 @@ COMMANDS: tuple[Row, ...] = (
         ("Ctrl+O",), icon="open"),
     Row("filer.choose_model_to_open", FILE, "Open a &model…",
         lambda c: c.model_chooser_controller.open(), ("Ctrl+Alt+K",)),
+    Row("filer.connect_to_model", FILE, "Connec&t to a model…",
+        lambda c: c.model_connection_controller.open(), ("Ctrl+Alt+Z",),
+        tip="A model that is served on another machine"),
     Row("model_image.choose", FILE, "Choose an &image…",
         lambda c: c.model_image_controller.choose(), ("Ctrl+Alt+I",),
         is_enabled=lambda now: now.screen.panel(SETUP).image is not None,

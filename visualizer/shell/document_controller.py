@@ -15,6 +15,7 @@ from visualizer.documents.document_change import DocumentChange, change_to_model
 from visualizer.documents.document_file import SUFFIX, UNTITLED, SavedDocument
 from visualizer.errors import InputError
 from visualizer.models.image_names import is_image_name
+from visualizer.models.model_source import server_of
 from visualizer.session.newest_request_worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
 from visualizer.shell.document_read_and_write import (
@@ -257,7 +258,8 @@ class DocumentController(QObject):
         change = change_to_model(document, opened)
         self._take_change(change)
         self._say(change.notice or f"Opened {source.name}.")
-        self.settled.emit(source.path)
+        if not server_of(source.folder):
+            self.settled.emit(source.path)
         if self._workspace.document.lacks_image:
             self.imageWanted.emit(None)
 

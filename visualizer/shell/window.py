@@ -22,6 +22,7 @@ from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.features.mask_editor.stroke_controller import MaskStrokeController
 from visualizer.features.model_chooser.controller import ModelChooserController
+from visualizer.features.model_connection.controller import ModelConnectionController
 from visualizer.features.model_generation.controller import ModelGenerationController
 from visualizer.features.model_image.controller import ModelImageController
 from visualizer.features.next_token.controller import HeadEditController
@@ -134,6 +135,7 @@ class MainWindow(QMainWindow):
         self.token_pane = TokenPane()
         self.document_controller = DocumentController(program, workspace, lessons, self, window_on)
         self.model_chooser_controller = ModelChooserController(workspace, self)
+        self.model_connection_controller = ModelConnectionController(workspace, self)
         self.recovery_prompt, self.drop_handler = RecoveryPrompt(self), DropHandler(self)
         self._add_intents()
         self._has_lesson = self._had_weights = False
@@ -268,6 +270,7 @@ class MainWindow(QMainWindow):
             workspace=self.workspace,
             document_controller=self.document_controller,
             model_chooser_controller=self.model_chooser_controller,
+            model_connection_controller=self.model_connection_controller,
             recent_files_menu=self.recent_files_menu,
             export_controller=self.export_controller,
             setup_pane=self.setup_pane,
@@ -669,6 +672,7 @@ class MainWindow(QMainWindow):
         for part in (
             self.export_controller,
             self.model_chooser_controller,
+            self.model_connection_controller,
             self.model_image_controller,
             self.document_controller,
             self.model_question_controller,
@@ -740,6 +744,9 @@ def _connect_files(window: MainWindow) -> None:
     document_controller.modelWanted.connect(model_chooser.open_folder)
     model_chooser.opened.connect(document_controller.take_model)
     model_chooser.broke.connect(window.show_bug)
+    connection = window.model_connection_controller
+    connection.opened.connect(document_controller.take_model)
+    connection.broke.connect(window.show_bug)
     images = window.model_image_controller
     document_controller.imageWanted.connect(images.take)
     images.said.connect(window.statusBar().showMessage)

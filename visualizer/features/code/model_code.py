@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.model_reading import AttentionPart, SecondText
+from visualizer.models.model_source import server_of
 
 if TYPE_CHECKING:
     from visualizer.attention.model_reading import ModelReading
@@ -48,7 +49,7 @@ def model_lines(
         *(("from PIL import Image, ImageOps",) if reads_image else ()),
         f"from transformers import {prepares}, {kind}",
         "",
-        f"folder = {model.folder!r}",
+        *_folder(model),
         *(_image(model.image) if model.image else _text(model, text)),
         f"model = {kind}.from_pretrained(",
         '    folder, attn_implementation="eager",',
@@ -61,6 +62,13 @@ def model_lines(
         f"weights = seen.{seen}[{layer}][0, {head}]",
         *_edits(reading),
     )
+
+
+def _folder(model: ModelSource) -> tuple[str, ...]:
+    server = server_of(model.folder)
+    if not server:
+        return (f"folder = {model.folder!r}",)
+    return f"# its folder on the machine that serves it at {server}", f"folder = {model.name!r}"
 
 
 def _text(model: ModelSource, text: str) -> tuple[str, ...]:
@@ -84,7 +92,8 @@ def _lines_of_lab(
     return (
         "import visualizer",
         "",
-        f"model = visualizer.open_model({model.folder!r})",
+        *_folder(model),
+        "model = visualizer.open_model(folder)",
         f"seen = model.attend({text!r})",
         f"# layer {layer + 1}, head {head + 1}; here both count from 0",
         f'weights = seen["weights"][{layer}, {head}]',

@@ -133,7 +133,7 @@ def present_setup(
         )
         for setting in SETTINGS
     )
-    text = found.get("text") or found.get("model") or found.get("chat")
+    text = next(filter(None, map(found.get, ("text", "model", "server", "chat"))), None)
     said = _captured_in_words(document.captured) if document.captured else ""
     if document.model:
         said = _model_in_words(document)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CONNECT_S, ANSWER_S = 5.0, 30.0
 POLL_S = 0.5
 """So long one question waits for the result of a job: a job is given up between two of them."""
-TRIED_S = 15.0
+TRIED_S = 6.0
 """So long a lost connection is tried again."""
 PAUSE_S = 0.25
 MOST_ANSWER = 2**31

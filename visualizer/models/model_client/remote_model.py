@@ -25,6 +25,7 @@ from visualizer.errors import InputError
 from visualizer.models.generation_with_cache import ReadToken
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.stages_from_server import MatricesOnServer, StageFromServer
+from visualizer.models.model_client.token_store import stored_token
 from visualizer.models.model_protocol.run_message import RunOnWire, whole_run
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource, server_of
 from visualizer.progress_callback import tell_progress
@@ -50,10 +51,16 @@ _connected: WeakValueDictionary[str, RemoteModel] = WeakValueDictionary()
 
 
 class RemoteModel:
-    """A model on a server."""
+    """A model on a server.
 
-    def __init__(self, connection: ModelConnection) -> None:
-        self._connection = connection
+    Parameters
+    ----------
+    started : object
+        What keeps the server running, where it was started from here.
+    """
+
+    def __init__(self, connection: ModelConnection, started: object = None) -> None:
+        self._connection, self._started = connection, started
         facts = connection.ask("/model", {})[0]
         self.name, self.kind = str(facts.get("name"))[:200], str(facts.get("kind"))[:60]
         self.fingerprint = str(facts.get("fingerprint"))[:64]
@@ -259,15 +266,20 @@ class _RemoteVocabulary(Sequence[str]):
         return [self._known[number] for number in numbers]
 
 
-def connect_model(host: str, port: int, token: str) -> RemoteModel:
+def connect_model(host: str, port: int, token: str, started: object = None) -> RemoteModel:
     """Connect to a server; the model is found by its address as long as it is held.
+
+    Parameters
+    ----------
+    started : object
+        What keeps the server running, where it was started from here.
 
     Raises
     ------
     InputError
         Of ``server``, when it cannot be reached, or is none; of ``token``, when that is another.
     """
-    model = RemoteModel(ModelConnection(host, port, token))
+    model = RemoteModel(ModelConnection(host, port, token), started)
     _connected[model.server] = model
     return model
 
@@ -283,7 +295,11 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     server = server_of(source.folder)
     model = _connected.get(server)
     if model is None:
-        raise InputError("model", NOT_CONNECTED.format(server=server))
+        host, _, port = server.rpartition(":")
+        token = stored_token(server)
+        if not token:
+            raise InputError("model", NOT_CONNECTED.format(server=server))
+        model = connect_model(host, int(port), token)
     return model.read(source, text, made_of)
 
 

@@ -1,0 +1,245 @@
+"""A model on a server is connected to in the dialog, and then used like one on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+
+from tests.support.served_models import TOKEN, ServedFolder, served
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.spec import Device
+from visualizer.features.model_connection.presenter import NO_HOST, NO_TOKEN
+from visualizer.models.model_client import token_store
+from visualizer.models.model_client.server_by_ssh import LISTENER, NOT_SSH
+from visualizer.session.cell_address import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QLineEdit, QSpinBox
+
+    from tests.support.window_input import Hand
+    from visualizer.features.model_connection.controller import ModelConnectionController
+    from visualizer.features.model_connection.dialog import ModelConnectionDialog
+
+TEXT = "the cat sat on a mat"
+
+
+class Secrets:
+    """Stands in for the system's store of secrets."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, name: str) -> str | None:
+        return self.kept.get((service, name))
+
+    def set_password(self, service: str, name: str, secret: str) -> None:
+        self.kept[service, name] = secret
+
+    def delete_password(self, service: str, name: str) -> None:
+        del self.kept[service, name]
+
+
+@pytest.fixture(autouse=True)
+def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
+    made = Secrets()
+    monkeypatch.setattr(token_store, "_keyring", lambda: made)
+    monkeypatch.setattr(token_store, "has_store", lambda: True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedFolder]:
+    folder = save_tiny_model(tmp_path_factory.mktemp("models") / "llama", "llama")
+    with served(folder) as found:
+        yield found
+
+
+def connection(hand: Hand) -> ModelConnectionController:
+    return hand.window.model_connection_controller
+
+
+def opened(hand: Hand) -> ModelConnectionDialog:
+    """Open the dialog by its keys."""
+    hand.press(Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    dialog = connection(hand).dialog
+    assert dialog is not None
+    hand.until(dialog.isActiveWindow)
+    for line, text in ((dialog.ssh, ""), (dialog.host, "127.0.0.1")):  # else those typed last
+        write(line, text)
+    hand.until(dialog.keep.isEnabled)
+    return dialog
+
+
+def write(line: QLineEdit, text: str) -> None:
+    line.setFocus()
+    line.selectAll()
+    QTest.keyClick(line, Qt.Key.Key_Delete)
+    QTest.keyClicks(line, text)
+
+
+def write_port(box: QSpinBox, port: int) -> None:
+    box.setFocus()
+    box.selectAll()
+    QTest.keyClicks(box, str(port))
+
+
+def press_connect(dialog: ModelConnectionDialog) -> None:
+    QTest.mouseClick(dialog.connect_button, Qt.MouseButton.LeftButton)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def test_what_is_missing_is_said_at_once(hand: Hand) -> None:
+    dialog = opened(hand)
+    press_connect(dialog)
+    assert dialog.problem.text() == NO_TOKEN
+    assert dialog.focusWidget() is dialog.token
+    write(dialog.host, "two words")
+    assert not dialog.problem.isVisible(), "it is said of what was typed before"
+    press_connect(dialog)
+    assert dialog.problem.text() == NO_HOST
+    write(dialog.ssh, "rm -rf")
+    press_connect(dialog)
+    hand.until(lambda: not connection(hand).is_working)
+    assert dialog.problem.text() == NOT_SSH
+    QTest.keyClick(dialog, Qt.Key.Key_Escape)
+    hand.until(lambda: connection(hand).dialog is None)
+
+
+def test_a_server_that_is_not_there_is_said(hand: Hand) -> None:
+    before = hand.window.workspace.document
+    dialog = opened(hand)
+    write_port(dialog.port, port := free_port())
+    write(dialog.token, TOKEN)
+    press_connect(dialog)
+    hand.until(lambda: not connection(hand).is_working)
+    assert f"127.0.0.1:{port} cannot be reached" in dialog.problem.text()
+    assert dialog.isVisible()
+    assert hand.window.workspace.document == before
+
+
+def connect(hand: Hand, server: ServedFolder, token: str = TOKEN) -> ModelConnectionDialog:
+    dialog = opened(hand)
+    write_port(dialog.port, server.port)
+    write(dialog.token, token)
+    press_connect(dialog)
+    hand.until(lambda: not connection(hand).is_working)
+    return dialog
+
+
+@pytest.mark.slow
+def test_a_model_on_a_server_reads_a_text(
+    hand: Hand, server: ServedFolder, secrets: Secrets
+) -> None:
+    hand.type_sentence(TEXT)
+    hand.settle()
+    connect(hand, server, "a token of someone else")
+    dialog = connection(hand).dialog
+    assert dialog is not None
+    assert "token is another one" in dialog.problem.text()
+    write(dialog.token, TOKEN)
+    QTest.mouseClick(dialog.keep, Qt.MouseButton.LeftButton, pos=QPoint(8, 8))
+    press_connect(dialog)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run is not None
+    assert run.device.endswith(f"127.0.0.1:{server.port}")
+    assert run.texts == (("<s>", "the", "cat", "sat", "on", "a", "mat"),)
+    assert secrets.kept == {("attention-visualizer", f"127.0.0.1:{server.port}"): TOKEN}
+    hand.hover(Cell("weights", (0, 3, 1)))
+    assert "weights" in hand.stages
+    hand.type_sentence("the dog ran")
+    hand.settle()
+    assert hand.window.workspace.run is not None
+    assert hand.window.workspace.run.texts[0][-1] == "ran"
+    hand.window.workspace.undo()
+    hand.settle()
+
+
+@pytest.mark.slow
+def test_a_lost_server_is_said_and_the_picture_stays(hand: Hand, tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "llama", "llama")
+    hand.type_sentence(TEXT)
+    hand.settle()
+    with served(folder) as server:
+        connect(hand, server)
+        hand.until(lambda: hand.window.workspace.document.model is not None)
+        hand.settle()
+        run = hand.window.workspace.run
+        for pid in server.rank_pids():
+            os.kill(pid, signal.SIGKILL)
+        server.process.wait(60)
+        hand.type_sentence("the dog")
+        hand.until(lambda: "was lost" in hand.text_problem)
+        assert hand.window.workspace.run is run
+        assert hand.stages
+
+
+@pytest.mark.slow
+def test_a_saved_document_connects_again(
+    hand: Hand, server: ServedFolder, secrets: Secrets, tmp_path: Path
+) -> None:
+    from visualizer.models.text_reading import read_text
+
+    connect(hand, server)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    source = hand.window.workspace.document.model
+    assert source is not None
+    hand.window.workspace.undo()
+    hand.settle()
+    secrets.kept["attention-visualizer", f"127.0.0.1:{server.port}"] = TOKEN
+    assert read_text(source, TEXT, Device.CPU).trace.read("weights").shape[-1] == 7
+
+
+@pytest.mark.slow
+def test_a_server_is_started_through_ssh(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program of that name stands in for SSH: it forwards nothing, as both are this machine."""
+    folder = save_tiny_model(tmp_path / "llama", "llama")
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\n"
+        'while [ "$1" = -o ] || [ "$1" = -L ]; do [ "$1" = -L ] && port="${2%%:*}"; shift 2; done\n'
+        f'[ "$1" = user@machine ] && exec {sys.executable} -m visualizer serve "$4" --quiet '
+        '--port "$port"\n'
+        "echo 'Permission denied (publickey).' >&2; exit 255\n"
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(program.parent), os.environ["PATH"]]))
+    hand.type_sentence(TEXT)
+    hand.settle()
+    dialog = opened(hand)
+    write(dialog.ssh, "ssh nobody@machine attention-visualizer serve x")
+    press_connect(dialog)
+    hand.until(lambda: not connection(hand).is_working)
+    assert "Permission denied (publickey)." in dialog.problem.text()
+    write(dialog.ssh, f"ssh user@machine attention-visualizer serve {folder}")
+    press_connect(dialog)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    assert hand.window.workspace.run is not None
+    assert hand.window.workspace.run.trace.read("weights").shape[-1] == 7
+    hand.window.workspace.undo()
+    hand.settle()
+    hand.until(lambda: all(each.name != LISTENER for each in threading.enumerate()))

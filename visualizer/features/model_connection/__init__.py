@@ -1,0 +1,1 @@
+"""Connecting to a model on a server."""

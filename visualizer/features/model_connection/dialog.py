@@ -1,0 +1,172 @@
+"""The dialog in which the server of a model is named: host, port and token, or a line of SSH."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDialog,
+    QDialogButtonBox,
+    QGridLayout,
+    QLineEdit,
+    QPushButton,
+    QSpinBox,
+)
+
+from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
+from visualizer.widgets.plain_text_tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.features.model_connection.presenter import ConnectionPanel
+
+WIDTH = 620
+LONGEST_HOST, LONGEST_TOKEN, LONGEST_LINE = 253, 500, 2000
+SAYS = (
+    "A model that this machine has no room for is served where it can run:\n"
+    "attention-visualizer serve FOLDER"
+)
+TUNNEL = (
+    "The server listens on its own machine alone. SSH leads there:\n"
+    "ssh -L {port}:127.0.0.1:{port} user@machine"
+)
+EXAMPLE = "ssh user@machine attention-visualizer serve FOLDER"
+
+
+class ModelConnectionDialog(QDialog):
+    """Asks for a server, and tells what is typed."""
+
+    changed = Signal(str, object)
+    """A field by its name, and what it is now."""
+    connectWanted = Signal()
+    cancelWanted = Signal()
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self.setWindowTitle("Connect to a model")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._panel: ConnectionPanel | None = None
+        self.host, self.token, self.ssh = QLineEdit(), QLineEdit(), QLineEdit()
+        self.port, self.keep = QSpinBox(), QCheckBox("&Keep the token on this computer")
+        self.tunnel, self.hint, self.problem, self.words = (PlainLabel() for _ in range(4))
+        self._lines = {"host": self.host, "token": self.token, "ssh": self.ssh}
+        self._set_up()
+        column = column_layout(self, (24, 16, 24, 16), spacing=8)
+        column.addWidget(self._wrapped(PlainLabel(SAYS)))
+        column.addSpacing(4)
+        column.addLayout(self._grid())
+        column.addWidget(self.problem)
+        row = row_layout(spacing=8)
+        row.addWidget(self.words, 1)
+        self.cancel_button = QPushButton("&Stop")
+        self.cancel_button.setAutoDefault(False)
+        self.cancel_button.clicked.connect(self.cancelWanted)
+        row.addWidget(self.cancel_button)
+        column.addLayout(row)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
+        self.connect_button = buttons.addButton("&Connect", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.connect_button.setDefault(True)
+        self.connect_button.clicked.connect(self.connectWanted)
+        buttons.rejected.connect(self.reject)
+        column.addWidget(buttons)
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+
+    def _set_up(self) -> None:
+        self.port.setRange(1, 65535)
+        self.port.setGroupSeparatorShown(False)
+        self.port.setAccessibleName("Port")
+        self.token.setEchoMode(QLineEdit.EchoMode.Password)
+        self.token.setPlaceholderText("as “attention-visualizer serve” has written it")
+        self.ssh.setPlaceholderText(EXAMPLE)
+        for name, longest, spoken in (
+            ("host", LONGEST_HOST, "Host"),
+            ("token", LONGEST_TOKEN, "Token"),
+            ("ssh", LONGEST_LINE, "Line that starts the server through SSH"),
+        ):
+            line = self._lines[name]
+            line.setMaxLength(longest)
+            line.setAccessibleName(spoken)
+            line.textEdited.connect(partial(self.changed.emit, name))
+        self.port.valueChanged.connect(partial(self.changed.emit, "port"))
+        self.keep.toggled.connect(partial(self.changed.emit, "is_kept"))
+        self.problem.setProperty("role", "warning")
+        for label in (self.tunnel, self.hint):
+            label.setProperty("role", "quiet")
+        for label in (self.tunnel, self.hint, self.problem, self.words):
+            self._wrapped(label)
+
+    @staticmethod
+    def _wrapped(label: PlainLabel) -> PlainLabel:
+        label.setWordWrap(True)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        return label
+
+    def _grid(self) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(8)
+        grid.setColumnStretch(1, 1)
+        host, port, token, ssh = (
+            PlainLabel(words) for words in ("Host", "Port", "Token", "Or start it by SSH")
+        )
+        for label, part in (
+            (host, self.host), (port, self.port), (token, self.token), (ssh, self.ssh),
+        ):  # fmt: skip
+            label.setBuddy(part)
+        grid.addWidget(host, 0, 0)
+        grid.addWidget(self.host, 0, 1)
+        grid.addWidget(port, 0, 2)
+        grid.addWidget(self.port, 0, 3)
+        grid.addWidget(token, 1, 0)
+        grid.addWidget(self.token, 1, 1, 1, 3)
+        grid.addWidget(self.keep, 2, 1, 1, 3)
+        grid.addWidget(self.hint, 3, 1, 1, 3)
+        grid.addWidget(self.tunnel, 4, 1, 1, 3)
+        grid.addWidget(ssh, 5, 0)
+        grid.addWidget(self.ssh, 5, 1, 1, 3)
+        return grid
+
+    def show_panel(self, panel: ConnectionPanel) -> None:
+        """Show what was typed, and what is being done."""
+        before, self._panel = self._panel, panel
+        for name, line in self._lines.items():
+            if line.text() != getattr(panel, name):
+                line.setText(getattr(panel, name))
+            line.setReadOnly(not panel.can_type)  # disabled it would lose the focus
+        with QSignalBlocker(self.port), QSignalBlocker(self.keep):
+            self.port.setValue(panel.port)
+            self.keep.setChecked(panel.is_kept)
+        for part in (self.host, self.port, self.token):
+            part.setEnabled(panel.has_server)
+        self.port.setReadOnly(not panel.can_type)
+        self.keep.setEnabled(panel.can_keep)
+        self.keep.setToolTip(plain_tooltip("In the system's own store of secrets"))
+        self.tunnel.setText(TUNNEL.format(port=panel.port))
+        self.tunnel.setVisible(panel.has_server)
+        for label, text in (
+            (self.hint, panel.keeping_hint), (self.problem, panel.problem),
+            (self.words, panel.words),
+        ):  # fmt: skip
+            label.setText(text)
+            label.setVisible(bool(text))
+        self.cancel_button.setVisible(bool(panel.words))
+        self.cancel_button.setEnabled(panel.can_cancel)
+        self.connect_button.setEnabled(panel.can_connect)
+        is_new = panel.problem and (before is None or before.problem != panel.problem)
+        if is_new and (at := self._lines.get(panel.problem_of)):
+            at.setFocus()
+        elif before is None:
+            self.token.setFocus()
+
+    def reject(self) -> None:
+        """Cancel what is being done, or else close."""
+        if self._panel and self._panel.words:
+            self.cancelWanted.emit()
+        else:
+            super().reject()

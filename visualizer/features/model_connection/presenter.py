@@ -1,0 +1,116 @@
+"""What the dialog of servers shows, of what was typed and of how far it is."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from visualizer.errors import Problem
+from visualizer.session.model_opening import ServerChoice
+
+HOST, PORT = "127.0.0.1", 8763
+SHORTEST_TOKEN = 16
+NO_HOST = "Name the machine: 127.0.0.1 where a tunnel of SSH leads to it, else its name or address."
+NO_TOKEN = (
+    "Paste the token that “attention-visualizer serve” has written, of 16 characters or more."
+)
+CONNECTING, STARTING, CANCELLING = (
+    "Connecting…", "Starting the server through SSH…", "Cancelling…",
+)  # fmt: skip
+FROM_SSH = "The token is read from what the server writes."
+NO_STORE = "Install keyring to keep the token: pip install attention-visualizer[remote]"
+_HOST = r"[A-Za-z0-9.-]{1,253}"
+
+
+class ConnectionState(Struct, frozen=True):
+    """What was typed, and what is being done.
+
+    Parameters
+    ----------
+    ssh : str
+        The line that starts the server; empty where it runs already.
+    is_kept, has_store : bool
+        Whether the token is to be kept, and whether it can be.
+    problem, problem_of : str
+        What is wrong, as a sentence, and with which field.
+    """
+
+    host: str = HOST
+    port: int = PORT
+    token: str = ""
+    ssh: str = ""
+    is_kept: bool = False
+    has_store: bool = False
+    is_working: bool = False
+    is_cancelling: bool = False
+    problem: str = ""
+    problem_of: str = ""
+
+    @property
+    def choice(self) -> ServerChoice:
+        """The server that is named."""
+        is_kept = self.is_kept and self.has_store
+        return ServerChoice(
+            self.host.strip(), self.port, self.token.strip(), self.ssh.strip(), is_kept
+        )
+
+
+class ConnectionPanel(Struct, frozen=True):
+    """The dialog's content.
+
+    Parameters
+    ----------
+    has_server : bool
+        Whether host, port and token are typed, and not read from SSH.
+    words : str
+        What is being done.
+    """
+
+    host: str
+    port: int
+    token: str
+    ssh: str
+    is_kept: bool
+    can_keep: bool
+    keeping_hint: str
+    has_server: bool
+    can_type: bool
+    can_connect: bool
+    can_cancel: bool
+    words: str
+    problem: str
+    problem_of: str
+
+
+def connection_problem(state: ConnectionState) -> Problem | None:
+    """Return what is wrong with what was typed, before anything is tried."""
+    if state.ssh.strip():
+        return None
+    if re.fullmatch(_HOST, state.host.strip()) is None:
+        return Problem("host", NO_HOST)
+    if len(state.token.strip()) < SHORTEST_TOKEN:
+        return Problem("token", NO_TOKEN)
+    return None
+
+
+def present_connection(state: ConnectionState) -> ConnectionPanel:
+    """Make the dialog's content."""
+    has_ssh = bool(state.ssh.strip())
+    words = STARTING if has_ssh else CONNECTING
+    return ConnectionPanel(
+        state.host,
+        state.port,
+        state.token,
+        state.ssh,
+        state.is_kept and state.has_store and not has_ssh,
+        state.has_store and not has_ssh and not state.is_working,
+        FROM_SSH if has_ssh else "" if state.has_store else NO_STORE,
+        not has_ssh,
+        not state.is_working,
+        not state.is_working,
+        state.is_working and not state.is_cancelling,
+        (CANCELLING if state.is_cancelling else words) if state.is_working else "",
+        state.problem,
+        state.problem_of,
+    )

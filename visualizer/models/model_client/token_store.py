@@ -1,0 +1,46 @@
+"""Tokens of servers in the system's own store of secrets, where there is one; no torch here."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any
+
+LIBRARY = "keyring"
+SERVICE = "attention-visualizer"
+
+
+def has_store() -> bool:
+    """Whether the library is installed that finds the system's store."""
+    return find_spec(LIBRARY) is not None
+
+
+def stored_token(server: str) -> str:
+    """Return the token that is kept for a server, by its host and port; empty where none is."""
+    if not has_store():
+        return ""
+    with suppress(Exception):  # a store fails in its own way, and without it the token is asked for
+        return str(_keyring().get_password(SERVICE, server) or "")
+    return ""
+
+
+def store_token(server: str, token: str) -> bool:
+    """Keep a token for a server; return whether the system did."""
+    if not has_store():
+        return False
+    with suppress(Exception):
+        _keyring().set_password(SERVICE, server, token)
+        return True
+    return False
+
+
+def forget_token(server: str) -> None:
+    """Keep no token for a server."""
+    if has_store():
+        with suppress(Exception):
+            _keyring().delete_password(SERVICE, server)
+
+
+def _keyring() -> Any:
+    return importlib.import_module(LIBRARY)
