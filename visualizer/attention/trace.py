@@ -277,7 +277,8 @@ class Trace:
     @property
     def bytes(self) -> int:
         """Bytes of all stages, each storage counted once."""
-        whole = [held for held in self._held.values() if not held.is_blockwise]
+        # What is on another machine has no storage here, unless it is a matrix that blocks make.
+        whole = [held for held in self._held.values() if not held.is_blockwise and held.is_held]
         storages = [held.tensor.untyped_storage() for held in whole]
         held = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
         return held + sum(each.bytes for each in self._held.values() if each.is_blockwise)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.attention.masks import parse_mask
+from visualizer.attention.numbers_elsewhere import tell_arrivals
 from visualizer.attention.run_parameters_as_spec_weights import are_kept, weights_as_own
 from visualizer.attention.spec import Mask
 from visualizer.errors import FIRST_CHARACTERS, InputError
@@ -61,6 +62,8 @@ class Workspace(QObject):
     """More is known of the pictures of a long text; nothing else has changed."""
     edited = Signal()
     """The document has changed; the screen follows."""
+    _arrived = Signal()
+    """Numbers from another machine are here; on any thread."""
     broke = Signal(str)
     """An unexpected exception: the whole traceback."""
 
@@ -105,6 +108,8 @@ class Workspace(QObject):
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
         self._worker.progressed.connect(self._tell)
+        self._arrived.connect(self.show_again)
+        tell_arrivals(self._tell_arrival)
         self.screen: Screen = self._present({}, None)
 
     # ------------------------------------------------------------------ the document
@@ -301,6 +306,9 @@ class Workspace(QObject):
         if self.run:
             guess = without_marks(self._wanted.guess)
             self.look(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
+
+    def _tell_arrival(self) -> None:
+        self._arrived.emit()
 
     def show_again(self) -> None:
         """Make the screen anew, as more is known of the reading that is shown."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, without_waiting
 from visualizer.features.cell.presenter import CELL, present_cell
 from visualizer.features.code.presenter import CODE, present_code
 from visualizer.features.comparison_bar import presenter as comparison_bar_presenter
@@ -297,7 +299,7 @@ class PanelPresenters:
             name = row.id.name
             if resolved is not None and row.is_seen(resolved):
                 before = previous.get(name, row.empty)
-                made.makers[name] = partial(row.present, resolved, moment, before)
+                made.makers[name] = partial(_present_or_keep, row, resolved, moment, before)
                 made.before[name] = before
             else:
                 made[name] = row.empty
@@ -369,6 +371,15 @@ class PanelPresenters:
         return present_position(
             lessons, position, moment.document, run, computed, moment.is_working
         )
+
+
+def _present_or_keep(
+    row: PanelPresenter[Panel], resolved: Resolved, moment: Moment, before: Panel
+) -> Panel:
+    """Make a panel; the one before stays while its numbers come from another machine."""
+    with without_waiting(), suppress(NumbersOnTheirWayError):
+        return row.present(resolved, moment, before)
+    return before
 
 
 def _is_retrieval_wanted(resolved: Resolved) -> bool:

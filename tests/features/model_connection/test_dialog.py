@@ -15,10 +15,14 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 from tests.support.served_models import TOKEN, ServedFolder, served
+from tests.support.slow_network import slow_network
 from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, without_waiting
 from visualizer.attention.spec import Device
+from visualizer.features.cell.presenter import CELL
 from visualizer.features.model_connection.presenter import NO_HOST, NO_TOKEN
 from visualizer.models.model_client import token_store
+from visualizer.models.model_client.fetched_numbers import FETCHING
 from visualizer.models.model_client.server_by_ssh import LISTENER, NOT_SSH
 from visualizer.session.cell_address import Cell
 
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QLineEdit, QSpinBox
 
     from tests.support.window_input import Hand
+    from visualizer.attention.run import Run
     from visualizer.features.model_connection.controller import ModelConnectionController
     from visualizer.features.model_connection.dialog import ModelConnectionDialog
 
@@ -243,3 +248,35 @@ def test_a_server_is_started_through_ssh(
     hand.window.workspace.undo()
     hand.settle()
     hand.until(lambda: all(each.name != LISTENER for each in threading.enumerate()))
+
+
+@pytest.mark.slow
+def test_the_window_never_waits_for_numbers_on_their_way(hand: Hand, server: ServedFolder) -> None:
+    """Over a slow network what is told of a cell comes later, and no call of the window waits."""
+    hand.type_sentence(TEXT)
+    hand.settle()
+    with slow_network(server.port) as network:
+        connect(hand, ServedFolder(network.port, server.process))
+        hand.until(lambda: hand.window.workspace.document.model is not None)
+        hand.settle()
+        run = hand.window.workspace.run
+        assert run is not None
+        with without_waiting(), pytest.raises(NumbersOnTheirWayError):
+            run.trace.read("scores", (0, 1))
+        hand.until(lambda: is_here(run, "scores", (0, 1)))
+        with without_waiting():
+            assert run.trace.read("queries", (0, 1)).shape == (7, 8), "they came together"
+        hand.hover(Cell("weights", (0, 3, 1)))
+        hand.until(lambda: hand.window.workspace.screen.panel(CELL) is not None)
+        hand.window.workspace.undo()
+        hand.settle()
+        hand.until(lambda: all(each.name != FETCHING for each in threading.enumerate()))
+
+
+def is_here(run: Run, stage: str, place: tuple[int, ...]) -> bool:
+    try:
+        with without_waiting():
+            run.trace.read(stage, place)
+    except NumbersOnTheirWayError:
+        return False
+    return True

@@ -207,8 +207,8 @@ def test_a_killed_process_is_said_and_nothing_hangs(llama: Path, which: int) -> 
 
 
 @pytest.mark.slow
-def test_a_reading_is_cancelled_on_all_processes(llama: Path) -> None:
-    with served(llama, "--tensor-parallel", "2") as server:
+def test_a_reading_that_is_not_wanted_any_more_is_not_asked_for(llama: Path) -> None:
+    with served(llama) as server:
         remote = connect_model("127.0.0.1", server.port, TOKEN)
         with stopped_when(lambda: True), pytest.raises(CancelledError):
             read_text(remote.source, LONG, Device.CPU)

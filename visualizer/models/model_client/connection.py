@@ -162,7 +162,11 @@ class ModelConnection:
         InputError, CancelledError
             As `ask`.
         """
-        number = self.ask(path, asked)[0]["job"]
+        check_stopped()
+        answer = self.ask(path, asked)
+        number = answer[0].get("job")
+        if number is None:
+            return answer
         try:
             while True:
                 check_stopped()

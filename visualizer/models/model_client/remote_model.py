@@ -24,9 +24,14 @@ from visualizer.attention.model_answers import (
 from visualizer.errors import InputError
 from visualizer.models.generation_with_cache import ReadToken
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_client.stages_from_server import MatricesOnServer, StageFromServer
+from visualizer.models.model_client.fetched_numbers import FetchedNumbers
+from visualizer.models.model_client.stages_from_server import (
+    MatricesOnServer,
+    StageFromServer,
+    WeightsFromServer,
+)
 from visualizer.models.model_client.token_store import stored_token
-from visualizer.models.model_protocol.run_message import RunOnWire, whole_run
+from visualizer.models.model_protocol.run_message import MEASURES, RunOnWire, whole_run
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource, server_of
 from visualizer.progress_callback import tell_progress
 
@@ -114,25 +119,38 @@ class RemoteModel:
         number = int(values["number"])
         ask = partial(self._numbers, number)
         dtype = getattr(torch, sent.captured.dtype.value)
+        fetched = FetchedNumbers()
         if "owners" not in values:
-            later = msgspec.convert(values["later"], dict[str, tuple[int, ...]])
-            run = whole_run(
-                sent, arrays, made_of, self,
-                lambda name: StageFromServer(name, later[name], dtype, ask),
-            )  # fmt: skip
+            shapes = msgspec.convert(values["shapes"], dict[str, tuple[int, ...]])
+            # Those of heads are read of a cell together; others one by one.
+            of_heads = tuple(row.name for row in sent.stages if row.dims[0] == "head")
+
+            def elsewhere(name: str) -> StageFromServer:
+                alike = of_heads if name in of_heads else (name,)
+                return StageFromServer(name, shapes[name], dtype, alike, fetched, ask)
+
+            known = {
+                name.removeprefix(MEASURES): array
+                for name, array in arrays.items()
+                if name.startswith(MEASURES)
+            }
+            measure = partial(self._measured, number, known)
+            names = msgspec.convert(values["weights"], tuple[str, ...])
+            weights = WeightsFromServer(names, fetched, ask)
+            run = whole_run(sent, arrays, made_of, self, elsewhere, measure, weights)
             assert run.reading is not None
             return replace(run, reading=replace(run.reading, number=number))
         header = sent.captured
         sinks = arrays.get("sinks")
         rows = stages_of_long_text(header, has_sinks=sinks is not None)
-        matrices = MatricesOnServer(header, dtype, rows, ask)
+        matrices = MatricesOnServer(header, dtype, rows, fetched, ask)
         run = run_by_blocks(
             header,
             rows,
             {row.name: matrices.stage(row) for row in rows},
             None if sinks is None else torch.from_numpy(sinks.copy()),
             sent.device,
-            partial(self._measured, number),
+            partial(self._measured, number, {}),
         )
         reading = sent.reading.reading(made_of, None, self, arrays.get("changes"))
         return replace(run, notices=sent.notices, reading=replace(reading, number=number))
@@ -140,9 +158,13 @@ class RemoteModel:
     def _numbers(self, number: int, says: str, asked: dict[str, Any]) -> dict[str, np.ndarray]:
         return self._connection.ask(f"/{says}", {"run": number, **asked})[1]
 
-    def _measured(self, number: int, stage: str, progress: Progress) -> HeadMeasures:
-        sent = {"run": number, "stage": stage}
-        arrays = self._connection.job("/measures", sent, progress)[1]
+    def _measured(
+        self, number: int, known: dict[str, np.ndarray], stage: str, progress: Progress
+    ) -> HeadMeasures:
+        """Return the measures of a stage, those of weights as far as they are known."""
+        sent, arrays = {"run": number, "stage": stage}, known
+        if stage != "weights" or not known:
+            arrays = self._connection.job("/measures", sent, progress)[1]
         try:
             return HeadMeasures(**arrays)
         except TypeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from threading import Lock
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,11 +13,11 @@ from visualizer.attention.blockwise_stages import MatrixBlocks
 from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
 from visualizer.attention.captured_attention import with_mask
 from visualizer.attention.stages import shape
-from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor, readable
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import numpy as np
 
@@ -25,30 +25,67 @@ if TYPE_CHECKING:
     from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
+    from visualizer.attention.tensor_with_cached_reductions import Index
+    from visualizer.models.model_client.fetched_numbers import FetchedNumbers
 
     Tensor = torch.Tensor
     Ask = Callable[[str, dict[str, Any]], dict[str, np.ndarray]]
     """Asks for numbers of a run, by the kind of the request and its fields."""
 
+FEW_ROWS = 8
+"""So many rows are read of a cell or a token that is pointed at, and kept."""
 OTHER_SIZES = "The model's server sent numbers of other sizes than were asked for."
 
 
 class StageFromServer(CachedTensor):
-    """A stage that is fetched as a whole when it is first read."""
+    """A stage of which matrices are fetched when they are read, or all of it where all is needed.
 
-    def __init__(self, name: str, sizes: tuple[int, ...], dtype: torch.dtype, ask: Ask) -> None:
+    Parameters
+    ----------
+    sizes : tuple of int
+        Of all of it, with the layers first where there are several.
+    alike : tuple of str
+        The stages with the same axes: what is told of a cell reads the same place of several, so
+        these come together.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sizes: tuple[int, ...],
+        dtype: torch.dtype,
+        alike: tuple[str, ...],
+        fetched: FetchedNumbers,
+        ask: Ask,
+    ) -> None:
         self._kept = {}
-        self._name, self._sizes, self._dtype, self._ask = name, sizes, dtype, ask
-        self._fetched: Tensor | None = None
-        self._fetching = Lock()
+        self._name, self._sizes, self._dtype = name, sizes, dtype
+        self._alike, self._fetched, self._ask = alike, fetched, ask
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
-        with self._fetching:
-            if self._fetched is None:
-                found = self._ask("stage", {"stage": self._name}).get("numbers")
-                self._fetched = _tensor(found, self._sizes)
-            return self._fetched
+        def fetch() -> dict[str, np.ndarray]:
+            return self._ask("stage", {"stages": [self._name], "place": []})
+
+        return _tensor(self._fetched.get((self._name, ()), fetch).get(self._name), self._sizes)
+
+    def read(self, index: Index = ()) -> np.ndarray:
+        """Read numbers of one place without the others, where the index names one."""
+        count = len(self._sizes) - 2
+        place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
+        is_whole = len(place) < count or not count
+        if is_whole or self._fetched.has((self._name, ())):
+            return super().read(index)
+        if not all(0 <= at < size for at, size in zip(place, self._sizes, strict=False)):
+            raise IndexError(index)
+
+        def fetch() -> dict[str, np.ndarray]:
+            return self._ask("stage", {"stages": [*self._alike], "place": [*place]})
+
+        found = self._fetched.get((self._alike, place), fetch).get(self._name)
+        return readable(_tensor(found, self._sizes[count:])[index[count:]])
+
+    is_held = False
 
     @property
     def dtype(self) -> torch.dtype:
@@ -67,6 +104,36 @@ class StageFromServer(CachedTensor):
         return self._sizes
 
 
+class WeightsFromServer(Mapping[str, "Tensor"]):
+    """Weights of a model, all of which are fetched when one is read.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Those that the server sends.
+    """
+
+    def __init__(self, names: tuple[str, ...], fetched: FetchedNumbers, ask: Ask) -> None:
+        self._names, self._fetched, self._ask = dict.fromkeys(names), fetched, ask
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._names:
+            raise KeyError(name)
+        found = self._fetched.get("weights", lambda: self._ask("weights", {}))
+        if name not in found:
+            raise InputError("server", OTHER_SIZES)
+        return torch.from_numpy(found[name].copy())
+
+
 class MatricesOnServer(MatrixBlocks):
     """What is known of the matrices of a long text without any number of them.
 
@@ -77,10 +144,15 @@ class MatricesOnServer(MatrixBlocks):
     """
 
     def __init__(
-        self, header: CapturedAttention, dtype: torch.dtype, rows: tuple[Stage, ...], ask: Ask
+        self,
+        header: CapturedAttention,
+        dtype: torch.dtype,
+        rows: tuple[Stage, ...],
+        fetched: FetchedNumbers,
+        ask: Ask,
     ) -> None:
         super().__init__(header.spec, dtype, rows)
-        self._header, self._ask = header, ask
+        self._header, self._fetched, self._ask = header, fetched, ask
         masks = header.vectors.layer_masks if header.vectors else ()
         self._specs = tuple(with_mask(header.spec, mask) for mask in masks)
 
@@ -105,14 +177,16 @@ class MatricesOnServer(MatrixBlocks):
         if row.name in VECTORS or row.dims[-1] != "key":
             width = vectors.d_head if row.name in {"queries", "keys"} else vectors.d_value
             sizes = (*sizes[:-1], width)
-        return BlockwiseTensor(sizes, BlocksFromServer(self, row, self._ask))
+        return BlockwiseTensor(sizes, BlocksFromServer(self, row, self._fetched, self._ask))
 
 
 class BlocksFromServer(BlockSource):
     """Asks for blocks of one stage."""
 
-    def __init__(self, matrices: MatricesOnServer, row: Stage, ask: Ask) -> None:
-        self._matrices, self._row, self._ask = matrices, row, ask
+    def __init__(
+        self, matrices: MatricesOnServer, row: Stage, fetched: FetchedNumbers, ask: Ask
+    ) -> None:
+        self._matrices, self._row, self._fetched, self._ask = matrices, row, fetched, ask
         self._is_of_keys = row.dims[-1] == "key" and row.name not in VECTORS
         self._local = matrices.source(row) if self._is_of_keys else None
         self.is_signed = self._local.is_signed if self._local else True
@@ -141,10 +215,14 @@ class BlocksFromServer(BlockSource):
     def _asked(
         self, place: Place, rows: Tensor, start: int, stop: int, block: int
     ) -> dict[str, np.ndarray]:
-        return self._ask("blocks", {
+        asked: dict[str, Any] = {
             "stage": self._row.name, "place": [*place], "rows": rows.tolist(),
             "columns": [start, stop], "block": block,
-        })  # fmt: skip
+        }  # fmt: skip
+        if block or len(rows) > FEW_ROWS:  # what is drawn is kept as tiles
+            return self._ask("blocks", asked)
+        key = (self._row.name, place, tuple(asked["rows"]), start, stop)
+        return {**self._fetched.get(key, lambda: self._ask("blocks", asked))}
 
 
 def _tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:

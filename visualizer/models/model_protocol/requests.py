@@ -10,6 +10,7 @@ from visualizer.attention.model_answers import ModelQuestion  # noqa: TC001 - de
 from visualizer.models.model_source import ModelSource  # noqa: TC001 - decoded
 
 MOST_ROWS = 4096
+MOST_STAGES = 60
 MOST_NEXT = 10_000
 LONGEST_TEXT = 2_000_000
 
@@ -62,10 +63,17 @@ class MeasuresRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StageRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Send a whole stage."""
+    """Send stages: one as a whole, or one matrix of some, by the layer's place and the head."""
 
     run: Count
-    stage: Name
+    stages: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MOST_STAGES)]
+    place: Annotated[tuple[Count, ...], Meta(max_length=2)] = ()
+
+
+class WeightsRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Send the weights that the stages around attention are computed with, those that are small."""
+
+    run: Count
 
 
 class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,5 +117,9 @@ JOBS: dict[str, type[Struct]] = {
     "measures": MeasuresRequest,
 }
 """What runs the model, one after another, and is told about while it does."""
-AT_ONCE: dict[str, type[Struct]] = {"stage": StageRequest, "blocks": BlocksRequest}
+AT_ONCE: dict[str, type[Struct]] = {
+    "stage": StageRequest,
+    "blocks": BlocksRequest,
+    "weights": WeightsRequest,
+}
 """What is read of a run by the process that has it."""

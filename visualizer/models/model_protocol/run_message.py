@@ -1,7 +1,7 @@
 """The run of a text as a server of a model sends it: values that are JSON, and arrays.
 
-Of a text of which all weights are held, it has the numbers of all stages; of a long one what its
-blocks are asked for by.
+Of a text whose numbers are held it has the weights; other stages are asked for when they are read,
+and of a long text blocks of all.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 import torch
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,17 +18,25 @@ from visualizer.attention.captured_attention import CapturedAttention, LayerMask
 from visualizer.attention.model_layer_stages import always
 from visualizer.attention.model_layer_steps import LayerStep, ResidualStream
 from visualizer.attention.model_reading import ModelReading, NextToken, SecondText
-from visualizer.attention.run_from_captured_attention import captured_run
+from visualizer.attention.run import Run
 from visualizer.attention.stages import Operation, Stage
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
-    from visualizer.attention.captured_attention import CapturedVectors
-    from visualizer.attention.run import Run
-    from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+    import numpy as np
+    from torch import Tensor
 
+    from visualizer.attention.head_measures import HeadMeasures
+    from visualizer.progress_callback import Progress
+
+
+ATTENTION = "attention"
+"""The name of the array with the weights of attention, or its scores."""
+MEASURES = "measures/"
+"""How the names of the measures of its heads begin."""
 OF_VECTORS = ("queries", "keys", "values", "bias", "sinks")
 """What of the vectors of captured attention can be large."""
 MOST_WEIGHT_BYTES = 2**16
@@ -50,8 +57,8 @@ class StageOnWire(Struct, frozen=True):
     by_layer: tuple[StageOnWire, ...] = ()
 
     @classmethod
-    def of(cls, row: Stage, weights: Mapping[str, Any]) -> StageOnWire:
-        """Return a row as it is sent with so much of the model's weights."""
+    def of(cls, row: Stage, weights: Collection[str]) -> StageOnWire:
+        """Return a row as it is sent, with the names of the weights that are."""
         step, operation, reads = row.step, row.operation, row.reads
         if isinstance(step, ResidualStream):
             step = replace(step, embedded=None)  # whose tables are large
@@ -71,7 +78,7 @@ class StageOnWire(Struct, frozen=True):
         )  # fmt: skip
 
 
-def _has_weights(step: LayerStep, weights: Mapping[str, Any]) -> bool:
+def _has_weights(step: LayerStep, weights: Collection[str]) -> bool:
     """Whether all weights are there that a stage is computed with."""
     paths = [path for path in getattr(step, "modules", ()) if path]
     return all(any(name.startswith(path) for name in weights) for path in paths)
@@ -143,28 +150,22 @@ class RunOnWire(Struct, frozen=True):
 
 
 def whole_run_message(run: Run) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the values and arrays of a run whose numbers are held."""
+    """Return the values and arrays of a run whose numbers are held: its weights, or scores."""
     reading, trace = run.reading, run.trace
     assert reading is not None
-    captured = reading.captured
-    assert captured is not None
-    arrays = {"numbers": _bytes(captured.numbers)}
-    vectors = captured.vectors
-    if vectors:
-        found = {name: getattr(vectors, name) for name in OF_VECTORS}
-        arrays |= {name: _bytes(part) for name, part in found.items() if part is not None}
-    known = {*captured_run(captured).trace.names}
-    arrays |= {f"stages/{name}": trace.read(name) for name in trace.names if name not in known}
-    weights = {
-        name: tensor
-        for name, tensor in trace.model_weights.items()
-        if tensor.nbytes <= MOST_WEIGHT_BYTES
-    }
-    arrays |= {f"weights/{name}": trace.read(name) for name in weights}
+    assert reading.captured is not None
+    arrays = {ATTENTION: trace.read(trace.attention)}
     if reading.changes is not None:
         arrays["changes"] = reading.changes
+    weights = small_weights(run)
     rows = tuple(StageOnWire.of(row, weights) for row in trace.stages)
-    return _values(run, _without_numbers(captured), rows, reading), arrays
+    return _values(run, _without_numbers(reading.captured), rows, reading), arrays
+
+
+def small_weights(run: Run) -> tuple[str, ...]:
+    """Return the names of the model's weights that are sent when they are read."""
+    found = run.trace.model_weights.items()
+    return tuple(name for name, tensor in found if tensor.nbytes <= MOST_WEIGHT_BYTES)
 
 
 def long_run_values(
@@ -216,44 +217,47 @@ def whole_run(
     made_of: Hashable,
     model: object,
     held_elsewhere: Callable[[str], CachedTensor],
+    measure_elsewhere: Callable[[str, Progress], HeadMeasures],
+    weights: Mapping[str, Tensor],
 ) -> Run:
     """Return the run of what `whole_run_message` gave.
 
     Parameters
     ----------
     held_elsewhere : callable
-        Returns a stage around the attention by its name.
+        Returns any other stage by its name.
+    measure_elsewhere : callable
+        As in `Trace`.
+    weights : mapping
+        The model's, as far as they are sent.
 
     Raises
     ------
-    ValueError
+    ValueError, LookupError
         When arrays are missing or of other sizes.
     """
-    header = sent.captured
-    captured = _with_numbers(header, arrays)
-    base = captured_run(captured, sent.tokens, sent.key_tokens)
-    trace = base.trace
-    held: dict[str, CachedTensor] = {}
-    for row in sent.stages:
-        if row.name in trace:
-            held[row.name] = trace.holding(row.name)
-        else:
-            held[row.name] = held_elsewhere(row.name)
-    weights = {
-        name.removeprefix("weights/"): torch.tensor(array)
-        for name, array in arrays.items()
-        if name.startswith("weights/")
+    header, found = sent.captured, torch.tensor(arrays[ATTENTION])
+    sizes = (header.layers, header.heads, header.queries, header.keys)
+    captured = CapturedAttention.of(
+        header.name, found.numpy().reshape(sizes), header.query_tokens, header.key_tokens
+    )
+    rows = tuple(row.row for row in sent.stages)
+    attention = next(name for name in ("weights", rows[-1].name) if name in {*_names(rows)})
+    held = {
+        name: CachedTensor(found) if name == attention else held_elsewhere(name)
+        for name in _names(rows)
     }
-    whole = Trace(
-        trace.spec, tuple(row.row for row in sent.stages), {}, held, frozenset(held), trace.axes,
-        {**trace.model_weights, **weights}, trace.layer_masks, trace.cut,
+    vectors = header.vectors
+    trace = Trace(
+        header.spec, rows, {}, held, frozenset(held), ("layer",)[: header.layers - 1], weights,
+        vectors.layer_masks if vectors else (), vectors.cut if vectors else (), measure_elsewhere,
     )  # fmt: skip
     reading = sent.reading.reading(made_of, captured, model, arrays.get("changes"))
-    return replace(base, trace=whole, device=sent.device, notices=sent.notices, reading=reading)
+    return Run((sent.tokens,), trace, sent.device, sent.notices, captured, sent.key_tokens, reading)
 
 
-def _bytes(numbers: bytes) -> np.ndarray:
-    return np.frombuffer(numbers, np.uint8)
+def _names(rows: Sequence[Stage]) -> tuple[str, ...]:
+    return tuple(row.name for row in rows)
 
 
 def _without_numbers(captured: CapturedAttention) -> CapturedAttention:
@@ -262,11 +266,3 @@ def _without_numbers(captured: CapturedAttention) -> CapturedAttention:
         is_there = {name: b"" for name in OF_VECTORS if getattr(vectors, name) is not None}
         vectors = replace(vectors, **is_there)
     return replace(captured, numbers=b"", vectors=vectors)
-
-
-def _with_numbers(header: CapturedAttention, arrays: Mapping[str, np.ndarray]) -> CapturedAttention:
-    vectors: CapturedVectors | None = header.vectors
-    if vectors:
-        found = {name: arrays[name].tobytes() for name in OF_VECTORS if name in arrays}
-        vectors = replace(vectors, **found)
-    return replace(header, numbers=arrays["numbers"].tobytes(), vectors=vectors)

@@ -214,7 +214,7 @@ class ModelServer:
         if says == "model":
             return answer_body(self._facts)
         if says in JOBS:
-            return answer_body({"job": self._jobs.begin(says, _read(body, JOBS[says]))})
+            return await self._jobs.begun(says, _read(body, JOBS[says]))
         if says in AT_ONCE:
             return await self._jobs.at_once(says, _read(body, AT_ONCE[says]))
         if says == "result":

@@ -92,7 +92,7 @@ class RankProcess:
         while True:
             message = self._reads.get()
             asked: Any = msgspec.convert(message.values["asked"], AT_ONCE[message.says])
-            answer = model.stage if message.says == "stage" else model.blocks
+            answer = getattr(model, message.says)  # one of `AT_ONCE`
             self._do(message, partial(answer, asked))
 
     def _job(self, model: ServedModel, message: Message) -> Answer:

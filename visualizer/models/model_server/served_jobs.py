@@ -19,6 +19,8 @@ MOST_WAITING = 16
 MOST_KEPT_BYTES = 2**30
 """Bytes of answers that were not fetched yet; those that came first go first."""
 MOST_DONE = 64
+SOON_S = 0.5
+"""So long the request for a job waits for its answer, which saves the way of another one."""
 TOO_MANY = "The server has too much to do already. Try again in a moment."
 NO_JOB = "There is no such job any more. Ask again."
 
@@ -53,8 +55,8 @@ class ServedJobs:
         self._numbers = itertools.count(1)
         self._owners: OrderedDict[int, list[dict[str, Any]]] = OrderedDict()
 
-    def begin(self, says: str, asked: Any) -> int:
-        """Begin a job, and return its number.
+    async def begun(self, says: str, asked: Any) -> bytes:
+        """Begin a job, and return the body of its answer, or its number where that takes longer.
 
         Raises
         ------
@@ -70,7 +72,10 @@ class ServedJobs:
         self._jobs[job.number] = job
         job.task = asyncio.create_task(self._do(job, says, asked))
         self._forget()
-        return job.number
+        await asyncio.wait([job.task], timeout=SOON_S)
+        if job.task.done():
+            return await self.result(job.number, 0)
+        return answer_body({"job": job.number})
 
     async def _do(self, job: _Job, says: str, asked: Any) -> None:
         def tell(done: int, of: int) -> None:

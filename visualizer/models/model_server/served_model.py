@@ -27,7 +27,12 @@ from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.generation_with_cache import TokenReader
-from visualizer.models.model_protocol.run_message import long_run_values, whole_run_message
+from visualizer.models.model_protocol.run_message import (
+    MEASURES,
+    long_run_values,
+    small_weights,
+    whole_run_message,
+)
 from visualizer.models.text_reading import other_text_of, read_text
 
 if TYPE_CHECKING:
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
         ReadRequest,
         StageRequest,
         TokensRequest,
+        WeightsRequest,
     )
     from visualizer.models.model_source import ModelSource
     from visualizer.models.opened_model import OpenedModel
@@ -121,13 +127,13 @@ class ServedModel:
                 self._owned.pop(gone, None)
         if not run.trace.is_blockwise:
             values, arrays = whole_run_message(run)
-            kept = {name: array for name, array in arrays.items() if not name.startswith("stages/")}
-            shapes = {
-                name: run.trace.shape(name)
-                for name in run.trace.names
-                if f"stages/{name}" in arrays
-            }
-            return {"run": values, "later": shapes, "number": number}, kept
+            shapes = {name: run.trace.shape(name) for name in run.trace.names}
+            more = {"shapes": shapes, "number": number, "weights": small_weights(run)}
+            if "weights" in run.trace:  # what the window shows of each head at once
+                found = run.trace.measured("weights", run.compared_texts)
+                names = type(found).__struct_fields__
+                arrays |= {f"{MEASURES}{name}": getattr(found, name) for name in names}
+            return {"run": values, **more}, arrays
         return self._long(number, run)
 
     def _long(self, number: int, run: Run) -> Answer:
@@ -221,7 +227,7 @@ class ServedModel:
         return {"tokens": self._model.tokens(numbers)}, {}
 
     def measures(self, asked: MeasuresRequest, progress: Progress) -> Answer:
-        """Measure the heads of a stage of weights of a long text."""
+        """Measure the heads of a stage of weights."""
         run, ranks = self._run(asked.run), self._model.ranks
         found = run.trace.measured(asked.stage, run.compared_texts, progress)
         own = self._owned.get(asked.run, _OwnPart([*range(run.trace.count("layer"))], 0))
@@ -243,11 +249,21 @@ class ServedModel:
     # ------------------------------------------------------------------ on one process
 
     def stage(self, asked: StageRequest) -> Answer:
-        """Return a whole stage of a text whose numbers are held."""
-        trace = self._run(asked.run).trace
-        if asked.stage not in trace or trace.is_blockwise:
-            raise InputError("stage", "There is no such stage.")
-        return {}, {"numbers": trace.read(asked.stage)}
+        """Return stages of a text whose numbers are held, as a whole or one matrix of each."""
+        trace, found = self._run(asked.run).trace, {}
+        for name in asked.stages:
+            if name not in trace or trace.is_blockwise:
+                raise InputError("stage", "There is no such stage.")
+            sizes = trace.shape(name)[: len(asked.place)]
+            if not all(at < size for at, size in zip(asked.place, sizes, strict=True)):
+                raise InputError("place", "There is no such layer or head.")
+            found[name] = trace.read(name, asked.place)
+        return {}, found
+
+    def weights(self, asked: WeightsRequest) -> Answer:
+        """Return the model's weights that explain the stages of a run, those that are small."""
+        run = self._run(asked.run)
+        return {}, {name: run.trace.read(name) for name in small_weights(run)}
 
     def blocks(self, asked: BlocksRequest) -> Answer:
         """Compute rows of a range of columns of a stage of a long text, or their ends."""

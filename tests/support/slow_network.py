@@ -1,0 +1,115 @@
+"""A way to a server as over a slow network: what is sent arrives late, and some of it again.
+
+It models one TCP connection of segments that each take half of the round trip; a lost one holds up
+those after it for a round trip, and the rate is that of a window which losses keep small. Source:
+Mathis et al. 1997, "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from contextlib import contextmanager, suppress
+from threading import Thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SEGMENT = 1448
+"""Bytes that one packet of Ethernet carries."""
+
+
+class SlowNetwork:
+    """Connections to a port of this machine, each as over a slow network.
+
+    Parameters
+    ----------
+    round_trip_s : float
+        From sending a packet to its acknowledgement.
+    loss : float
+        The share of packets that are lost.
+    """
+
+    def __init__(self, port: int, round_trip_s: float, loss: float, seed: int = 1) -> None:
+        self._to, self._round_trip, self._loss = port, round_trip_s, loss
+        self._draw = random.Random(seed)
+        self._loop = asyncio.new_event_loop()
+        self._writers: list[asyncio.StreamWriter] = []
+        self.port = 0
+        self.bytes = 0
+        """What came from the server."""
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second that one connection carries for long."""
+        return SEGMENT / self._round_trip * math.sqrt(1.5 / self._loss)
+
+    async def listen(self) -> None:
+        self._server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """End all connections."""
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._to)
+        except OSError:
+            writer.close()
+            return
+        self._writers += [writer, back]
+        with suppress(asyncio.CancelledError):  # the way is closed
+            await asyncio.gather(
+                self._carry(reader, back), self._carry(there, writer, is_answer=True)
+            )
+
+    async def _carry(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        is_answer: bool = False,
+    ) -> None:
+        clock = self._loop.time
+        sent = clock() + self._round_trip  # two ends greet each other before
+        arrives = sent
+        with suppress(OSError):
+            while piece := await reader.read(SEGMENT):
+                self.bytes += len(piece) * is_answer
+                sent = max(sent, clock()) + len(piece) / self.rate
+                if self._draw.random() < self._loss:
+                    sent += self._round_trip
+                arrives = sent + self._round_trip / 2
+                self._loop.call_at(arrives, _write, writer, piece)
+        self._loop.call_at(max(arrives, clock()), writer.close)
+
+
+def _write(writer: asyncio.StreamWriter, piece: bytes) -> None:
+    if not writer.is_closing():
+        writer.write(piece)
+
+
+@contextmanager
+def slow_network(port: int, round_trip_s: float = 0.1, loss: float = 0.01) -> Iterator[SlowNetwork]:
+    """Lead to a port of this machine over a slow network, from another port."""
+    made = SlowNetwork(port, round_trip_s, loss)
+    loop = made._loop
+    thread = Thread(target=loop.run_forever, daemon=True, name="slow network")
+    thread.start()
+    asyncio.run_coroutine_threadsafe(made.listen(), loop).result(10)
+    try:
+        yield made
+    finally:
+        asyncio.run_coroutine_threadsafe(made.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()

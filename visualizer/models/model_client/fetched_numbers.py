@@ -1,0 +1,99 @@
+"""Numbers of a run that were fetched from a server, and those that are on their way."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from visualizer.attention.numbers_elsewhere import (
+    NumbersOnTheirWayError,
+    may_wait,
+    numbers_arrived,
+)
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    import numpy as np
+
+    Fetched = Mapping[str, np.ndarray]
+
+MOST_BYTES = 2**28
+"""Bytes of fetched numbers that are kept; those that were used longest ago go first."""
+AGAIN_S = 3.0
+"""So long what could not be fetched is not asked for again by itself."""
+FETCHING = "numbers from a server"
+"""The name of the threads that fetch."""
+
+
+class FetchedNumbers:
+    """Fetches numbers once, at once or meanwhile, and keeps them."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, Fetched] = OrderedDict()
+        self._bytes = 0
+        self._under_way: set[Hashable] = set()
+        self._failed: dict[Hashable, float] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, fetch: Callable[[], Fetched]) -> Fetched:
+        """Return numbers by their key; `fetch` asks for them where they are not here.
+
+        Raises
+        ------
+        InputError
+            As `fetch` does, where they are waited for.
+        NumbersOnTheirWayError
+            Where they are not; they are fetched meanwhile, and their arrival is told.
+        """
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+            if not may_wait():
+                self._begin(key, fetch)
+                raise NumbersOnTheirWayError
+        found = fetch()
+        self._keep(key, found)
+        return found
+
+    def has(self, key: Hashable) -> bool:
+        """Whether numbers are here."""
+        return key in self._kept
+
+    def _begin(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
+        is_late = monotonic() - self._failed.get(key, 0.0) < AGAIN_S and key in self._failed
+        if key not in self._under_way and not is_late:
+            self._under_way.add(key)
+            thread = threading.Thread(
+                target=self._fetch, args=(key, fetch), name=FETCHING, daemon=True
+            )
+            thread.start()
+
+    def _fetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
+        try:
+            self._keep(key, fetch())
+        except InputError:  # said by the next reading of a text
+            self._failed[key] = monotonic()
+        finally:
+            with self._lock:
+                self._under_way.discard(key)
+        numbers_arrived()
+
+    def _keep(self, key: Hashable, found: Fetched) -> None:
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = found
+                self._bytes += _bytes(found)
+            self._failed.pop(key, None)
+            while self._bytes > MOST_BYTES and len(self._kept) > 1:
+                _, gone = self._kept.popitem(last=False)
+                self._bytes -= _bytes(gone)
+
+
+def _bytes(found: Fetched) -> int:
+    return sum(array.nbytes for array in found.values())
