@@ -67,6 +67,12 @@ def write_checkpoint(
     InputError
         When it cannot be written; the previous checkpoint is unchanged.
     """
+    content = checkpoint_content(training, about, trainer_state)
+    write(file, lambda opened: opened.write(content))
+
+
+def checkpoint_content(training: Trainer, about: RunMetadata, trainer_state: TrainerState) -> bytes:
+    """Return the content of a checkpoint's file."""
     header = {
         "run": plain(about),
         "step": training.step,
@@ -82,7 +88,7 @@ def write_checkpoint(
         for state, value in training.optimiser.state.get(parameter, {}).items():
             tensors[f"optimiser/{state}/{name}"] = value
     tensors |= {f"randomness/{kind}": state for kind, state in training.randomness.items()}
-    _write(file, tensors, {"checkpoint": json.dumps(header)})
+    return _content(tensors, {"checkpoint": json.dumps(header)})
 
 
 def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
@@ -94,7 +100,29 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
         Of ``folder``, when it cannot be read or is of another model; the trainer must then be
         discarded.
     """
-    tensors, metadata = _read(file, (1 + len(_STATES)) * _size(training.model))
+    content = _bytes_of(file, (1 + len(_STATES)) * _size(training.model))
+    return restore_checkpoint(content, training, file.name)
+
+
+def run_of_checkpoint(content: bytes) -> RunMetadata:
+    """Return the metadata of the run whose checkpoint a trusted process sent."""
+    return about_of(json.loads(read_metadata(content)["checkpoint"])["run"])
+
+
+def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> TrainerState:
+    """Restore a trainer from a checkpoint's content and return its state.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file, for messages.
+
+    Raises
+    ------
+    InputError
+        As `read_checkpoint`.
+    """
+    tensors, metadata = _parsed(content, name)
     try:
         header = json.loads(metadata["checkpoint"])
         step, most = _count(header["step"]), _steps_of(header["run"], training)
@@ -105,9 +133,9 @@ def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
             _remember(training, parameter, _optimiser_state(tensors, parameter_name, parameter))
         training.randomness = _checked_randomness(_under("randomness/", tensors))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError("folder", f"“{file.name}” is damaged, or of another model.") from error
+        raise InputError("folder", f"“{name}” is damaged, or of another model.") from error
     if step > most:
-        sentence = f"“{file.name}” is of step {step:,}, and the run has {most:,}: it is damaged."
+        sentence = f"“{name}” is of step {step:,}, and the run has {most:,}: it is damaged."
         raise InputError("folder", sentence)
     training.step = step
     return trainer_state
@@ -207,22 +235,33 @@ def _size(model: nn.Module) -> int:
 def _write(
     place: Path | ContainedFile, tensors: dict[str, Tensor], metadata: dict[str, str]
 ) -> None:
-    whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-    content = save(whole, metadata)
+    content = _content(tensors, metadata)
     write(place, lambda file: file.write(content))
+
+
+def _content(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
+    return save({name: value.cpu().contiguous() for name, value in tensors.items()}, metadata)
 
 
 def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read a file whose tensors have at most ``size`` bytes."""
+    return _parsed(_bytes_of(file, size), file.name)
+
+
+def _bytes_of(file: ContainedFile, size: int) -> bytes:
     try:
-        content = file.read_bytes(size + MOST_HEADER_BYTES)
-        return load(content), read_metadata(content)
+        return file.read_bytes(size + MOST_HEADER_BYTES)
     except FileNotFoundError as error:
         raise InputError("folder", f"There is no “{file.name}” in {file.folder.path}.") from error
     except OSError as error:
         raise InputError("folder", f"“{file.name}” cannot be read: {reason_of(error)}.") from error
+
+
+def _parsed(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        return load(content), read_metadata(content)
     except (SafetensorError, AssertionError, KeyError, RuntimeError, ValueError) as error:
-        raise InputError("folder", f"“{file.name}” is damaged.") from error
+        raise InputError("folder", f"“{name}” is damaged.") from error
 
 
 def read_metadata(content: bytes) -> dict[str, str]:
