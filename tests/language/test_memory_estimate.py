@@ -14,8 +14,9 @@ from tests.architecture.project_graph import ROOT
 from tests.language.test_training_run import losses, same
 from tests.support.small_trainings import begun, finish
 from visualizer.attention import device
+from visualizer.attention.spec import Device
 from visualizer.errors import InputError, Remedy
-from visualizer.language.memory_estimate import bytes_needed, check_room
+from visualizer.language.memory_estimate import ALONE, BatchSharing, bytes_needed, check_room
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import ModelKind, TrainingSettings, problems
@@ -47,6 +48,34 @@ def test_what_does_not_fit_is_refused_with_what_does() -> None:
     check_room(replace(settings, batch=fits), 65)
     with pytest.raises(InputError):
         check_room(replace(settings, batch=fits + 1), 65)
+
+
+@pytest.mark.usefixtures("of_eight_gib")
+def test_processes_share_a_batch_and_on_the_cpu_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = replace(HUGE, width=64, layers=3, device=Device.CPU)
+    fits = _refused(settings, ALONE)
+    shared = _refused(settings, BatchSharing(4, 4))
+    assert shared % 4 == 0
+    assert 0.8 * fits < shared < fits  # each has the weights
+    check_room(replace(settings, batch=shared), 65, BatchSharing(4, 4))
+    monkeypatch.setattr(device, "available", lambda: (Device.CUDA, Device.CPU))
+    on_gpus = replace(settings, device=Device.CUDA)
+    assert 4 * fits - 4 <= _refused(on_gpus, BatchSharing(4, 4)) <= 4 * fits
+    dropping = replace(on_gpus, dropout=0.1)  # each draws masks for all rows
+    assert _refused(dropping, BatchSharing(4, 4)) < 3 * _refused(dropping, ALONE)
+    with pytest.raises(InputError, match="Even a batch of 4 needs about"):
+        check_room(HUGE, 65, BatchSharing(4, 4))
+
+
+def _refused(settings: TrainingSettings, sharing: BatchSharing) -> int:
+    with pytest.raises(InputError, match=r"Use .* or less") as refused:
+        check_room(settings, 65, sharing)
+    assert refused.value.remedy
+    fits = refused.value.remedy[1]
+    assert isinstance(fits, int)
+    return fits
 
 
 def _offered(settings: TrainingSettings) -> Remedy | None:

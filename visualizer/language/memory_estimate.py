@@ -5,7 +5,10 @@ A system that overcommits memory would otherwise kill the program later without 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
+from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
@@ -15,6 +18,9 @@ from visualizer.attention.stages import bytes_needed as bytes_of_stages
 from visualizer.errors import InputError, Remedy
 from visualizer.language.language_models import LanguageModel, MixingLayer
 from visualizer.language.training_settings import ModelKind, TrainingSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ITEM = 4
 """Bytes of a number; everything is float32."""
@@ -35,8 +41,20 @@ TORCH = 100 * 2**20
 """Bytes that torch loads at its first computation."""
 
 
-def check_room(settings: TrainingSettings, tokens: int) -> None:
+class BatchSharing(Struct, frozen=True):
+    """How many processes share each batch: in all, and on this machine."""
+
+    processes: int = 1
+    on_machine: int = 1
+
+
+ALONE = BatchSharing()
+
+
+def check_room(settings: TrainingSettings, tokens: int, sharing: BatchSharing = ALONE) -> None:
     """Reject settings whose training needs more memory than is free now.
+
+    Processes on the CPU share the memory; on GPUs each has one of its own.
 
     Parameters
     ----------
@@ -50,19 +68,36 @@ def check_room(settings: TrainingSettings, tokens: int) -> None:
     """
     device, _ = attention_device.resolve(settings.device, Dtype.FLOAT32)
     room = USABLE * attention_device.free_bytes(device)
-    if bytes_needed(settings, tokens) <= room:
+
+    def needed(settings: TrainingSettings) -> int:
+        count = sharing.on_machine if device is Device.CPU else 1
+        return count * _bytes_of_share(settings, tokens, sharing.processes)
+
+    if needed(settings) <= room:
         return
-    fits = _largest("batch", settings, tokens, room)
-    needed = f"needs about {gib(bytes_needed(settings, tokens))}, and {gib(room)} can be used"
+    least = sharing.processes
+    fits = _largest("batch", settings, needed, room, least)
     if not fits:
-        alone = gib(bytes_needed(replace(settings, batch=1), tokens))
+        alone = gib(needed(replace(settings, batch=least)))
         smaller = "a smaller block or embedding size" + ", or fewer layers" * settings.is_layered
-        sentence = f"Even a batch of 1 needs about {alone}, and {gib(room)} can be used."
-        remedy = _smaller_model(settings, tokens, room)
+        sentence = f"Even a batch of {least} needs about {alone}, and {gib(room)} can be used."
+        remedy = _smaller_model(settings, needed, room, least)
         raise InputError("batch", f"{sentence} Use {smaller}.", remedy)
     asked = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
-    less = " or less" if fits > 1 else ""
-    raise InputError("batch", f"{asked} {needed}. Use {fits:,}{less}.", ("batch", fits))
+    takes = f"needs about {gib(needed(settings))}, and {gib(room)} can be used"
+    less = " or less" if fits > least else ""
+    raise InputError("batch", f"{asked} {takes}. Use {fits:,}{less}.", ("batch", fits))
+
+
+def _bytes_of_share(settings: TrainingSettings, tokens: int, processes: int) -> int:
+    """Estimate the bytes that one of several processes takes."""
+    if processes == 1:
+        return bytes_needed(settings, tokens)
+    masks = 0
+    if settings.is_layered and settings.dropout:  # drawn for the whole batch, layer by layer
+        masks = 2 * ITEM * settings.heads * settings.batch * settings.block**2
+    share = replace(settings, batch=max(1, settings.batch // processes))
+    return bytes_needed(share, tokens) + masks
 
 
 def check_room_to_read(settings: TrainingSettings, tokens: int, copies: int) -> None:
@@ -112,25 +147,36 @@ def bytes_needed(settings: TrainingSettings, tokens: int) -> int:
     return ITEM * (COPIES * parameters + max(1, len(layers)) * kept + logits) + stages + TORCH
 
 
-def _smaller_model(settings: TrainingSettings, tokens: int, room: float) -> Remedy | None:
-    """Return the block size that fits, else the width or the layers; at least at a batch of 1."""
+def _smaller_model(
+    settings: TrainingSettings,
+    needed: Callable[[TrainingSettings], int],
+    room: float,
+    least_batch: int,
+) -> Remedy | None:
+    """Return the block size that fits, else the width or the layers; at least at a small batch."""
     steps = {"block": 1, "width": 1}
     if settings.is_layered:
         steps = {"block": 1, "width": settings.heads, "layers": 1}
-    for batch in (settings.batch, 1):
+    for batch in (settings.batch, least_batch):
         for name, step in steps.items():
-            fits = _largest(name, replace(settings, batch=batch), tokens, room, step)
+            fits = _largest(name, replace(settings, batch=batch), needed, room, step)
             if fits:
                 return name, fits
     return None
 
 
-def _largest(name: str, settings: TrainingSettings, tokens: int, room: float, step: int = 1) -> int:
+def _largest(
+    name: str,
+    settings: TrainingSettings,
+    needed: Callable[[TrainingSettings], int],
+    room: float,
+    step: int,
+) -> int:
     """Return the largest multiple of a step with which the training fits; 0 if none."""
     low, high = 0, getattr(settings, name) // step
     while low < high:
         middle = (low + high + 1) // 2
-        if bytes_needed(replace(settings, **{name: middle * step}), tokens) <= room:
+        if needed(replace(settings, **{name: middle * step})) <= room:
             low = middle
         else:
             high = middle - 1

@@ -9,7 +9,13 @@ from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_weights
 from visualizer.language.corpora.corpus import load
 from visualizer.language.language_models import build
-from visualizer.language.memory_estimate import COPIES_OF_WEIGHTS, check_room, check_room_to_read
+from visualizer.language.memory_estimate import (
+    ALONE,
+    COPIES_OF_WEIGHTS,
+    BatchSharing,
+    check_room,
+    check_room_to_read,
+)
 from visualizer.language.training_run import TrainingRun, new_run_metadata
 from visualizer.storage.file_lock import FileLock
 
@@ -34,6 +40,8 @@ class OpenRun:
         Settings of a new run; None opens the existing one.
     is_held : bool
         Whether to take the lock at once; a new run always does.
+    sharing : BatchSharing
+        The processes that will train it, which have to find enough memory.
 
     Raises
     ------
@@ -43,10 +51,15 @@ class OpenRun:
     """
 
     def __init__(
-        self, folder: RunFolder, settings: TrainingSettings | None = None, *, is_held: bool = True
+        self,
+        folder: RunFolder,
+        settings: TrainingSettings | None = None,
+        *,
+        is_held: bool = True,
+        sharing: BatchSharing = ALONE,
     ) -> None:
-        self.folder, self.obstacle = folder, ""
-        corpus = _loaded(settings) if settings else None
+        self.folder, self.obstacle, self._sharing = folder, "", sharing
+        corpus = self._loaded(settings) if settings else None
         if settings and corpus:
             folder.begin(new_run_metadata(settings, corpus))
         self.about = folder.read_about()
@@ -101,12 +114,17 @@ class OpenRun:
 
     def _resumed(self) -> TrainingRun | None:
         try:
-            return TrainingRun(self.folder, self.about, _loaded(self.about.settings))
+            return TrainingRun(self.folder, self.about, self._loaded(self.about.settings))
         except InputError as refused:
             if refused.field == "folder":
                 raise
             self.obstacle = refused.sentence
             return None
+
+    def _loaded(self, settings: TrainingSettings) -> Corpus:
+        corpus = load(settings)
+        check_room(settings, len(corpus.vocabulary), self._sharing)
+        return corpus
 
     def model(self, step: int | None) -> tuple[LanguageModel, int]:
         """Return the current model, or the one after ``step`` steps, and its step.
@@ -138,12 +156,6 @@ class OpenRun:
         if self._lock:
             self._lock.release()
             self._lock = None
-
-
-def _loaded(settings: TrainingSettings) -> Corpus:
-    corpus = load(settings)
-    check_room(settings, len(corpus.vocabulary))
-    return corpus
 
 
 def _held(folder: RunFolder) -> FileLock:
