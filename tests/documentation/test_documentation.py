@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
 import shutil
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PIL import Image
+from torch.distributed.run import get_args_parser as torchrun_parser
 
 import visualizer
 from installers.linux.__main__ import build_parser
@@ -190,7 +192,8 @@ def test_every_option_that_is_named_is_there() -> None:
     made = (
         parser(), lab_parser(), train_parser(), generate_parser(), model_parser(), serve_parser()
     )  # fmt: skip
-    known = set[str]().union(*map(options_of, (*made, build_parser())), OF_OTHERS)
+    parsers = (*made, build_parser(), torchrun_parser())
+    known = set[str]().union(*map(options_of, parsers), OF_OTHERS)
     for name, text in TEXTS.items():
         named = {found.rstrip("-") for found in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)}
         assert named <= known, name
@@ -202,6 +205,7 @@ def commands() -> Iterator[list[str]]:
         for block in blocks(text, "sh"):
             for line in block.replace("\\\n", " ").splitlines():
                 called = line.rpartition("| ")[2].partition(" > ")[0]
+                called = re.sub(r"^torchrun .* -m visualizer ", "attention-visualizer ", called)
                 if called.startswith("attention-visualizer "):
                     yield shlex.split(called)[1:]
 
@@ -238,8 +242,9 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def trained(examples: Path, run_folder: Path) -> Path:
-    """The folder that the examples work in, with the trained model."""
-    shutil.copytree(run_folder, examples / "runs" / "poems")
+    """The folder that the examples work in, with the trained models."""
+    for name in ("poems", "shared"):
+        shutil.copytree(run_folder, examples / "runs" / name)
     return examples
 
 
@@ -262,13 +267,20 @@ def test_every_command_is_understood(trained: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 def test_every_command_can_be_run(examples: Path) -> None:
     program = f'attention-visualizer() {{ "{sys.executable}" "{ROOT / "main.py"}" "$@"; }}'
-    script = "\n".join(["set -euo pipefail", program, *blocks(TEXTS["command-line.md"], "sh")])
+    torchrun = f'torchrun() {{ "{sys.executable}" -m torch.distributed.run "$@"; }}'
+    shown = blocks(TEXTS["command-line.md"], "sh")
+    script = "\n".join(["set -euo pipefail", program, torchrun, *shown])
     few = re.sub(r"--steps \d+", "--steps 4", script).replace(
         "--preset brackets", "--preset brackets --steps 4 --size 2000"
     )
-    resumed = few.replace("--resume runs/poems --steps 4", "--resume runs/poems --steps 6")
+    resumed = re.sub(r"(--resume \S+ --steps) 4", r"\1 6", few)
     done = subprocess.run(
-        ["bash", "-c", resumed], cwd=examples, capture_output=True, text=True, check=False
+        ["bash", "-c", resumed],
+        cwd=examples,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     written = re.findall(r"--export (\S+\.\w+)", resumed)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.spec import Device
 from visualizer.cli import listed_names, option_types
+from visualizer.cli.processes_of_torchrun import is_started_by_torchrun, train_together
 from visualizer.console_messages_and_progress import ConsoleProgress, say, write_out
 from visualizer.errors import InputError
 from visualizer.interruption_of_windowless_work import STOPPED, InterruptedRunError, stoppable
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from enum import StrEnum
     from types import FrameType
 
+    from visualizer.language.distributed_process_group import DistributedProcessGroup
     from visualizer.language.opened_training_run import OpenRun
     from visualizer.language.training_run import TrainingRun
     from visualizer.language.training_speed_and_time_left import TrainingSpeed
@@ -44,12 +46,14 @@ EXAMPLES = """examples:
   attention-visualizer train brackets --preset brackets --out runs/brackets
   attention-visualizer train poems.txt --model transformer --block 64 --steps 5000 --out runs/poems
   attention-visualizer train --resume runs/poems --steps 20000
+  torchrun --standalone --nproc-per-node 2 -m visualizer train repeat --out runs/shared
 
 The folder of a run holds losses.csv, with one line per step, and a checkpoint, from which --resume
 continues as if nothing had happened. At the end the losses go to standard output. The exit status
 is 0 if all steps were done; 1 if the training diverged or nothing could be written; 2 if an option
 or the text is at fault; 130 after Ctrl+C, 143 after SIGTERM and 129 if the terminal was closed,
-each with a checkpoint.
+each with a checkpoint. Processes that torchrun starts share each batch, and together do what one
+would do.
 """
 _GROUPS = {
     "Model": {
@@ -224,6 +228,12 @@ class TrainingConsoleProgress(ConsoleProgress):
 
 def train(arguments: Sequence[str]) -> int:
     """Run the training that the arguments describe; return the exit status."""
+    if is_started_by_torchrun():
+        return train_together(lambda group: _train_as_told(arguments, group))
+    return _train_as_told(arguments, None)
+
+
+def _train_as_told(arguments: Sequence[str], group: DistributedProcessGroup | None) -> int:
     options = train_parser().parse_args(arguments)
     if wrong := complaint(options):
         say(wrong)
@@ -231,9 +241,9 @@ def train(arguments: Sequence[str]) -> int:
     progress = TrainingConsoleProgress(is_quiet=options.quiet)
     try:
         with stoppable(progress.stop):
-            opened = _opened(options)
+            opened = _opened(options, group)
             try:
-                return _train(opened, options, progress)
+                return _train(opened, options, progress, group)
             finally:
                 opened.close()
     except InputError as refused:
@@ -244,20 +254,38 @@ def train(arguments: Sequence[str]) -> int:
         return 1 if refused.field in {"folder", "held", "export"} else 2
 
 
-def _opened(options: argparse.Namespace) -> OpenRun:
+def _opened(options: argparse.Namespace, group: DistributedProcessGroup | None) -> OpenRun:
+    """Open the run of the options.
+
+    Raises
+    ------
+    InputError
+        When it cannot be opened, or cannot be shared by the processes of the group.
+    """
+    from visualizer.language.memory_estimate import ALONE
     from visualizer.language.opened_training_run import OpenRun
     from visualizer.language.run_folder import RunFolder
 
+    folder, sharing = RunFolder(options.resume or options.out), ALONE
+    if group:
+        group.check(folder.read_about().settings if options.resume else settings_of(options))
+        sharing = group.sharing
     if not options.resume:
-        return OpenRun(RunFolder(options.out), settings_of(options))
-    opened = OpenRun(RunFolder(options.resume))
+        return OpenRun(folder, settings_of(options), sharing=sharing)
+    opened = OpenRun(folder, sharing=sharing)
     if opened.running is None:
         opened.close()
         raise InputError("path", opened.obstacle)
     return opened
 
 
-def _train(opened: OpenRun, options: argparse.Namespace, progress: TrainingConsoleProgress) -> int:
+def _train(
+    opened: OpenRun,
+    options: argparse.Namespace,
+    progress: TrainingConsoleProgress,
+    group: DistributedProcessGroup | None,
+) -> int:
+    from visualizer.language.distributed_process_group import LostProcessError
     from visualizer.language.training_run import DivergedError
 
     running = opened.running
@@ -266,14 +294,11 @@ def _train(opened: OpenRun, options: argparse.Namespace, progress: TrainingConso
         say(f"{opened.folder.path} diverged: begin again with a smaller learning rate")
         return 1
     if options.resume and options.steps:
-        if options.steps < running.step:
-            sentence = f"argument --steps: {running.step:,} steps are done already. Ask for more."
-            raise InputError("steps", sentence)
-        running.lengthen(options.steps)
-    for notice in opened.about.notices:
+        _lengthen(running, options.steps)
+    for notice in (*opened.about.notices, *_share(running, group)):
         say(notice)
     try:
-        _advance(running, progress)
+        _advance(running, progress, group)
     except DivergedError as diverged:
         progress.clear()
         say(diverged.sentence)
@@ -283,6 +308,8 @@ def _train(opened: OpenRun, options: argparse.Namespace, progress: TrainingConso
         progress.clear()
         say(refused.sentence)
         return 1
+    except LostProcessError:
+        return _stop_alone(opened, running, progress)
     progress.clear()
     if running.notice and not progress.asked:
         running.save()  # there may be room by now
@@ -295,7 +322,44 @@ def _train(opened: OpenRun, options: argparse.Namespace, progress: TrainingConso
     return 1 if running.notice else 0
 
 
-def _advance(running: TrainingRun, progress: TrainingConsoleProgress) -> None:
+def _lengthen(running: TrainingRun, steps: int) -> None:
+    if steps < running.step:
+        sentence = f"argument --steps: {running.step:,} steps are done already. Ask for more."
+        raise InputError("steps", sentence)
+    running.lengthen(steps)
+
+
+def _share(running: TrainingRun, group: DistributedProcessGroup | None) -> tuple[str, ...]:
+    """Have the other processes take part; return what the user should know of it."""
+    if not group or running.is_done:
+        return ()
+    from visualizer.language.distributed_process_group import LostProcessError
+    from visualizer.language.distributed_training import lead
+
+    try:
+        return lead(running, group)
+    except LostProcessError as error:
+        sentence = "another process of this training ended before the first step. Start it again."
+        raise InputError("folder", sentence) from error
+
+
+def _stop_alone(opened: OpenRun, running: TrainingRun, progress: TrainingConsoleProgress) -> int:
+    """End after another process was lost; the state is that before the step it was lost in."""
+    if not running.is_done:  # else the final losses are missing, and the last steps are repeated
+        running.save()
+    progress.clear()
+    if running.notice:
+        say(running.notice)
+    where = f"stopped at step {running.step:,}; --resume {opened.folder.path} goes on"
+    say(f"another process of this training ended; {where}")
+    return progress.asked.status if progress.asked else 1
+
+
+def _advance(
+    running: TrainingRun,
+    progress: TrainingConsoleProgress,
+    group: DistributedProcessGroup | None,
+) -> None:
     """Train until complete, or until a signal or a window requests a stop."""
     from visualizer.language.training_speed_and_time_left import TrainingSpeed
 
@@ -310,6 +374,8 @@ def _advance(running: TrainingRun, progress: TrainingConsoleProgress) -> None:
             progress.count(_said(running, pace), done, of, quarters)
             if running.folder.stop.exists():
                 progress.stop(signal.SIGTERM, None)
+        if group and group.signal_status and not progress.asked:
+            progress.asked = InterruptedRunError(group.signal_status)
     if progress.asked and not running.is_done:
         running.save()
 

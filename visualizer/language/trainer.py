@@ -6,7 +6,7 @@ Sources: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization" (Ad
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,12 +17,18 @@ from torch.nn import functional
 from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Dtype
 from visualizer.language.corpora.corpus import Split
+from visualizer.language.distributed_process_group import Order
+from visualizer.language.dropout_of_whole_batch import DropoutOfWholeBatch
 from visualizer.language.language_models import build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from torch import nn
 
     from visualizer.language.corpora.corpus import Corpus
+    from visualizer.language.distributed_process_group import DistributedProcessGroup
     from visualizer.language.training_settings import TrainingSettings
 
 MOST_THREADS = 8
@@ -54,6 +60,17 @@ class Trainer:
         self.step = 0
         self.generator = np.random.Generator(np.random.PCG64(settings.seed))
         self.randomness = _first_randomness(settings.seed, self.device)
+        self._group: DistributedProcessGroup | None = None
+        self._averaging: nn.Module = self.model
+
+    def share_batches(self, group: DistributedProcessGroup) -> None:
+        """Compute a share of each batch from now on; all processes of the group call this together.
+
+        The losses and the states are those of one process, up to rounding. On GPUs attention
+        draws other dropout masks than one process would; see `DropoutOfWholeBatch`.
+        """
+        threads = self.settings.threads or usual_threads()
+        self._group, self._averaging = group, group.averaging(self.model, threads)
 
     def advance(self) -> float:
         """Do a step and return its batch's mean loss before the update, in nats per token.
@@ -64,15 +81,16 @@ class Trainer:
             self.model.train()
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate_at(self.step)
-        with self._whole_or_not():
+        with self._together(Order.STEP), self._whole_or_not():
             batch = self._batch(Split.TRAINING, self.settings.batch, self.generator)
             with self._own_randomness():
-                loss = self._loss(batch)
+                own_loss = self._loss(self._averaging, batch)
             self.optimiser.zero_grad()
-            torch.autograd.backward(loss)
-            self.optimiser.step()
+            torch.autograd.backward(own_loss)
+            loss = self._group.mean(own_loss.item()) if self._group else own_loss
+            self.optimiser.step()  # last, so that a step without the other processes is undone
         self.step += 1
-        return loss.item()
+        return loss.item() if isinstance(loss, Tensor) else loss
 
     @torch.no_grad()
     def evaluate(self, split: Split, batches: int) -> float:
@@ -80,19 +98,26 @@ class Trainer:
         generator = np.random.Generator(
             np.random.PCG64([self.settings.seed, [*Split].index(split)])
         )
-        self.model.eval()
-        losses = [
-            self._loss(self._batch(split, self.settings.batch, generator)).item()
-            for _ in range(batches)
-        ]
-        return float(np.mean(losses))
+        with self._together(Order.EVALUATE, [*Split].index(split), batches):
+            self.model.eval()
+            losses = [
+                self._loss(self.model, self._batch(split, self.settings.batch, generator)).item()
+                for _ in range(batches)
+            ]
+            loss = float(np.mean(losses))
+            return self._group.mean(loss) if self._group else loss
+
+    def _together(self, order: Order, *numbers: int) -> AbstractContextManager[None]:
+        return self._group.together(order, *numbers) if self._group else nullcontext()
 
     def _batch(self, split: Split, count: int, generator: np.random.Generator) -> Tensor:
         rows = self.corpus.batch(split, count, self.settings.block, generator)
+        if self._group:
+            rows = rows[self._group.share(count)]
         return torch.from_numpy(rows).to(self.device)  # row block+1
 
-    def _loss(self, batch: Tensor) -> Tensor:
-        logits = self.model(batch[:, :-1], fused=True)  # row token vocabulary
+    def _loss(self, model: nn.Module, batch: Tensor) -> Tensor:
+        logits = model(batch[:, :-1], fused=True)  # row token vocabulary
         return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
 
     @contextmanager
@@ -108,6 +133,12 @@ class Trainer:
                 self.optimiser.state.clear()
             raise
 
+    def _dropout(self) -> AbstractContextManager[object]:
+        if not self._group:
+            return nullcontext()
+        batch = self.settings.batch
+        return DropoutOfWholeBatch(self._group.share(batch), batch)
+
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:
         """Use the trainer's own generators for dropout."""
@@ -116,7 +147,8 @@ class Trainer:
             return
         with torch.random.fork_rng(devices=_forked(self.device), device_type=_kind(self.device)):
             _set_randomness(self.randomness, self.device)
-            yield
+            with self._dropout():
+                yield
             self.randomness = _randomness(self.device)
 
 
@@ -133,7 +165,9 @@ def _kind(device: torch.device) -> str:
 
 
 def _forked(device: torch.device) -> list[int]:
-    return [] if device.type == "cpu" else [device.index or 0]
+    if device.type == "cpu":
+        return []
+    return [torch.cuda.current_device() if device.type == "cuda" else 0]
 
 
 def _first_randomness(seed: int, device: torch.device) -> dict[str, Tensor]:

@@ -1,0 +1,263 @@
+"""Training over several processes: the losses and files of one process, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from safetensors.numpy import load
+
+from tests.architecture.project_graph import ROOT
+from tests.support.small_trainings import rows_of
+from tests.support.torchrun_processes import messages, torchrun, train
+from visualizer.errors import InputError
+from visualizer.language.loss_log import MISSING
+from visualizer.language.opened_training_run import OpenRun
+from visualizer.language.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="connects processes as on Linux"),
+]
+
+SMALL = {
+    "block": "10", "width": "16", "batch": "8", "size": "4000", "rate": "0.003", "warmup": "10",
+    "threads": "1", "device": "cpu",
+}  # fmt: skip
+LAYERED = {"model": "transformer", "heads": "2", "layers": "2"}
+DROPPING = LAYERED | {"dropout": "0.3"}
+SLOW = DROPPING | {"rate": "0.0001"}
+"""So slow that differences of rounding do not grow, however many steps there are."""
+CLOSE = 1e-6
+"""Most that a loss may differ by, in nats per token."""
+
+
+def alone(*arguments: str, module: str = "visualizer") -> str:
+    """Train with one process and return what it wrote to standard output."""
+    return subprocess.run(
+        [sys.executable, "-m", module, "train", *arguments],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+
+
+def begin(folder: Path, **settings: str) -> tuple[str, ...]:
+    """Return the arguments of a new small run."""
+    options = (f"--{name}={value}" for name, value in (SMALL | settings).items())
+    return ("repeat", "--out", str(folder), "--quiet", *options)
+
+
+def resume(folder: Path, *arguments: str) -> tuple[str, ...]:
+    return ("--resume", str(folder), "--quiet", *arguments)
+
+
+def losses(folder: Path) -> np.ndarray:
+    """Return what was measured [row, (step, training, validation, rate)]."""
+    return np.array([row[:4] for row in rows_of(folder)])
+
+
+def assert_same_losses(one: Path, other: Path, close: float = CLOSE) -> None:
+    expected, found = losses(one), losses(other)
+    np.testing.assert_array_equal(expected == MISSING, found == MISSING)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=close)
+
+
+def assert_same_files(one: Path, other: Path) -> None:
+    """Compare run folders: names, metadata, and tensors but for rounding."""
+    names = [sorted(path.relative_to(run).as_posix() for path in run.rglob("*"))
+             for run in (one, other)]  # fmt: skip
+    assert names[0] == names[1]
+    assert (one / "run.json").read_bytes() == (other / "run.json").read_bytes()
+    for name in names[0]:
+        if name.endswith(".safetensors"):
+            assert_same_tensors(one / name, other / name)
+
+
+def assert_same_tensors(one: Path, other: Path) -> None:
+    expected, found = load(one.read_bytes()), load(other.read_bytes())
+    assert expected.keys() == found.keys()
+    for name, tensor in expected.items():
+        if name.startswith("randomness/"):
+            np.testing.assert_array_equal(found[name], tensor)
+        else:
+            np.testing.assert_allclose(found[name], tensor, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("count", "settings"),
+    [
+        (2, DROPPING),
+        (4, DROPPING),
+        (2, LAYERED | {"model": "attention-only"}),
+        (4, {"model": "bigram"}),
+        (2, {"model": "average"}),
+        (2, {"model": "dot-product"}),
+    ],
+)
+def test_several_processes_do_what_one_does(
+    tmp_path: Path, count: int, settings: dict[str, str]
+) -> None:
+    settings = settings | {"steps": "60", "decay": "cosine"}
+    expected = alone(*begin(tmp_path / "one", **settings))
+    status, out, errors = train(count, *begin(tmp_path / "several", **settings))
+    assert (status, messages(errors)) == (0, [])
+    assert out == expected
+    assert_same_losses(tmp_path / "one", tmp_path / "several")
+    assert_same_files(tmp_path / "one", tmp_path / "several")
+
+
+def test_in_float64_long_trainings_are_the_same(tmp_path: Path) -> None:
+    settings, exact = LAYERED | {"steps": "400"}, "tests.support.training_in_float64"
+    alone(*begin(tmp_path / "one", **settings), module=exact)
+    assert train(2, *begin(tmp_path / "several", **settings), module=exact)[0] == 0
+    assert len(losses(tmp_path / "one")) == 401
+    assert losses(tmp_path / "one")[399, 1] < 0.8 * losses(tmp_path / "one")[0, 1]
+    assert_same_losses(tmp_path / "one", tmp_path / "several")
+
+
+def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
+    alone(*begin(tmp_path / "whole", **SLOW, steps="80"))
+    run = tmp_path / "run"
+    alone(*begin(run, **SLOW, steps="20"))
+    assert train(2, *resume(run, "--steps=40"))[0] == 0
+    assert train(4, *resume(run, "--steps=60"))[0] == 0
+    alone(*resume(run, "--steps=80"))
+    assert_same_losses(tmp_path / "whole", run)
+
+
+def stop_while_training(
+    folder: Path, number: int, rank: int | None, *arguments: str
+) -> tuple[int, str]:
+    """Send a signal to torchrun or one of its two processes, and wait until all have ended.
+
+    Returns
+    -------
+    tuple
+        The status of torchrun, and the messages.
+    """
+    run = RunFolder(folder)
+    with torchrun(2, *arguments) as started:
+        while not run.snapshot(12).exists():
+            assert started.process.poll() is None
+            os.sched_yield()
+        started.find_ranks()
+        assert started.ranks.keys() == {0, 1}
+        assert_watched(run)
+        (started.process if rank is None else started.ranks[rank]).send_signal(number)
+        status, _, errors = started.ended()
+        assert not started.left()
+        return status, errors
+
+
+def assert_watched(run: RunFolder) -> None:
+    """A run that is trained can be read, and not trained by another program."""
+    opened = OpenRun(run, is_held=False)
+    assert opened.model(0)[1] == 0
+    with pytest.raises(InputError, match="is open already"):
+        opened.hold()
+    opened.close()
+
+
+@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.parametrize(
+    ("name", "rank", "status", "said"),
+    [
+        ("SIGTERM", None, "143", "stopped at step"),
+        ("SIGINT", None, "130", "stopped at step"),
+        ("SIGTERM", 0, "143", "stopped at step"),
+        ("SIGTERM", 1, "143", "stopped at step"),
+        ("SIGKILL", 0, "-9", "process 2 of 2: another process of this training ended"),
+        ("SIGKILL", 1, "-9", "another process of this training ended; stopped at step"),
+    ],
+)
+def test_all_end_and_the_run_goes_on(
+    tmp_path: Path, name: str, rank: int | None, status: str, said: str
+) -> None:
+    run = tmp_path / "run"
+    found, errors = stop_while_training(
+        run, getattr(signal, name), rank, *begin(run, **SLOW, steps="1000000")
+    )
+    assert found == 1
+    (message,) = messages(errors)
+    assert message.startswith(said)
+    if rank is not None:  # torchrun reports no status of what it has ended itself
+        assert f"exitcode  : {status} " in errors
+    step = RunFolder(run).checkpoint_step()
+    assert step is not None, "the checkpoint is not whole"
+    assert step >= 12 or (name, rank) == ("SIGKILL", 0)
+    assert train(2, *resume(run, f"--steps={step + 8}"))[0] == 0
+    alone(*begin(tmp_path / "one", **SLOW, steps=str(step + 8)))
+    assert_same_losses(tmp_path / "one", run)
+
+
+def test_a_cut_run_repeats_its_bits(tmp_path: Path) -> None:
+    assert train(2, *begin(tmp_path / "whole", **DROPPING, steps="40"))[0] == 0
+    assert train(2, *begin(tmp_path / "cut", **DROPPING, steps="25"))[0] == 0
+    assert train(2, *resume(tmp_path / "cut", "--steps=40"))[0] == 0
+    assert_same_losses(tmp_path / "whole", tmp_path / "cut", close=0)
+
+
+def test_a_window_that_asks_for_the_run_is_given_it(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+    with torchrun(2, *begin(run.path, steps="1000000")) as started:
+        while not run.snapshot(2).exists():
+            assert started.process.poll() is None
+            os.sched_yield()
+        run.stop.touch()
+        _, _, errors = started.ended()
+    assert "exitcode  : 143 " in errors
+    assert messages(errors)[0].startswith("stopped at step")
+    assert not run.lock.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"batch": "7"}, "A batch of 7 blocks does not divide over 2 processes. Use 6 or 8."),
+        ({"batch": "1"}, "A batch of 1 blocks does not divide over 2 processes. Use 2."),
+        ({"heads": "3"}, "argument --heads: 16 does not divide into 3 heads. Use 2."),
+    ],
+)
+def test_what_cannot_be_trained_is_said_once(
+    tmp_path: Path, settings: dict[str, str], said: str
+) -> None:
+    status, out, errors = train(2, *begin(tmp_path / "run", **settings))
+    assert (status, out, messages(errors)) == (1, "", [said])
+    assert errors.count("exitcode  : 2 ") == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_training_that_diverges_ends_all(tmp_path: Path) -> None:
+    settings = LAYERED | {"rate": "10", "steps": "900"}
+    _, out, errors = train(2, *begin(tmp_path / "run", **settings))
+    (message,) = messages(errors)
+    assert "the learning rate 10 is too large" in message
+    assert (out, errors.count("exitcode  : 1 ")) == ("", 2)
+    assert (
+        RunFolder(tmp_path / "run").checkpoint_step() == RunFolder(tmp_path / "run").snapshots()[-1]
+    )
+
+
+def test_help_is_given_once_and_ends_all() -> None:
+    status, out, errors = train(2, "--help")
+    assert (status, messages(errors)) == (0, [])
+    assert out.count("Train a small language model without a window.") == 1
+
+
+def test_a_text_that_another_process_has_not_is_said(tmp_path: Path) -> None:
+    """Each of several machines needs the text."""
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be " * 300)
+    module = "tests.support.training_with_own_text"
+    arguments = (str(text), "--out", str(tmp_path / "run"), "--batch=8", "--device=cpu", "--quiet")
+    _, _, errors = train(2, *arguments, module=module)
+    (message,) = messages(errors)
+    assert message.startswith("Process 2 of 2: “text.txt” is not the text that was learned")
+    assert errors.count("exitcode  : 2 ") == 2

@@ -1,0 +1,32 @@
+"""The program with models of float64, in which processes can exchange no Python objects.
+
+In float32 a training doubles the differences of rounding every few steps: after some hundred steps
+it cannot be compared with another that adds up in another order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+from unittest.mock import patch
+
+from visualizer.__main__ import main
+from visualizer.language.language_models import build
+
+if TYPE_CHECKING:
+    from visualizer.language.language_models import LanguageModel
+    from visualizer.language.training_settings import TrainingSettings
+
+
+def _build_exact(settings: TrainingSettings, tokens: int) -> LanguageModel:
+    return build(settings, tokens).double()
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise AssertionError("an object is pickled")
+
+
+if __name__ == "__main__":
+    patch("visualizer.language.trainer.build", _build_exact).start()
+    for name in ("_object_to_tensor", "_tensor_to_object"):
+        patch(f"torch.distributed.distributed_c10d.{name}", _refuse).start()
+    raise SystemExit(main())

@@ -1,0 +1,27 @@
+"""The program, of whose processes only the first reads the text that was asked for."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+from visualizer.__main__ import main
+from visualizer.language.corpora.corpus import load
+
+if TYPE_CHECKING:
+    from visualizer.language.corpora.corpus import Corpus
+    from visualizer.language.training_settings import TrainingSettings
+
+
+def _of_another_machine(settings: TrainingSettings) -> Corpus:
+    found = load(settings)
+    return replace(found, text=f"{found.text}!")
+
+
+if __name__ == "__main__":
+    if os.environ["RANK"] != "0":
+        patch("visualizer.language.distributed_training.load", _of_another_machine).start()
+    raise SystemExit(main())

@@ -1,0 +1,106 @@
+"""A training over several processes: the first one leads a run, all others do as they are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError, is_out_of_memory
+from visualizer.language.checkpoints import (
+    checkpoint_content,
+    restore_checkpoint,
+    run_of_checkpoint,
+)
+from visualizer.language.corpora.corpus import Split, load
+from visualizer.language.distributed_process_group import Order
+from visualizer.language.trainer import Trainer
+from visualizer.language.training_run import changed_text_message
+
+if TYPE_CHECKING:
+    from visualizer.language.distributed_process_group import DistributedProcessGroup
+    from visualizer.language.training_run import TrainingRun
+
+OTHER_DROPOUT = (
+    "Dropout on GPUs keeps other weights than one process would, so the losses are not those of "
+    "one process."
+)
+
+
+def lead(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...]:
+    """Have all other processes take part in a run, from the step that it is at.
+
+    Returns
+    -------
+    tuple of str
+        How its numbers differ from those of one process, each a sentence.
+
+    Raises
+    ------
+    InputError
+        When one of them cannot.
+    LostProcessError
+        When the connection with another process ends.
+    """
+    content = checkpoint_content(running.training, running.about, running.state)
+    with group.together(Order.BEGIN, len(content)):
+        group.send_bytes(content)
+        sentences = group.gather_text("")
+        if not any(sentences):
+            running.training.share_batches(group)
+    for rank, sentence in enumerate(sentences):
+        if sentence:
+            raise InputError("processes", f"Process {rank + 1} of {group.count}: {sentence}")
+    if running.settings.dropout and running.training.device.type != "cpu":
+        return (OTHER_DROPOUT,)
+    return ()
+
+
+def follow(group: DistributedProcessGroup) -> int:
+    """Do as the first process says until the end, and return its exit status.
+
+    Nothing is written.
+
+    Raises
+    ------
+    LostProcessError
+        When the connection with another process ends.
+    """
+    training: Trainer | None = None
+    while True:
+        order, first, second = group.next_order()
+        if order is Order.END:
+            return first
+        if order is Order.BEGIN:
+            with group.connected():
+                training = _joined(group, group.receive_bytes(first))
+        elif training and order is Order.STEP:
+            training.advance()
+        elif training:
+            training.evaluate([*Split][first], second)
+
+
+def _joined(group: DistributedProcessGroup, content: bytes) -> Trainer | None:
+    """Return a trainer in the state of a checkpoint; None where a process has none."""
+    training, sentence = None, ""
+    try:
+        training = _restored(group, content)
+    except InputError as refused:
+        sentence = refused.sentence
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        sentence = "The memory ran out."
+    if any(group.gather_text(sentence)) or training is None:
+        return None
+    training.share_batches(group)
+    return training
+
+
+def _restored(group: DistributedProcessGroup, content: bytes) -> Trainer:
+    about = run_of_checkpoint(content)
+    group.select_device(about.settings.device)
+    corpus = load(about.settings)
+    if corpus.digest != about.fingerprint:
+        raise InputError("path", changed_text_message(about.settings.source))
+    training = Trainer(about.settings, corpus)
+    restore_checkpoint(content, training)
+    return training
