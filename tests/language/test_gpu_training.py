@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.support.small_trainings import begun, finish, rows_of
+from tests.support.torchrun_processes import messages, train
 from visualizer.attention.spec import Device
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
@@ -32,6 +33,25 @@ def test_the_cpu_and_the_gpu_learn_alike(tmp_path: Path, model: ModelKind) -> No
         opened.close()
         measured.append([row.training for row in rows_of(tmp_path / device)])
     np.testing.assert_allclose(measured[0][:-1], measured[1][:-1], rtol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2])
+def test_processes_with_a_gpu_each_learn_alike(tmp_path: Path, count: int) -> None:
+    if torch.cuda.device_count() < count:
+        pytest.skip(f"there are not {count} GPUs here")
+    settings = (
+        *("--model=transformer", "--block=10", "--width=16", "--batch=8", "--size=4000"),
+        *("--steps=20", "--quiet", "--out"),
+    )
+    status, _, errors = train(
+        count, "repeat", *settings, str(tmp_path / "several"), "--device=cuda"
+    )
+    assert (status, messages(errors)) == (0, [])
+    status, _, errors = train(count, "repeat", *settings, str(tmp_path / "cpu"), "--device=cpu")
+    assert (status, messages(errors)) == (0, [])
+    one, other = ([row.training for row in rows_of(tmp_path / name)] for name in ("several", "cpu"))
+    np.testing.assert_allclose(one[:-1], other[:-1], rtol=1e-3)
 
 
 def test_a_run_that_was_cut_goes_on_with_its_own_dropout(tmp_path: Path) -> None:

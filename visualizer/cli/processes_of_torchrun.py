@@ -43,10 +43,8 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
     int
         The exit status where the others are not found.
     """
-    from visualizer.language.distributed_process_group import DistributedProcessGroup
-
     try:
-        group = DistributedProcessGroup()
+        group = _joined()
     except InputError as refused:
         say(refused.sentence)
         return 2
@@ -55,12 +53,27 @@ def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
         status = train(group) if group.is_first else _follow(group)
     except SystemExit as ended:  # after --help, --list, or an option that is at fault
         status = ended.code if isinstance(ended.code, int) else 0
+    except KeyboardInterrupt:  # between joining and training
+        status = STOPPED["SIGINT"]
     except BaseException:
         sys.excepthook(*sys.exc_info())
         raise
     finally:
         group.end(status)
         _end_process(status)
+
+
+def _joined() -> DistributedProcessGroup:
+    """Wait for the others; Ctrl+C ends the wait at once, which Python's own handler cannot."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        from visualizer.language.distributed_process_group import DistributedProcessGroup
+
+        return DistributedProcessGroup()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _follow(group: DistributedProcessGroup) -> int:

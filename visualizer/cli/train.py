@@ -309,7 +309,7 @@ def _train(
         say(refused.sentence)
         return 1
     except LostProcessError:
-        return _stop_alone(opened, running, progress)
+        return _stop_alone(running, progress)
     progress.clear()
     if running.notice and not progress.asked:
         running.save()  # there may be room by now
@@ -339,19 +339,23 @@ def _share(running: TrainingRun, group: DistributedProcessGroup | None) -> tuple
     try:
         return lead(running, group)
     except LostProcessError as error:
-        sentence = "another process of this training ended before the first step. Start it again."
-        raise InputError("folder", sentence) from error
+        sentence = "another process of this training ended before it began"
+        raise InputError("folder", f"{sentence}; {_goes_on(running)}") from error
 
 
-def _stop_alone(opened: OpenRun, running: TrainingRun, progress: TrainingConsoleProgress) -> int:
+def _goes_on(running: TrainingRun) -> str:
+    step = running.folder.checkpoint_step() or 0
+    return f"stopped at step {step:,}; --resume {running.folder.path} goes on"
+
+
+def _stop_alone(running: TrainingRun, progress: TrainingConsoleProgress) -> int:
     """End after another process was lost; the state is that before the step it was lost in."""
     if not running.is_done:  # else the final losses are missing, and the last steps are repeated
         running.save()
     progress.clear()
     if running.notice:
         say(running.notice)
-    where = f"stopped at step {running.step:,}; --resume {opened.folder.path} goes on"
-    say(f"another process of this training ended; {where}")
+    say(f"another process of this training ended; {_goes_on(running)}")
     return progress.asked.status if progress.asked else 1
 
 
