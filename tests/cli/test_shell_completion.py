@@ -40,7 +40,7 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     ("typed", "offered"),
     [
         ("tr", {"train"}),
-        ("", {"lab", "train", "generate", "model"}),
+        ("", {"lab", "train", "generate", "model", "serve"}),
         ("--temp", {"--temperature"}),
         ("--mechanism s", {"simplified", "self", "stacked"}),
         ("--list f", {"formats"}),
