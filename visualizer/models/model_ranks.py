@@ -7,9 +7,11 @@ is gathered as bytes and numbers: between ranks nothing is pickled.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +19,7 @@ from torch import distributed
 
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message, MessageUnpacker
+from visualizer.models.model_server.rank_settings import STORE
 from visualizer.models.not_by_rule_error import NotByRuleError
 from visualizer.progress_callback import CancelledError, check_stopped
 
@@ -77,7 +80,7 @@ class ModelRanks:
 
 
 class SeveralRanks(ModelRanks):
-    """One of several processes that were started by ``torchrun``.
+    """One of several processes of a served model.
 
     Parameters
     ----------
@@ -87,7 +90,9 @@ class SeveralRanks(ModelRanks):
 
     def __init__(self, parallelism: Parallelism, heads: int, backend: str = "gloo") -> None:
         if not distributed.is_initialized():
-            distributed.init_process_group(backend)
+            rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
+            store = Path(os.environ[STORE]).as_uri()  # as torch's own one listens on all networks
+            distributed.init_process_group(backend, store, rank=rank, world_size=count)
         self.rank, self.count = distributed.get_rank(), distributed.get_world_size()
         self.parallelism, self._heads = parallelism, heads
         # Of its own, so that a rank which fails does not wait as long as a pass may take.

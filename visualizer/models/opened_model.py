@@ -1086,7 +1086,7 @@ def open_model(
     progress : Progress
         Called with the bytes of weights read and their total.
     parallelism : Parallelism
-        How it is spread over the processes of ``torchrun``, all of which open it.
+        How it is spread over the processes of a server, all of which open it.
 
     Raises
     ------

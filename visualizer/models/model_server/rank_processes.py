@@ -1,6 +1,8 @@
 """The processes of a served model, as the server sees them: it starts, asks and ends them.
 
-There is no torch here: the server answers whatever its processes do.
+There is no torch here: the server answers whatever its processes do. They are started from here and
+not by ``torchrun``, whose store listens on all networks and takes pickles from anybody: the store
+by which they find each other is a file in a folder of this user.
 """
 
 from __future__ import annotations
@@ -9,21 +11,29 @@ import asyncio
 import os
 import secrets
 import signal
+import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from visualizer.language.wire_format import PIECE, Message, MessageUnpacker
-from visualizer.models.model_server.rank_settings import ADDRESS, SECRET
+from visualizer.models.model_server.rank_settings import ADDRESS, SECRET, STORE
 from visualizer.resources import import_path_with_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 RANK_MODULE = "visualizer.models.model_server.rank_main"
+LOOPBACK = ("lo", "lo0")
+"""What the network interface is called, on Linux and on macOS, that nothing outside reaches."""
+MESSAGES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+"""Variables that say by which interface torch's processes send each other numbers."""
+LONGEST_HELLO = 1_000
+"""Bytes of the message by which a process proves to be one."""
 ENDED_S = 10.0
 """So long processes have to end by themselves."""
 LOST = "A process of the model has ended ({why}), so the server ends, too. Start it again."
@@ -82,7 +92,8 @@ class RankProcesses:
         self._secret = secrets.token_hex(32)
         self._writers: dict[int, asyncio.StreamWriter] = {}
         self._asked: dict[int, _Question] = {}
-        self._process: asyncio.subprocess.Process | None = None
+        self._started_processes: list[asyncio.subprocess.Process] = []
+        self._store = TemporaryDirectory(prefix="attention-visualizer-")
         self._started: asyncio.Future[dict[str, Any]] | None = None
         self._ready = 0
         self._facts: dict[str, Any] = {}
@@ -106,37 +117,50 @@ class RankProcesses:
         """
         self._told = told
         self._started = asyncio.get_running_loop().create_future()
-        listener = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        self._listener = listener = await asyncio.start_server(self._take, "127.0.0.1", 0)
         host, port = listener.sockets[0].getsockname()[:2]
-        environment = {
-            **os.environ,
-            ADDRESS: f"{host}:{port}",
-            SECRET: self._secret,
-            "PYTHONPATH": import_path_with_package(os.environ.get("PYTHONPATH", "")),
-        }
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command(), env=environment, stdin=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )  # fmt: skip
+        address = f"{host}:{port}"
+        for rank in range(self.count):
+            self._started_processes.append(
+                await asyncio.create_subprocess_exec(
+                    *self._command(), env=self._environment(rank, address),
+                    stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
+                )
+            )  # fmt: skip
         self._watching = asyncio.create_task(self._watch(listener))
         return await self._started
 
     def _command(self) -> list[str]:
-        own = [
-            "-m", RANK_MODULE, str(self._folder), "--device", self._device,
+        return [
+            sys.executable, "-P", "-m", RANK_MODULE, str(self._folder), "--device", self._device,
             "--parallelism", self._parallelism,
         ]  # fmt: skip
-        if self.count == 1:
-            return [sys.executable, "-P", *own]
-        torchrun = ["-P", "-m", "torch.distributed.run", "--standalone"]
-        return [sys.executable, *torchrun, "--nproc-per-node", str(self.count), *own]
+
+    def _environment(self, rank: int, address: str) -> dict[str, str]:
+        threads = max(1, (os.cpu_count() or 1) // self.count)
+        shared = {"OMP_NUM_THREADS": str(threads)} if self.count > 1 else {}
+        loopback = [name for _, name in socket.if_nameindex() if name in LOOPBACK]
+        return {
+            **shared,
+            **{name: loopback[0] for name in MESSAGES if loopback},
+            **os.environ,
+            ADDRESS: address,
+            SECRET: self._secret,
+            STORE: str(Path(self._store.name) / "store"),
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(self.count),
+            "PYTHONPATH": import_path_with_package(os.environ.get("PYTHONPATH", "")),
+        }
 
     async def _watch(self, listener: asyncio.Server) -> None:
-        assert self._process
-        status = await self._process.wait()
+        waits = [asyncio.create_task(each.wait()) for each in self._started_processes]
+        ended, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        status = next(iter(ended)).result()
         listener.close()
         why = f"signal {-status}" if status < 0 else f"status {status}"
         self._lose(LOST.format(why=why))
+        await asyncio.wait(waits)
 
     def _lose(self, sentence: str) -> None:
         self.lost = self.lost or sentence
@@ -194,28 +218,30 @@ class RankProcesses:
         """Take the messages of one process, once it has proved to be one."""
         unpacker, rank = MessageUnpacker(), -1
         try:
-            while piece := await reader.read(PIECE * 16):
+            while piece := await reader.read(LONGEST_HELLO if rank < 0 else PIECE * 16):
                 for message in unpacker.feed(piece):
                     if rank < 0:
                         rank = self._greet(message, writer)
-                        if rank < 0:
-                            return
                     else:
                         self._answer(rank, message)
-        except (OSError, ValueError):
+                if rank < 0:
+                    return
+        except (OSError, ValueError, TypeError):
             pass
         finally:
             writer.close()
-            if rank >= 0 and self._process and not self.lost:
-                with suppress(ProcessLookupError):  # torchrun ends the others, this all
-                    os.killpg(self._process.pid, signal.SIGTERM)
+            if rank >= 0 and not self.lost:
+                self._send_to_all(signal.SIGTERM)
 
     def _greet(self, message: Message, writer: asyncio.StreamWriter) -> int:
-        secret, rank = message.values.get("secret", ""), message.values.get("rank")
-        is_known = isinstance(secret, str) and secrets.compare_digest(secret, self._secret)
+        values = message.values if isinstance(message.values, dict) else {}
+        secret, rank = str(values.get("secret")).encode(), values.get("rank")
+        is_known = secrets.compare_digest(secret, self._secret.encode())
         if message.says != "hello" or not is_known or not isinstance(rank, int):
             return -1
         self._writers[rank] = writer
+        if len(self._writers) == self.count:
+            self._listener.close()
         return rank
 
     def _answer(self, rank: int, message: Message) -> None:
@@ -260,15 +286,20 @@ class RankProcesses:
 
     async def close(self) -> None:
         """End the processes."""
-        if self._process is None or self._process.returncode is not None:
-            return
         self.lost = self.lost or "The server is closed."
         for writer in self._writers.values():  # without the server they end by themselves
             writer.close()
         for send in (None, signal.SIGTERM, signal.SIGKILL):
             if send is not None:
-                with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, send)
+                self._send_to_all(send)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), ENDED_S)
-                return
+                for each in self._started_processes:
+                    await asyncio.wait_for(each.wait(), ENDED_S)
+                break
+        self._store.cleanup()
+
+    def _send_to_all(self, sent: signal.Signals) -> None:
+        for each in self._started_processes:
+            if each.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(each.pid, sent)
