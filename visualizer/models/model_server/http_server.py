@@ -1,14 +1,16 @@
 """The HTTP server in front of a model: JSON in, safetensors out, every request signed.
 
 What is not signed is answered before its body is read; heads, bodies, connections and times are
-bounded, and a connection that has proved nothing makes way for others.
+bounded, and a connection that has proved nothing makes way for others. A body states its length and
+comes in one piece: chunks of a byte each would take much more memory than their bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
+import sys
+import traceback
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -32,18 +34,19 @@ MOST_BODY = 2**23
 PIECE = 2**16
 HEAD_S, BODY_S, IDLE_S = 10.0, 30.0, 900.0
 """How long a head and a body may take, and a connection that has proved itself may be silent."""
-SEND_S = 600.0
-"""How long an answer may take to be taken."""
+SEND_S = 60.0
+"""How long each piece of an answer may take to be taken."""
+SENT_PIECE = 2**20
+"""Bytes of such a piece."""
 MOST_UNKNOWN = 32
 """Connections that have not proved themselves; of more the oldest are closed."""
 MOST_KNOWN = 32
 UNKNOWN = "The token is another one, or the request was sent before."
 TOO_LARGE = "The request is larger than 8 MiB."
+NO_LENGTH = "The request does not state its length."
+FAILED = "The server has failed at this. Its console says where."
 MALFORMED = "The request is malformed: {why}."
 NO_PATH = "There is no such request."
-
-
-_OTHERWISE = (asyncio.IncompleteReadError, h11.RemoteProtocolError, h11.LocalProtocolError)
 
 
 class _Refusal(Exception):  # noqa: N818 - an answer, and no fault of this program
@@ -70,23 +73,29 @@ class _Connection:
             self.http.receive_data(await self.reader.read(PIECE))
         return event
 
-    async def body(self) -> bytes:
-        """Read the body of the request.
+    async def wait_for_data(self) -> None:
+        """Wait until the next request begins, unless it has."""
+        if not self.http.trailing_data[0]:
+            self.http.receive_data(await self.reader.read(PIECE))
+
+    async def body(self, headers: dict[bytes, bytes], most: int) -> bytes:
+        """Read the body of the request, of so many bytes at most.
 
         Raises
         ------
         _Refusal
-            When it is too long.
+            When it is too long, or does not state its length.
         """
-        parts, size = [], 0
+        if b"transfer-encoding" in headers:
+            raise _Refusal(411, "server", NO_LENGTH, ends=True)
+        if int(headers.get(b"content-length", b"0")) > most:
+            raise _Refusal(413, "server", TOO_LARGE, ends=True)
+        whole = bytearray()
         while not isinstance(event := await self.next_event(), h11.EndOfMessage):
             if not isinstance(event, h11.Data):
                 raise ConnectionError
-            size += len(event.data)
-            if size > MOST_BODY:
-                raise _Refusal(413, "server", TOO_LARGE, ends=True)
-            parts.append(bytes(event.data))
-        return b"".join(parts)
+            whole += event.data
+        return bytes(whole)
 
     async def send(self, status: int, kind: str, body: bytes, *, ends: bool) -> None:
         headers = [("content-type", kind), ("content-length", str(len(body)))]
@@ -95,8 +104,8 @@ class _Connection:
         data = self.http.send(h11.Response(status_code=status, headers=headers)) or b""
         self.writer.write(data)
         # In pieces: what waits to be sent is not copied as a whole.
-        for at in range(0, len(body), 2**20):
-            piece = body[at : at + 2**20]
+        for at in range(0, len(body), SENT_PIECE):
+            piece = body[at : at + SENT_PIECE]
             self.writer.write(self.http.send(h11.Data(data=piece)) or b"")
             await asyncio.wait_for(self.writer.drain(), SEND_S)
         self.writer.write(self.http.send(h11.EndOfMessage()) or b"")
@@ -142,18 +151,15 @@ class ModelServer:
         try:
             while await self._answer_one(connection):
                 pass
-        except (
-            TimeoutError,
-            OSError,
-            asyncio.IncompleteReadError,
-            h11.RemoteProtocolError,
-            h11.LocalProtocolError,
-        ):
+            writer.close()
+            await asyncio.wait_for(writer.wait_closed(), SEND_S)
+        except (TimeoutError, OSError, h11.RemoteProtocolError, h11.LocalProtocolError):
             pass  # it has gone, is too slow, or speaks something else
+        except asyncio.CancelledError:
+            pass  # the server ends; Python before 3.12 would show this on the console
         finally:
             self._open.pop(connection, None)
-            with suppress(OSError):
-                writer.close()
+            writer.transport.abort()  # what is not taken would be kept until it is
 
     def _make_way(self) -> None:
         """Close the connections that are too many, those first that came first."""
@@ -165,8 +171,9 @@ class ModelServer:
 
     async def _answer_one(self, connection: _Connection) -> bool:
         """Answer one request; return whether another one may follow."""
-        limit = IDLE_S if connection.is_known else HEAD_S
-        event = await asyncio.wait_for(connection.next_event(), limit)
+        if connection.is_known:
+            await asyncio.wait_for(connection.wait_for_data(), IDLE_S)
+        event = await asyncio.wait_for(connection.next_event(), HEAD_S)
         if not isinstance(event, h11.Request):
             return False
         ends = False
@@ -174,7 +181,7 @@ class ModelServer:
             status, kind, body = 200, "application/octet-stream", b""
             path = event.target.decode("ascii", "replace")
             if event.method == b"GET" and path == "/":
-                await asyncio.wait_for(connection.body(), BODY_S)
+                await asyncio.wait_for(connection.body(dict(event.headers), 0), BODY_S)
                 kind, body = "application/json", self._greeting(connection)
             else:
                 body = await self._signed(connection, event, path)
@@ -200,7 +207,7 @@ class ModelServer:
             raise _Refusal(401, "token", UNKNOWN, ends=True)
         connection.is_known = True
         self._make_way()
-        body = await asyncio.wait_for(connection.body(), BODY_S)
+        body = await asyncio.wait_for(connection.body(headers, MOST_BODY), BODY_S)
         if sha256(body).hexdigest() != digest:
             raise _Refusal(401, "token", UNKNOWN, ends=True)
         try:
@@ -209,6 +216,11 @@ class ModelServer:
             raise _Refusal(422, failed.field, failed.sentence) from failed
         except JobCancelledError as cancelled:
             raise _Refusal(409, "cancelled", "It was given up.") from cancelled
+        except _Refusal:
+            raise
+        except Exception as error:  # the console is told, and who asked no more than that
+            traceback.print_exception(error, file=sys.stderr)
+            raise _Refusal(500, "server", FAILED) from error
 
     async def _done(self, says: str, body: bytes) -> bytes:
         if says == "model":
@@ -230,6 +242,6 @@ def _read(body: bytes, kind: type[Struct]) -> Any:
     """Read the JSON of a request, within its limits, as plain values."""
     try:
         return msgspec.to_builtins(msgspec.json.decode(body, type=kind))
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of JSON, of its types, of its UTF-8
         why = str(error).splitlines()[0][:200]
         raise _Refusal(400, "server", MALFORMED.format(why=why)) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import secrets
 from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,12 @@ MOST_WAITING = 16
 """So many jobs may wait or run."""
 MOST_KEPT_BYTES = 2**30
 """Bytes of answers that were not fetched yet; those that came first go first."""
+MOST_AT_ONCE = 32
+"""So many readings of numbers may wait or run."""
+UNASKED_S = 60.0
+"""A job whose result nobody has asked for so long is given up when another one begins."""
+MOST_NUMBER = 2**53
+"""Numbers of jobs and runs are drawn from so many: who was not told one does not find it."""
 MOST_DONE = 64
 SOON_S = 0.5
 """So long the request for a job waits for its answer, which saves the way of another one."""
@@ -44,6 +50,13 @@ class _Job:
         self.failure: Exception | None = None
         self.task: asyncio.Task[None] | None = None
         self.changed = asyncio.Event()
+        self.asked_s = asyncio.get_running_loop().time()
+        """When its result was asked for last."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits or runs."""
+        return self.task is not None and not self.task.done()
 
 
 class ServedJobs:
@@ -52,7 +65,7 @@ class ServedJobs:
     def __init__(self, processes: RankProcesses) -> None:
         self._processes = processes
         self._jobs: OrderedDict[int, _Job] = OrderedDict()
-        self._numbers = itertools.count(1)
+        self._at_once = 0
         self._owners: OrderedDict[int, list[dict[str, Any]]] = OrderedDict()
 
     async def begun(self, says: str, asked: Any) -> bytes:
@@ -63,12 +76,14 @@ class ServedJobs:
         JobFailedError
             When there are too many.
         """
-        if (
-            sum(1 for job in self._jobs.values() if job.task and not job.task.done())
-            >= MOST_WAITING
-        ):
+        now, waiting = asyncio.get_running_loop().time(), 0
+        for each in self._jobs.values():
+            waiting += each.is_open
+            if each.is_open and now - each.asked_s > UNASKED_S:
+                self._processes.cancel(each.number)
+        if waiting >= MOST_WAITING:
             raise JobFailedError("server", TOO_MANY)
-        job = _Job(next(self._numbers))
+        job = _Job(secrets.randbelow(MOST_NUMBER))
         self._jobs[job.number] = job
         job.task = asyncio.create_task(self._do(job, says, asked))
         self._forget()
@@ -87,7 +102,7 @@ class ServedJobs:
 
         try:
             answer = await self._processes.ask(job.number, says, asked, None, tell, report)
-            job.answer = answer
+            job.answer, job.part = answer, b""
             if answer.owners:
                 self._owners[job.number] = answer.owners
                 while len(self._owners) > MOST_DONE:
@@ -108,6 +123,7 @@ class ServedJobs:
         job = self._jobs.get(number)
         if job is None:
             raise JobFailedError("server", NO_JOB)
+        job.asked_s = asyncio.get_running_loop().time()
         with suppress(TimeoutError):
             await asyncio.wait_for(job.changed.wait(), wait)
         if job.failure:
@@ -124,7 +140,7 @@ class ServedJobs:
     def cancel(self, number: int) -> None:
         """Give up a job, if it is not done."""
         job = self._jobs.get(number)
-        if job and job.task and not job.task.done():
+        if job and job.is_open:
             self._processes.cancel(number)
 
     async def at_once(self, says: str, asked: Any) -> bytes:
@@ -133,16 +149,23 @@ class ServedJobs:
         Raises
         ------
         JobFailedError
-            As the process says.
+            As the process says; when there are too many.
         """
+        if self._at_once >= MOST_AT_ONCE:
+            raise JobFailedError("server", TOO_MANY)
         owners = self._owners.get(asked["run"])
         rank = _owner_of(owners, asked["place"]) if owners and "place" in asked else 0
-        answer = await self._processes.ask(next(self._numbers), says, asked, (rank,))
+        self._at_once += 1
+        try:
+            number = secrets.randbelow(MOST_NUMBER)
+            answer = await self._processes.ask(number, says, asked, (rank,))
+        finally:
+            self._at_once -= 1
         return answer.body
 
     def _forget(self) -> None:
         """Forget answers that were kept longest, beyond what is kept."""
-        done = [job for job in self._jobs.values() if job.task and job.task.done()]
+        done = [job for job in self._jobs.values() if not job.is_open]
         held = sum(len(job.answer.body) for job in done if job.answer)
         for at, job in enumerate(done):
             if len(done) - at <= MOST_DONE and held <= MOST_KEPT_BYTES:

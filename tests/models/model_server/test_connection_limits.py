@@ -1,0 +1,192 @@
+"""The server's limits of time and number, with short times and without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from contextlib import contextmanager
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.hostile_peer import HostilePeer
+from tests.support.served_models import TOKEN
+from visualizer.models.model_protocol.answer_body import answer_body
+from visualizer.models.model_server import http_server, served_jobs
+from visualizer.models.model_server.http_server import FAILED, ModelServer, ServerAddress
+from visualizer.models.model_server.rank_processes import (
+    JobAnswer,
+    JobCancelledError,
+    RankProcesses,
+)
+from visualizer.models.model_server.served_jobs import (
+    MOST_AT_ONCE,
+    MOST_WAITING,
+    TOO_MANY,
+    ServedJobs,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHORT_S = 0.2
+BLOCKS = {"run": 1, "stage": "weights", "place": [0], "rows": [0], "columns": [0, 1]}
+
+
+class HeldProcesses(RankProcesses):
+    """Processes that answer nothing until they are let, but what is given up."""
+
+    def __init__(self) -> None:
+        self.asked: dict[int, asyncio.Future[JobAnswer]] = {}
+
+    async def ask(self, number: int, *asked: Any, **told: Any) -> JobAnswer:
+        self.asked[number] = asyncio.get_running_loop().create_future()
+        return await self.asked[number]
+
+    def cancel(self, number: int) -> None:
+        if not self.asked[number].done():
+            self.asked[number].set_exception(JobCancelledError())
+
+    def let(self, body: bytes) -> None:
+        for future in self.asked.values():
+            if not future.done():
+                future.get_loop().call_soon_threadsafe(future.set_result, JobAnswer(body))
+
+
+class FailingJobs(ServedJobs):
+    """Jobs that fail in a way that nobody has thought of."""
+
+    def begin(self, says: str, asked: Any) -> int:
+        raise KeyError("/home/somebody/a secret")
+
+
+@contextmanager
+def listening(jobs: ServedJobs) -> Iterator[int]:
+    """Listen on a thread; yield the port."""
+    begun: SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Event, int]] = SimpleQueue()
+
+    async def listen() -> None:
+        stopped = asyncio.Event()
+        server = ModelServer(jobs, TOKEN, {"name": "a"})
+        listener = await server.listen(ServerAddress("127.0.0.1", 0))
+        port = listener.sockets[0].getsockname()[1]
+        begun.put((asyncio.get_running_loop(), stopped, port))
+        await stopped.wait()
+        listener.close()
+
+    thread = Thread(target=lambda: asyncio.run(listen()))
+    thread.start()
+    loop, stopped, port = begun.get()
+    try:
+        yield port
+    finally:
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join()
+
+
+@pytest.fixture
+def held() -> HeldProcesses:
+    return HeldProcesses()
+
+
+@pytest.fixture
+def port(held: HeldProcesses) -> Iterator[int]:
+    with listening(ServedJobs(held)) as found:
+        yield found
+
+
+def send_until_closed(peer: HostilePeer, other: HostilePeer) -> None:
+    """Send a byte now and then, while another one is answered; raise once that is not taken."""
+    while True:
+        peer.socket.sendall(b"x")
+        assert other.ask("/model", {}).status == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", b"GET / HTTP/1.1\r\nhost: a\r\n", b"\r\n"])
+def test_a_slow_head_is_waited_for_as_long_as_it_may_take(
+    port: int, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "HEAD_S", SHORT_S)
+    with HostilePeer(port) as peer:
+        peer.send(sent)
+        assert peer.answer().status == 0
+
+
+def test_a_head_that_comes_byte_by_byte_is_cut_off(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "HEAD_S", SHORT_S)
+    with HostilePeer(port) as peer, HostilePeer(port) as other, pytest.raises(ConnectionError):
+        send_until_closed(peer, other)
+
+
+def test_a_known_connection_may_be_silent_and_not_slow(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "HEAD_S", SHORT_S)
+    with HostilePeer(port) as silent, HostilePeer(port) as slow:
+        for peer in (silent, slow):
+            assert peer.ask("/model", {}).status == 200
+        slow.send(b"POST ")
+        assert slow.answer().status == 0
+        assert silent.ask("/model", {}).status == 200, "which took as long"
+
+
+def test_a_slow_body_is_cut_off(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "BODY_S", SHORT_S)
+    with HostilePeer(port) as peer:
+        peer.send(peer.request("/model", b"{}")[:-1])
+        assert peer.answer().status == 0
+
+
+def test_an_answer_that_is_not_read_is_given_up(
+    held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "SEND_S", SHORT_S)
+    with HostilePeer(port) as deaf, HostilePeer(port) as other:
+        deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.send(deaf.request("/stage", b'{"run": 1, "stage": "weights"}'))
+        while not held.asked:
+            assert other.ask("/model", {}).status == 200
+        held.let(bytes(2**25))
+        with pytest.raises(ConnectionError):
+            send_until_closed(deaf, other)
+
+
+def test_numbers_that_are_read_at_once_are_so_many(held: HeldProcesses, port: int) -> None:
+    assert MOST_AT_ONCE >= http_server.MOST_KNOWN
+    waiting: list[HostilePeer] = []
+    for _ in range(2 * MOST_AT_ONCE):
+        waiting.append(peer := HostilePeer(port))
+        peer.send(peer.request("/blocks", json.dumps(BLOCKS).encode()))
+    with HostilePeer(port) as other:
+        while other.ask("/blocks", BLOCKS).sentence != TOO_MANY:
+            pass
+    assert len(held.asked) == MOST_AT_ONCE
+    held.let(answer_body({}))
+    for peer in waiting:
+        peer.close()
+
+
+def test_jobs_that_nobody_asks_for_make_way(
+    held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with HostilePeer(port) as peer:
+        begun = [peer.ask("/tokens", {"text": "a"}) for _ in range(MOST_WAITING + 1)]
+        assert [each.status for each in begun] == [200] * MOST_WAITING + [422]
+        monkeypatch.setattr(served_jobs, "UNASKED_S", 0.0)
+        assert peer.ask("/tokens", {"text": "a"}).sentence == TOO_MANY, "they are given up now"
+        while peer.ask("/tokens", {"text": "a"}).status != 200:
+            pass
+        assert peer.ask("/result", {"job": begun[0].values["job"], "wait": 0}).status == 409
+
+
+def test_a_failure_is_not_told_to_who_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(FailingJobs(HeldProcesses())) as port, HostilePeer(port) as peer:
+        found = peer.ask("/tokens", {"text": "a"})
+        assert (found.status, found.sentence) == (500, FAILED)
+        assert peer.ask("/model", {}).status == 200
+    assert "a secret" in capsys.readouterr().err

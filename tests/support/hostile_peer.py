@@ -1,0 +1,135 @@
+"""A peer of a server of models that sends whatever it likes over a socket of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from tests.support.served_models import TOKEN
+from visualizer.models.model_protocol.answer_body import read_body
+from visualizer.models.model_protocol.request_signature import HEADER, RequestSigner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST_S = 60.0
+SECRETS = (b"Traceback", b"site-packages", b".py", b"/tmp", b"/home", b"/root", b"rank_main")
+"""What no answer may hold: code, and paths of the server's machine."""
+
+
+class Answered(Struct, frozen=True):
+    """An answer; its status is 0 where the connection has ended."""
+
+    status: int
+    body: bytes
+
+    @property
+    def sentence(self) -> str:
+        """What a refusal says; empty of what is none."""
+        return "" if self.status in (0, 200) else str(json.loads(self.body)["sentence"])
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of an answer that is no refusal."""
+        assert self.status == 200, self
+        return read_body(self.body)[0]
+
+    @property
+    def is_about_work(self) -> bool:
+        """Whether it says how far a job is."""
+        return self.status == 200 and bool({"working", "is_part"} & self.values.keys())
+
+
+class HostilePeer:
+    """A connection to a server.
+
+    Parameters
+    ----------
+    token : str
+        What its requests are signed with, where they are.
+    """
+
+    def __init__(self, port: int, token: str = TOKEN) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), LONGEST_S)
+        self._file = self.socket.makefile("rb")
+        self._token = token
+        self.signer: RequestSigner | None = None
+
+    def __enter__(self) -> HostilePeer:
+        return self
+
+    def __exit__(self, *of_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._file.close()
+        self.socket.close()
+
+    def greet(self) -> str:
+        """Ask for the number of the connection, by which requests are signed from now on."""
+        self.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        nonce = str(json.loads(self.answer().body)["nonce"])
+        self.signer = RequestSigner(self._token, nonce)
+        return nonce
+
+    def send(self, data: bytes) -> None:
+        """Send bytes, as far as they are taken."""
+        with suppress(ConnectionError):
+            self.socket.sendall(data)
+
+    def request(self, path: str, body: bytes, *headers: str, signed: str | None = None) -> bytes:
+        """Return a request that is signed, or has another signature."""
+        if signed is None:
+            if self.signer is None:
+                self.greet()
+            assert self.signer
+            signed = self.signer.header(path, body)
+        lines = [f"POST {path} HTTP/1.1", "host: a", f"{HEADER}: {signed}", *headers]
+        if not any("transfer-encoding" in line or "content-length" in line for line in headers):
+            lines.append(f"content-length: {len(body)}")
+        return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+    def ask(self, path: str, asked: object) -> Answered:
+        """Send a signed request, JSON or bytes, and return its answer."""
+        body = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
+        self.send(self.request(path, body))
+        return self.answer()
+
+    def job(self, path: str, asked: object) -> Answered:
+        """Have a job done, and return its answer."""
+        begun = self.ask(path, asked)
+        return self.result(begun.values["job"]) if begun.status == 200 else begun
+
+    def result(self, number: int) -> Answered:
+        """Wait for the result of a job."""
+        while (found := self.ask("/result", {"job": number, "wait": 20})).is_about_work:
+            pass
+        return found
+
+    def answer(self) -> Answered:
+        """Read one answer."""
+        try:
+            line, length = self._file.readline(), 0
+            while (header := self._file.readline()) not in (b"\r\n", b""):
+                if header.startswith(b"content-length: "):
+                    length = int(header[16:])
+            body = self._file.read(length)
+        except ConnectionError:
+            return Answered(0, b"")
+        if not line:
+            return Answered(0, b"")
+        status = int(line.split()[1])
+        assert status == 200 or not [said for said in SECRETS if said in body], body
+        return Answered(status, body)
+
+    def answers_to_the_end(self) -> Iterator[Answered]:
+        """Yield all answers until the connection ends, once nothing more is sent."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+        while (found := self.answer()).status:
+            yield found
