@@ -11,6 +11,8 @@ import visualizer
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
+from visualizer.models import activation_patching
+from visualizer.models.activation_patching import MOST_COMPARED, check_as_many_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,3 +105,15 @@ def test_what_cannot_be_patched_is_said(model: Model) -> None:
         model.patch(TEXT, OTHER, [(1, 4)])
     with pytest.raises(InputError, match="There is no head 0 in a layer 2"):
         model.ablate(TEXT, [(2, 0)], mean=True)
+
+
+def test_differences_of_long_texts_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def given(text: str) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
+        return {}, tuple(text.split()), ()
+
+    short, long = "cat " * MOST_COMPARED, "cat " * (MOST_COMPARED + 1)
+    with pytest.raises(InputError, match="as many tokens; they differ in nothing → “cat”"):
+        check_as_many_tokens(given, "cat " * 9, "cat " * 10)
+    monkeypatch.delattr(activation_patching, "SequenceMatcher")  # of such texts it takes minutes
+    with pytest.raises(InputError, match=r"2,001 tokens.* 2,000\. Use texts of as many tokens\.$"):
+        check_as_many_tokens(given, long, short)

@@ -15,14 +15,7 @@ import numpy as np
 from visualizer.attention.captured_attention import MOST_LAYERS, MOST_TOKENS
 from visualizer.attention.model_layer_stages import ORDER
 from visualizer.attention.spec import LARGEST, OWN_BIASES, OWN_LAYERS, Mask
-from visualizer.models.model_source import (
-    LARGEST_FACTOR,
-    LONGEST_SOURCE,
-    MOST_CUT,
-    HeadEditKind,
-    ImageFile,
-    server_of,
-)
+from visualizer.models.model_source import MOST_CUT, ImageFile, claims_of_changes, server_of
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT
@@ -41,7 +34,7 @@ if TYPE_CHECKING:
         ImagePatches,
     )
     from visualizer.attention.spec import BooleanMatrix, NumberMatrix
-    from visualizer.models.model_source import CutEdges, HeadEdit, ModelSource
+    from visualizer.models.model_source import ModelSource
     from visualizer.session.cell_address import Cell
     from visualizer.session.colour_options import ColourOptions
     from visualizer.session.comparison_state import Comparison
@@ -53,7 +46,6 @@ _SHA256 = "[0-9a-f]{64}"
 _SERVER = r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}"
 MOST_PIXELS_A_SIDE = 10_000
 MOST_NAMES, LONGEST_ARGUMENT = 100, 200
-LONGEST_SECOND = 100_000
 Claim = tuple[bool, str]
 """Whether a condition holds, and the subject of the message if it does not."""
 
@@ -150,14 +142,7 @@ def _model(model: ModelSource) -> Iterator[Claim]:
     if model.image and model.image != ImageFile():
         yield _is_local(model.image.path), "an image's path"
         yield re.fullmatch(_SHA256, model.image.sha256) is not None, "an image's hash"
-    for which, each in (("edits", model.edits), ("cut edges", model.cuts)):
-        places = [one.place for one in each]
-        are_heads = all(0 <= at < LARGEST["heads"] for place in places for at in place)
-        yield are_heads and places == sorted({*places}), f"{which} of a model"
-    yield all(map(_is_edit, model.edits)), "an edit of a head"
-    yield all(map(_are_cells, model.cuts)), "cut edges of a head"
-    yield sum(len(cut.cells) for cut in model.cuts) <= MOST_CUT, "so many cut edges"
-    yield len(model.second) <= LONGEST_SECOND, "a second text"
+    yield from claims_of_changes(model)
     yield len(model.part) <= LONGEST_PATH, "a part of a model"
     count = len(model.layers)
     are_layers = all(0 <= layer < LARGEST["heads"] for layer in model.layers)
@@ -178,19 +163,6 @@ def _is_local(path: str) -> bool:
     is_absolute = path.startswith("/") or re.match("[A-Za-z]:/", path) is not None
     is_local = is_absolute and not path.startswith(("//", "/??/")) and "\0" not in path
     return is_local and len(path) <= LONGEST_PATH
-
-
-def _is_edit(edit: HeadEdit) -> bool:
-    is_scaled, is_patched = (
-        edit.kind is kind for kind in (HeadEditKind.SCALED, HeadEditKind.PATCHED)
-    )
-    is_factor = abs(edit.factor) <= LARGEST_FACTOR and (is_scaled or edit.factor == 0)
-    return is_factor and len(edit.text) <= LONGEST_SOURCE and (is_patched or not edit.text)
-
-
-def _are_cells(cut: CutEdges) -> bool:
-    are_places = all(0 <= at < MOST_TOKENS for cell in cut.cells for at in cell)
-    return are_places and bool(cut.cells) and [*cut.cells] == sorted({*cut.cells})
 
 
 def _vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_DIFFERENCES = 3
 """At most so many differences of two texts are named; of more, how many."""
+MOST_COMPARED = 2_000
+"""The differences of texts of more tokens are not looked for: that takes minutes."""
 MOST_DIFFERING = 4
 """Of each at most so many tokens."""
 
@@ -75,7 +77,11 @@ def context_edits(
     """
     given = partial(model.inputs, second=second, is_chat=is_chat)
     contexts = partial(model.read_plainly, second=second, is_chat=is_chat)
-    return {edit.place: _context_edit(text, edit, given, contexts) for edit in edits}
+    found = {}
+    for edit in edits:
+        model.ranks.check_stopped()
+        found[edit.place] = _context_edit(text, edit, given, contexts)
+    return found
 
 
 def image_context_edits(
@@ -143,9 +149,11 @@ def check_as_many_tokens(given: GivenOf, text: str, source: str) -> None:
     if len(tokens) != len(others):
         sentence = (
             f"The text has {len(tokens):,} tokens, and the other one {len(others):,}. Use texts of "
-            f"as many tokens; they differ in {differences_in_words(tokens, others)}."
+            "as many tokens"
         )
-        raise InputError("edits", sentence)
+        if max(len(tokens), len(others)) <= MOST_COMPARED:
+            sentence += f"; they differ in {differences_in_words(tokens, others)}"
+        raise InputError("edits", f"{sentence}.")
 
 
 def differences_in_words(one: Sequence[str], other: Sequence[str]) -> str:

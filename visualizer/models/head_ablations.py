@@ -62,7 +62,9 @@ def ablation_changes(
     count = 1 + max(head for _, head in heads)
     if len(heads) != count * len(layers):
         raise InputError("text", "The layers differ in their heads: use ablate.")
-    changes = np.full((len(layers), count), np.nan) if known is None else known.changes.copy()
+    changes = np.full((len(layers), count), np.nan)
+    if known is not None and known.changes.shape == changes.shape:
+        changes = known.changes.copy()
     word, several = model.token(number), max(1, MOST_IN_BATCH // len(model.inputs(text)[1]))
     for row, layer in enumerate(layers):
         left = [(layer, head) for head in range(count) if np.isnan(changes[row, head])]

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.attention.captured_attention import MOST_TOKENS
+from visualizer.attention.spec import LARGEST
 from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 LayerAndHead = tuple[int, int]
 """The number of a layer in its model, and that of a head in it, from 0."""
@@ -23,6 +25,8 @@ LARGEST_FACTOR = 100.0
 """The largest factor, of either sign, that a head is scaled by."""
 LONGEST_SOURCE = 100_000
 """The most letters of a text that heads are patched from."""
+LONGEST_SECOND = 100_000
+"""The most letters of a second text."""
 MOST_CUT = 100_000
 """At most so many edges of attention are cut in a document."""
 SHORT_SOURCE = 40
@@ -241,3 +245,34 @@ class ModelSource(Struct, frozen=True):
     def cut_cells(self) -> dict[LayerAndHead, tuple[tuple[int, int], ...]]:
         """The queries and keys of cut edges, by the places of their heads."""
         return {cut.place: cut.cells for cut in self.cuts}
+
+
+def claims_of_changes(source: ModelSource) -> Iterator[tuple[bool, str]]:
+    """Yield what must hold of the edits and cuts of a source that somebody else has written.
+
+    Yields
+    ------
+    tuple of bool and str
+        Whether it holds, and the subject of the message if it does not.
+    """
+    for which, each in (("edits", source.edits), ("cut edges", source.cuts)):
+        places = [one.place for one in each]
+        are_heads = all(0 <= at < LARGEST["heads"] for place in places for at in place)
+        yield are_heads and places == sorted({*places}), f"{which} of a model"
+    yield all(map(_is_edit, source.edits)), "an edit of a head"
+    yield all(map(_are_cells, source.cuts)), "cut edges of a head"
+    yield sum(len(cut.cells) for cut in source.cuts) <= MOST_CUT, "so many cut edges"
+    yield len(source.second) <= LONGEST_SECOND, "a second text"
+
+
+def _is_edit(edit: HeadEdit) -> bool:
+    is_scaled, is_patched = (
+        edit.kind is kind for kind in (HeadEditKind.SCALED, HeadEditKind.PATCHED)
+    )
+    is_factor = abs(edit.factor) <= LARGEST_FACTOR and (is_scaled or edit.factor == 0)
+    return is_factor and len(edit.text) <= LONGEST_SOURCE and (is_patched or not edit.text)
+
+
+def _are_cells(cut: CutEdges) -> bool:
+    are_places = all(0 <= at < MOST_TOKENS for cell in cut.cells for at in cell)
+    return are_places and bool(cut.cells) and [*cut.cells] == sorted({*cut.cells})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from visualizer.attention.model_answers import ModelQuestion  # noqa: TC001 - decoded
-from visualizer.models.model_source import ModelSource  # noqa: TC001 - decoded
+from visualizer.models.model_source import LARGEST_FACTOR, ModelSource
 
 MOST_ROWS = 4096
 MOST_STAGES = 60
@@ -17,6 +17,7 @@ LONGEST_TEXT = 2_000_000
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Name = Annotated[str, Meta(max_length=60)]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
+Factor = Annotated[float, Meta(ge=-LARGEST_FACTOR, le=LARGEST_FACTOR)]
 
 
 class TokensRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,19 +39,26 @@ class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
     text: Text
 
 
+class KnownChanges(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of ablations, [layer][head], None of heads that have not been tried yet."""
+
+    layers: Annotated[tuple[Count, ...], Meta(max_length=MOST_ROWS)]
+    changes: Annotated[tuple[tuple[float | None, ...], ...], Meta(max_length=MOST_ROWS)]
+
+
 class AnswerRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Answer a question about a run; of ablations, from what is known."""
 
     run: Count
     question: ModelQuestion
-    known: dict[str, Any] | None = None
+    known: KnownChanges | None = None
 
 
 class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Read tokens after a text, with heads (layer, head, factor) multiplied."""
 
     text: Text
-    factors: Annotated[tuple[tuple[Count, Count, float], ...], Meta(max_length=MOST_NEXT)] = ()
+    factors: Annotated[tuple[tuple[Count, Count, Factor], ...], Meta(max_length=MOST_NEXT)] = ()
     is_chat: bool = False
     numbers: Annotated[tuple[Count, ...], Meta(max_length=MOST_NEXT)] = ()
 

@@ -7,6 +7,7 @@ that was read, to the process that has them.
 from __future__ import annotations
 
 from collections import OrderedDict
+from operator import ge
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from visualizer.attention.model_answers import (
     AblationAnswer,
     CostlyAnswer,
     LensAnswer,
+    ModelAnswers,
     PartsAnswer,
 )
 from visualizer.attention.run_from_captured_attention import SINKS
@@ -33,6 +35,7 @@ from visualizer.models.model_protocol.run_message import (
     small_weights,
     whole_run_message,
 )
+from visualizer.models.model_source import claims_of_changes
 from visualizer.models.text_reading import other_text_of, read_text
 
 if TYPE_CHECKING:
@@ -58,11 +61,14 @@ if TYPE_CHECKING:
 MOST_SENT = 2**24
 """Bytes of the weights of all layers that are sent whole; of more, blocks are asked for."""
 MOST_RUNS = 4
-"""So many texts are kept as they were read last."""
+"""So many texts are kept, those that were read last: on all processes the same ones, whichever of
+them numbers are asked of."""
 MOST_NAMED = 200
 """So many of the likeliest next tokens are named."""
 MOST_BLOCK_NUMBERS = 2**22
 """Numbers of one answer with blocks."""
+NO_STAGE = "There is no such stage."
+NO_TOKEN = "There is no such token."
 GONE = "The text is no longer kept where the model runs. Change it and undo that: it is read again."
 
 Answer = tuple[dict[str, Any], dict[str, np.ndarray]]
@@ -111,6 +117,9 @@ class ServedModel:
     def read(self, number: int, asked: ReadRequest) -> Answer:
         """Read a text, and keep the run under a number."""
         own, sent = self._source, asked.source
+        for holds, subject in claims_of_changes(sent):
+            if not holds:
+                raise InputError("edits", f"The request has no valid {subject}.")
         source = replace(
             own,
             edits=sent.edits,
@@ -184,11 +193,13 @@ class ServedModel:
         """Answer a question about a text that was read."""
         reading = self._run(asked.run).reading
         assert reading is not None
-        if asked.known is not None and "changes" in asked.known:
-            begun = msgspec.convert(asked.known["changes"], list[list[float | None]])
-            changes = np.array(begun, np.float64)
-            known = AblationAnswer("", tuple(asked.known["layers"]), changes)
-            reading.answers.known[asked.question] = known
+        answers = ModelAnswers()  # of this request alone: others know what they know
+        if asked.known is not None:
+            if len({len(row) for row in asked.known.changes}) > 1:
+                raise InputError("question", "What is known has rows of several lengths.")
+            changes = np.array(asked.known.changes, np.float64)
+            answers.known[asked.question] = AblationAnswer("", asked.known.layers, changes)
+        reading = replace(reading, answers=answers)
 
         def tell(part: ModelAnswer) -> None:
             values, found = answer_values(part)
@@ -199,6 +210,7 @@ class ServedModel:
     def next_token(self, asked: NextTokenRequest) -> Answer:
         """Read tokens after a text, and say what may come next."""
         begins = replace(asked, numbers=())
+        self._check_numbers(asked.numbers)
         if self._reader is None or self._reader[0] != begins:
             edits = {(layer, head): factor for layer, head, factor in asked.factors}
             self._reader = (
@@ -224,11 +236,20 @@ class ServedModel:
 
     def names(self, numbers: tuple[int, ...]) -> Answer:
         """Write tokens of the vocabulary by their numbers."""
+        self._check_numbers(numbers)
         return {"tokens": self._model.tokens(numbers)}, {}
+
+    def _check_numbers(self, numbers: tuple[int, ...]) -> None:
+        """Refuse numbers of tokens that the model does not have."""
+        if max(numbers, default=0) >= self._model.size("vocab_size"):
+            raise InputError("tokens", NO_TOKEN)
 
     def measures(self, asked: MeasuresRequest, progress: Progress) -> Answer:
         """Measure the heads of a stage of weights."""
         run, ranks = self._run(asked.run), self._model.ranks
+        rows = {row.name: row for row in run.trace.stages}
+        if asked.stage not in rows or rows[asked.stage].dims[-1] != "key":
+            raise InputError("stage", NO_STAGE)
         found = run.trace.measured(asked.stage, run.compared_texts, progress)
         own = self._owned.get(asked.run, _OwnPart([*range(run.trace.count("layer"))], 0))
         arrays = {
@@ -253,9 +274,9 @@ class ServedModel:
         trace, found = self._run(asked.run).trace, {}
         for name in asked.stages:
             if name not in trace or trace.is_blockwise:
-                raise InputError("stage", "There is no such stage.")
-            sizes = trace.shape(name)[: len(asked.place)]
-            if not all(at < size for at, size in zip(asked.place, sizes, strict=True)):
+                raise InputError("stage", NO_STAGE)
+            sizes, place = trace.shape(name), asked.place
+            if len(place) >= len(sizes) or any(map(ge, place, sizes)):
                 raise InputError("place", "There is no such layer or head.")
             found[name] = trace.read(name, asked.place)
         return {}, found
@@ -279,8 +300,10 @@ class ServedModel:
         run = self._run(asked.run)
         held = run.trace.holding(asked.stage) if asked.stage in run.trace else None
         if not isinstance(held, BlockwiseTensor):
-            raise InputError("stage", "There is no such stage.")
-        own = self._owned[asked.run]
+            raise InputError("stage", NO_STAGE)
+        own = self._owned.get(asked.run)
+        if own is None:
+            raise InputError("text", GONE)
         *layer, head = asked.place
         at = layer[0] if layer else 0
         if at not in own.layers:
@@ -293,7 +316,6 @@ class ServedModel:
             run = self._runs.get(number)
             if run is None:
                 raise InputError("text", GONE)
-            self._runs.move_to_end(number)
         return run
 
 

@@ -1,0 +1,450 @@
+"""A server of models under attack answers what is right, refuses the rest, and stays small."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import ExitStack
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psutil
+import pytest
+
+from tests.support.hostile_peer import HostilePeer
+from tests.support.hostile_requests import PATHS, VALID, broken_http, spoilt_body
+from tests.support.served_models import served
+from tests.support.tiny_models import save_tiny_model
+from visualizer.models.model_protocol.answer_body import read_body
+from visualizer.models.model_protocol.request_signature import RequestSigner
+from visualizer.models.model_protocol.requests import JOBS, LONGEST_TEXT, MOST_ROWS
+from visualizer.models.model_server.http_server import FAILED as SERVER_FAILED
+from visualizer.models.model_server.http_server import MOST_BODY, MOST_KNOWN, MOST_UNKNOWN, UNKNOWN
+from visualizer.models.model_server.rank_main import FAILED
+from visualizer.models.model_server.served_jobs import MOST_WAITING, NO_JOB, TOO_MANY
+from visualizer.models.model_server.served_model import GONE, MOST_RUNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.served_models import ServedFolder
+
+pytest.importorskip("accelerate", reason="models are spread with accelerate")
+pytestmark = pytest.mark.slow
+
+SIZES = {
+    "num_key_value_heads": 4, "num_attention_heads": 8, "num_hidden_layers": 4,
+    "max_position_embeddings": 4096, "sliding_window": None,
+}  # fmt: skip
+TEXT = "the cat sat on a mat"
+LONG = " ".join(["the cat sat on a mat ."] * 60)
+"""Whose blocks are asked for."""
+SOURCE = {"folder": "attention://a", "name": "a", "fingerprint": "0"}
+UNSIGNED, SIGNED, WARM = 6_000, 4_000, 1_000
+GROWN = 2**26
+"""Bytes that a process may have more after an attack than when it has warmed up."""
+KNOWN: tuple[dict[str, Any], ...] = (
+    {"layers": [0], "changes": [[0.0]]},
+    {"layers": [], "changes": []},
+    {"layers": [0, 1, 2, 3], "changes": [[1e300] * 9] * 4},
+    {"layers": [0, 1], "changes": [[0.0], [None, 1.0]]},
+)
+"""Changes of other sizes than the model has."""
+ALONE, SPREAD = (), ("--tensor-parallel", "2")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("attacked"), "llama", **SIZES)
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> Iterator[ServedFolder]:
+    with served(folder, *ALONE) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def spread(folder: Path) -> Iterator[ServedFolder]:
+    with served(folder, *SPREAD) as server:
+        yield server
+
+
+@pytest.fixture(params=["alone", "spread"])
+def server(request: pytest.FixtureRequest) -> ServedFolder:
+    found: ServedFolder = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def peer(server: ServedFolder) -> Iterator[HostilePeer]:
+    with HostilePeer(server.port) as connected:
+        yield connected
+
+
+def said_on_console(server: ServedFolder) -> str:
+    """Return what the server and its processes have written since this was called last."""
+    assert server.process.stderr
+    os.set_blocking(server.process.stderr.fileno(), False)
+    found = server.process.stderr.buffer.read()  # type: ignore[attr-defined]
+    return (found or b"").decode()
+
+
+def sizes(server: ServedFolder) -> dict[int, int]:
+    """Return the bytes of memory of the server, its model and its tokenizer, by their processes."""
+    whole = psutil.Process(server.process.pid)
+    return {each.pid: each.memory_info().rss for each in (whole, *whole.children(recursive=True))}
+
+
+def assert_right(port: int) -> None:
+    """Assert that the model answers what it answers to nobody but this."""
+    with HostilePeer(port) as peer:
+        values = peer.job("/read", {"source": SOURCE, "text": TEXT}).values
+        assert values["run"]["tokens"] == ["<s>", *TEXT.split()]
+        asked = {"run": values["number"], "question": {"kind": "ablations"}}
+        assert peer.job("/answer", asked).values["layers"] == [0, 1, 2, 3]
+        assert peer.ask("/stage", {"run": values["number"], "stage": "weights"}).status == 200
+
+
+def read_long(peer: HostilePeer, text: str = LONG) -> dict[str, Any]:
+    return peer.job("/read", {"source": SOURCE, "text": text}).values
+
+
+# --------------------------------------------------------------------------- who may ask
+
+
+def signed_with(peer: HostilePeer, token: str, path: str = "/model", body: bytes = b"{}") -> str:
+    return RequestSigner(token, peer.greet()).header(path, body)
+
+
+def test_what_is_not_signed_is_refused(alone: ServedFolder) -> None:
+    def refused(sent: bytes, peer: HostilePeer) -> None:
+        peer.send(sent)
+        found = peer.answer()
+        assert (found.status, found.sentence) == (401, UNKNOWN)
+        assert peer.answer().status == 0, "the connection is closed"
+
+    def signature(peer: HostilePeer, *of: Any) -> str:
+        peer.greet()
+        assert peer.signer
+        return peer.signer.header(*of)
+
+    port = alone.port
+    with HostilePeer(port) as peer:
+        refused(
+            peer.request("/model", b"{}", signed=signed_with(peer, "another token, as long")), peer
+        )
+    for wrong in ("", "a", "1:2:3", f"1:{'0' * 64}:{'0' * 64}", "9" * 400):
+        with HostilePeer(port) as peer:
+            refused(peer.request("/model", b"{}", signed=wrong), peer)
+    with HostilePeer(port) as peer:
+        refused(peer.request("/cancel", b"{}", signed=signature(peer, "/model", b"{}")), peer)
+    with HostilePeer(port) as peer:
+        refused(peer.request("/model", b"[]", signed=signature(peer, "/model", b"{}")), peer)
+    with HostilePeer(port) as peer:
+        signed = peer.request("/model", b"{}").replace(b"POST", b"GET")
+        refused(signed, peer)
+
+
+def test_a_request_that_was_sent_before_is_refused(alone: ServedFolder) -> None:
+    with HostilePeer(alone.port) as peer, HostilePeer(alone.port) as other:
+        first, second = peer.request("/model", b"{}"), peer.request("/model", b"{}")
+        for sent, status in ((second, 200), (first, 401)):
+            peer.send(sent)
+            assert peer.answer().status == status, "what was signed earlier comes too late"
+        other.greet()
+        other.send(second)
+        assert other.answer().status == 401
+    with HostilePeer(alone.port) as peer:
+        sent = peer.request("/model", b"{}")
+        peer.send(sent * 2)
+        assert [found.status for found in peer.answers_to_the_end()] == [200, 401]
+
+
+# --------------------------------------------------------------------------- malformed requests
+
+
+def attack_unsigned(server: ServedFolder, chosen: Random, count: int) -> None:
+    for _ in range(count):
+        with HostilePeer(server.port) as peer:
+            peer.send(broken_http(chosen))
+            for found in peer.answers_to_the_end():
+                is_greeting = found.status == 200 and b'"nonce"' in found.body
+                assert is_greeting or found.status in (401, 411, 413), found
+
+
+def attack_signed(server: ServedFolder, chosen: Random, count: int) -> None:
+    """Send signed requests over some connections, and fetch what comes of every job."""
+    with ExitStack() as stack:
+        peers = [stack.enter_context(HostilePeer(server.port)) for _ in range(4)]
+        run = 0
+        for at in range(count):
+            peer = chosen.choice(peers)
+            if at % 25 == 0:
+                read = peer.job(
+                    "/read", {"source": SOURCE, "text": chosen.choice((TEXT, TEXT, LONG))}
+                )
+                run = read.values["number"]
+            if chosen.random() < 0.1:
+                found = peer.ask(chosen.choice(PATHS[:-8] + PATHS[-7:]), b"{}")
+                assert found.status in (0, 404), found
+            else:
+                says = chosen.choice([*VALID])
+                found = peer.ask(f"/{says}", spoilt_body(chosen, says, run))
+                assert found.status in (200, 400, 409, 422), found
+                if says in JOBS and found.status == 200:
+                    found = peer.result(found.values["job"])
+                    assert found.status in (200, 409, 422), found
+            assert found.sentence not in (FAILED, SERVER_FAILED), found
+            if found.status == 0:
+                peers.remove(peer)
+                peers.append(stack.enter_context(HostilePeer(server.port)))
+
+
+def test_ten_thousand_hostile_requests_change_nothing(alone: ServedFolder) -> None:
+    chosen = Random(20)
+    assert_right(alone.port)
+    attack_unsigned(alone, chosen, WARM // 2)
+    attack_signed(alone, chosen, WARM // 2)
+    before = sizes(alone)
+    attack_unsigned(alone, chosen, UNSIGNED)
+    attack_signed(alone, chosen, SIGNED)
+    assert_right(alone.port)
+    assert said_on_console(alone) == "", "nothing has failed in a way that was not thought of"
+    after = sizes(alone)
+    assert after.keys() == before.keys(), "the same processes run"
+    assert {pid for pid in after if after[pid] - before[pid] > GROWN} == set(), (before, after)
+
+
+def test_hostile_requests_end_no_process_of_a_model_that_is_spread(spread: ServedFolder) -> None:
+    attack_signed(spread, Random(21), 600)
+    assert_right(spread.port)
+    assert said_on_console(spread) == ""
+    assert len(spread.rank_pids()) == 2
+
+
+# --------------------------------------------------------------------------- slow, large and many
+
+
+def test_a_body_is_refused_that_is_too_large_or_of_no_length(alone: ServedFolder) -> None:
+    for header, status in (
+        (f"content-length: {MOST_BODY + 1}", 413),
+        ("content-length: 99999999999999999999", 413),
+        ("transfer-encoding: chunked", 411),
+    ):
+        with HostilePeer(alone.port) as peer:
+            peer.send(peer.request("/model", b"", header))
+            assert peer.answer().status == status, "before anything of the body is sent"
+        with HostilePeer(alone.port) as peer:
+            peer.send(f"GET / HTTP/1.1\r\nhost: a\r\n{header}\r\n\r\n".encode())
+            assert peer.answer().status == status
+    with HostilePeer(alone.port) as peer:
+        padded = b'{"text": "the cat"' + b" " * (MOST_BODY - 19) + b"}"
+        assert len(padded) == MOST_BODY
+        assert peer.job("/tokens", padded).values["tokens"] == ["<s>", "the", "cat"]
+
+
+def test_a_head_without_an_end_is_cut_off(alone: ServedFolder) -> None:
+    before = sizes(alone)
+    with HostilePeer(alone.port) as peer:
+        peer.send(b"GET / HTTP/1.1\r\n" + b"x: " + b"a" * 2**24)
+        assert peer.answer().status == 0
+    assert max(sizes(alone)[pid] - before[pid] for pid in before) < GROWN
+
+
+def test_who_does_not_read_holds_up_nobody(alone: ServedFolder) -> None:
+    before = sizes(alone)
+    with ExitStack() as stack:
+        for _ in range(MOST_UNKNOWN):
+            deaf = stack.enter_context(HostilePeer(alone.port))
+            deaf.socket.settimeout(0)
+            try:
+                while True:
+                    assert deaf.socket.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 1000)
+            except OSError:  # no more is taken, or it was closed to make way
+                pass
+        assert_right(alone.port)
+    assert max(sizes(alone)[pid] - before[pid] for pid in before) < GROWN
+
+
+def test_two_hundred_idle_connections_keep_nobody_out(alone: ServedFolder) -> None:
+    with ExitStack() as stack:
+        idle = [stack.enter_context(HostilePeer(alone.port)) for _ in range(200)]
+        assert_right(alone.port)
+        found = psutil.Process(alone.process.pid).net_connections()
+        own = [each for each in found if each.laddr.port == alone.port and each.raddr]
+        is_open = [each for each in own if each.status == psutil.CONN_ESTABLISHED]
+        assert len(is_open) <= MOST_UNKNOWN + MOST_KNOWN
+        closed = [each for each in idle[:100] if each.answer().status == 0]
+        assert len(closed) == 100, "those that came first"
+
+
+# --------------------------------------------------------------------------- signed, and hostile
+
+
+def test_nothing_listens_on_a_network(server: ServedFolder) -> None:
+    whole = psutil.Process(server.process.pid)
+    for process in (whole, *whole.children(recursive=True)):
+        heard = [each.laddr for each in process.net_connections() if each.status == "LISTEN"]
+        assert {address.ip for address in heard} <= {"127.0.0.1"}, process.cmdline()
+
+
+def test_no_other_folder_is_opened(server: ServedFolder, peer: HostilePeer, tmp_path: Path) -> None:
+    other = save_tiny_model(tmp_path / "other", "llama", **{**SIZES, "num_hidden_layers": 1})
+    secret = tmp_path / "secret.png"
+    os.mkfifo(secret)  # who opens it waits for ever
+    with socket.create_server(("127.0.0.1", 0)) as trap:
+        trap.settimeout(0)
+        places = (
+            str(other), "/etc", "../..", "", f"attention://127.0.0.1:{trap.getsockname()[1]}",
+            str(secret),
+        )  # fmt: skip
+        for place in places:
+            source = {
+                "folder": place, "name": "../../etc", "fingerprint": "0" * 64, "layers": [0],
+                "image": {"path": str(secret), "sha256": ""},
+            }  # fmt: skip
+            values = peer.job("/read", {"source": source, "text": TEXT}).values
+            assert values["run"]["captured"]["layers"] == 4
+            assert "127.0.0.1" not in str(values)
+        with pytest.raises(BlockingIOError):
+            trap.accept()
+    assert peer.ask("/model", {}).values["name"] == "attacked0"
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "status"),
+    [
+        ("/result", {"job": 1}, 422),
+        ("/result", {"job": 2**53}, 422),
+        ("/result", {"job": 1, "wait": 21}, 400),
+        ("/cancel", {"job": 1}, 200),
+        ("/stage", {"run": 1, "stage": "weights"}, 422),
+        ("/measures", {"run": 1, "stage": "weights"}, 422),
+        ("/answer", {"run": 1, "question": {"kind": "lens"}}, 422),
+        ("/names", {"numbers": [2**53]}, 422),
+        ("/names", {"numbers": [64]}, 422),
+        ("/names", {"numbers": [1] * 10_001}, 400),
+        ("/next_token", {"text": TEXT, "numbers": [64]}, 422),
+        ("/next_token", {"text": TEXT, "factors": [[9, 0, 0]]}, 422),
+        ("/next_token", {"text": TEXT, "factors": [[0, 0, 1e308]]}, 400),
+        ("/next_token", {"text": TEXT, "numbers": [5] * 5_000}, 422),
+        ("/next_token", {"text": TEXT, "is_chat": True}, 422),
+        ("/tokens", {"text": "a " * (LONGEST_TEXT // 2)}, 422),
+        ("/tokens", {"text": "a" * LONGEST_TEXT}, 200),
+        ("/tokens", {"text": "a" * (LONGEST_TEXT + 1)}, 400),
+        ("/read", {"source": SOURCE, "text": "a" * (LONGEST_TEXT + 1)}, 400),
+        ("/read", {"source": SOURCE, "text": "\0\x1b[31m\u202e" * 100}, 200),
+        ("/read", {"source": {**SOURCE, "second": "cat " * 3}, "text": TEXT}, 200),
+        ("/read", {"source": {**SOURCE, "second": "cat " * 30_000}, "text": TEXT}, 422),
+        ("/read", {"source": {**SOURCE, "part": "../" * 9}, "text": TEXT}, 200),
+        *(
+            ("/read", {"source": {**SOURCE, "edits": edits}, "text": TEXT}, 422)
+            for edits in (
+                [{"layer": 0, "head": 0}] * 2,
+                [{"layer": 0, "head": at} for at in range(100_000)],
+                [{"layer": -1, "head": -1}],
+                [{"layer": 0, "head": 2**62}],
+                [{"layer": 0, "head": 0, "kind": "scaled", "factor": 1e308}],
+                [{"layer": 0, "head": 0, "kind": "patched", "text": "a" * 1_000_000}],
+                [{"layer": 0, "head": 0, "kind": "patched", "text": "cat " * 4_000}],
+                [{"layer": 0, "head": 0, "text": "the dog ran to a log"}],
+            )
+        ),
+        *(
+            ("/read", {"source": {**SOURCE, "cuts": cuts}, "text": TEXT}, 422)
+            for cuts in (
+                [{"layer": 0, "head": 0, "cells": [[1, 0]]}] * 2,
+                [{"layer": 9, "head": 9, "cells": [[1, 0]]}],
+                [{"layer": 0, "head": 0, "cells": []}],
+                [{"layer": 0, "head": 0, "cells": [[-1, -1]]}],
+                [{"layer": 0, "head": 0, "cells": [[2**62, 0]]}],
+                [{"layer": 0, "head": 0, "cells": [[at, 0] for at in range(100_001)]}],
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_signed_requests_are_kept_within_limits(
+    server: ServedFolder, peer: HostilePeer, path: str, asked: dict[str, Any], status: int
+) -> None:
+    found = peer.job(path, asked) if path[1:] in JOBS else peer.ask(path, asked)
+    assert found.status == status
+    assert found.sentence not in (FAILED, SERVER_FAILED)
+    assert len(found.sentence) < 500
+    assert said_on_console(server) == ""
+
+
+def test_numbers_of_a_text_are_kept_within_it(server: ServedFolder, peer: HostilePeer) -> None:
+    run = read_long(peer)["number"]
+    asked = {"run": run, "stage": "weights", "place": [0, 0], "rows": [5], "columns": [0, 9]}
+    assert peer.ask("/blocks", asked).status == 200
+    for spoilt, status in (
+        ({"rows": [9_999]}, 422), ({"rows": [*range(MOST_ROWS + 1)]}, 400), ({"rows": []}, 400),
+        ({"rows": [5] * MOST_ROWS, "columns": [0, 421]}, 200), ({"columns": [9, 0]}, 422),
+        ({"columns": [0, 2**53]}, 422), ({"place": [99, 0]}, 422), ({"place": [0, 99]}, 422),
+        ({"place": [0, 0, 0]}, 400), ({"stage": "nowhere"}, 422), ({"stage": "__class__"}, 422),
+        ({"block": 2**53}, 200), ({"run": 7}, 422), ({"columns": [1, 9], "block": 2}, 422),
+    ):  # fmt: skip
+        found = peer.ask("/blocks", {**asked, **spoilt})
+        assert found.status == status, (spoilt, found)
+        assert found.sentence != FAILED, spoilt
+    for stage in ("nowhere", "queries", "context"):
+        assert peer.job("/measures", {"run": run, "stage": stage}).status == 422
+        assert peer.ask("/stage", {"run": run, "stage": stage}).status == 422
+    for known in KNOWN:
+        short = peer.job("/read", {"source": SOURCE, "text": TEXT}).values["number"]
+        question = {"run": short, "question": {"kind": "ablations"}, "known": known}
+        found = peer.job("/answer", question)
+        if len({len(row) for row in known["changes"]}) > 1:
+            assert found.status == 422
+            assert found.sentence != FAILED
+        else:
+            changes = read_body(found.body)[1]["changes"]
+            assert changes.shape == (4, 8)
+            assert np.isfinite(changes).all(), "all of them are tried"
+    assert said_on_console(server) == ""
+
+
+def test_all_processes_keep_the_same_texts(spread: ServedFolder) -> None:
+    with HostilePeer(spread.port) as peer:
+        texts = [f"{'cat ' * at}{LONG}" for at in range(MOST_RUNS + 1)]
+        runs = [read_long(peer, text) for text in texts[:MOST_RUNS]]
+        first, second = (run["number"] for run in runs[:2])
+        asked = {"run": first, "stage": "weights", "place": [0, 7], "rows": [5], "columns": [0, 9]}
+        assert runs[0]["owners"][1]["first"] == 4, "head 7 is on the second process"
+        assert peer.ask("/blocks", asked).status == 200, "of which the first one does not know"
+        read_long(peer, texts[-1])
+        assert peer.job("/measures", {"run": first, "stage": "weights"}).sentence == GONE
+        assert peer.job("/measures", {"run": second, "stage": "weights"}).status == 200
+
+
+def test_hundreds_of_jobs_are_too_many(server: ServedFolder, peer: HostilePeer) -> None:
+    asked = {"source": SOURCE, "text": LONG}
+    found = [peer.ask("/read", asked) for _ in range(300)]
+    begun = [each.values["job"] for each in found if each.status == 200]
+    assert {each.sentence for each in found if each.status != 200} == {TOO_MANY}
+    assert len(begun) < 300 - MOST_WAITING
+    for number in begun:
+        peer.ask("/cancel", {"job": number})
+    results = [peer.result(number) for number in begun]
+    assert {each.status for each in results} <= {200, 409, 422}
+    assert all(each.sentence in (NO_JOB, "It was given up.", "") for each in results)
+    assert_right(server.port)
+
+
+def test_jobs_of_others_are_neither_found_nor_cancelled(
+    server: ServedFolder, peer: HostilePeer
+) -> None:
+    with HostilePeer(server.port) as other:
+        number = peer.ask("/read", {"source": SOURCE, "text": LONG}).values["job"]
+        for guess in (*range(50), *range(number - 20, number), *range(number + 1, number + 20)):
+            assert other.ask("/cancel", {"job": guess}).status == 200
+            assert other.ask("/result", {"job": guess}).sentence == NO_JOB
+        assert peer.result(number).values["number"] == number
+
+
+def test_it_still_answers(server: ServedFolder) -> None:
+    assert_right(server.port)
+    assert server.process.poll() is None
