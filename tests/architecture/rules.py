@@ -64,6 +64,32 @@ HTML_HOMES = {
 }
 """Where these widgets are told the format of their text; elsewhere these modules are used."""
 TIP_SETTERS = {"setToolTip", "setWhatsThis"}
+PICKLING = (
+    "pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "joblib", "marshal",
+    "multiprocessing", "concurrent.futures.ProcessPoolExecutor", "torch.load",
+    "torch.multiprocessing", "torch.distributed.run", "torch.distributed.elastic",
+    "torch.distributed.rpc", "torch.distributed.launch",
+)  # fmt: skip
+"""What reads, or sends, what can run as it is read. ``torchrun`` takes pickles from its network."""
+UNPICKLED = {
+    "visualizer/attention/importers/pt_safetensors_files.py": {"pickle.UnpicklingError"},
+}
+"""Where a name of these modules is used that reads nothing."""
+STARTED = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
+OBJECTS = {
+    "broadcast_object_list", "scatter_object_list", "send_object_list", "recv_object_list",
+    "all_gather_object", "gather_object",
+}  # fmt: skip
+"""Functions of torch.distributed that pickle."""
+CODE = {"eval", "exec", "compile", "__import__"}
+RUNNING = {
+    *(("builtins", name) for name in CODE),
+    *(("os", name) for name in ("system", "popen")),
+    *(("yaml", name) for name in ("load", "load_all", "full_load", "unsafe_load")),
+}
+"""What runs a text, by the module and the name."""
+SAFE = {"weights_only": True, "allow_pickle": False, "shell": False, "trust_remote_code": False}
+"""The only values that these arguments have, written where they are given."""
 FEATURES = "visualizer/features/"
 FLOORS = (
     ("version", "errors", "resources", "date_format", "number_format", "progress_callback"),
@@ -274,6 +300,44 @@ def _is_plain(text: ast.expr) -> bool:
     return isinstance(text, ast.Constant) or name_of(text).isupper()
 
 
+def nothing_that_is_read_can_run(project: Project) -> Iterator[str]:
+    """No file, message or text is read in a way by which it could run code."""
+    for module in project.program:
+        for found in module.imports:
+            is_error = found.name in UNPICKLED.get(module.path, set())
+            if found.is_within(*PICKLING) and not is_error:
+                yield f"{module.path}:{found.line} imports {found.name}"
+        for node in module.nodes:
+            if isinstance(node, ast.Constant) and node.value in STARTED:
+                yield f"{module.path}:{node.lineno} starts {node.value}"
+            if isinstance(node, ast.Call) and _may_run(node):
+                yield f"{module.path}:{node.lineno}: {ast.unparse(node)}"
+
+
+def _may_run(call: ast.Call) -> bool:
+    """Whether a call runs a text, pickles, or is not told to run nothing of what it reads."""
+    name = name_of(call.func)
+    holder = name_of(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    given = {each.arg: each.value for each in call.keywords if each.arg in SAFE}
+    is_unsafe = any(
+        not isinstance(value, ast.Constant) or value.value is not SAFE[str(argument)]
+        for argument, value in given.items()
+    )
+    is_code = isinstance(call.func, ast.Name) and name in CODE
+    is_load = name == "load" and holder == "torch" and "weights_only" not in given
+    by_place = name == "load" and holder in {"np", "numpy"} and len(call.args) > 2
+    is_running = (holder, name) in RUNNING or name in OBJECTS
+    return is_unsafe or is_code or is_load or by_place or is_running
+
+
+def every_unpickled_name_is_used(project: Project) -> Iterator[str]:
+    """A name that is no longer used is removed from the list of those that read nothing."""
+    for path, names in UNPICKLED.items():
+        module = project.modules.get(path)
+        used = {found.name for found in module.imports} if module else set()
+        yield from (f"{path} does not import {name}" for name in names - used)
+
+
 def packages_import_nothing_heavy(project: Project) -> Iterator[str]:
     """An ``__init__`` loads the standard library alone; the package itself loads its API late."""
     for module in project.program:
@@ -340,6 +404,8 @@ RULES: dict[str, Callable[[Project], Iterator[str]]] = {
         class_names_are_unique,
         only_attention_asks_whether_a_run_is_captured,
         no_text_is_taken_for_html,
+        nothing_that_is_read_can_run,
+        every_unpickled_name_is_used,
         packages_import_nothing_heavy,
         imports_give_the_whole_name,
         every_test_asserts,
