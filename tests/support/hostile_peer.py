@@ -103,7 +103,8 @@ class HostilePeer:
     def job(self, path: str, asked: object) -> Answered:
         """Have a job done, and return its answer."""
         begun = self.ask(path, asked)
-        return self.result(begun.values["job"]) if begun.status == 200 else begun
+        is_later = begun.status == 200 and "job" in begun.values  # else it is the answer itself
+        return self.result(begun.values["job"]) if is_later else begun
 
     def result(self, number: int) -> Answered:
         """Wait for the result of a job."""

@@ -23,7 +23,7 @@ VALID: dict[str, dict[str, Any]] = {
     "answer": {"run": 1, "question": {"kind": "lens"}},
     "next_token": {"text": "the cat", "factors": [[0, 1, 0.0]], "numbers": [5]},
     "measures": {"run": 1, "stage": "weights"},
-    "stage": {"run": 1, "stage": "queries"},
+    "stage": {"run": 1, "stages": ["queries"]},
     "blocks": {"run": 1, "stage": "weights", "place": [0, 1], "rows": [0], "columns": [0, 2]},
     "result": {"job": 1, "wait": 0},
     "cancel": {"job": 1},

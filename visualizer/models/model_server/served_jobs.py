@@ -154,7 +154,7 @@ class ServedJobs:
         if self._at_once >= MOST_AT_ONCE:
             raise JobFailedError("server", TOO_MANY)
         owners = self._owners.get(asked["run"])
-        rank = _owner_of(owners, asked["place"]) if owners and "place" in asked else 0
+        rank = _owner_of(owners, asked["place"]) if owners and asked.get("place") else 0
         self._at_once += 1
         try:
             number = secrets.randbelow(MOST_NUMBER)
