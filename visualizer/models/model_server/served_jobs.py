@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 16
 """So many jobs may wait or run."""
-MOST_KEPT_BYTES = 2**30
+MOST_KEPT_BYTES = 2**28
 """Bytes of answers that were not fetched yet; those that came first go first."""
 MOST_AT_ONCE = 32
 """So many readings of numbers may wait or run."""
@@ -89,7 +89,10 @@ class ServedJobs:
         self._forget()
         await asyncio.wait([job.task], timeout=SOON_S)
         if job.task.done():
-            return await self.result(job.number, 0)
+            try:
+                return await self.result(job.number, 0)
+            finally:
+                self._jobs.pop(job.number, None)  # nobody knows its number
         return answer_body({"job": job.number})
 
     async def _do(self, job: _Job, says: str, asked: Any) -> None:
