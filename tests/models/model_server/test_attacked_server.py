@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 from contextlib import ExitStack
 from random import Random
@@ -23,7 +24,7 @@ from visualizer.models.model_protocol.requests import JOBS, LONGEST_TEXT, MOST_R
 from visualizer.models.model_server.http_server import FAILED as SERVER_FAILED
 from visualizer.models.model_server.http_server import MOST_BODY, MOST_KNOWN, MOST_UNKNOWN, UNKNOWN
 from visualizer.models.model_server.rank_main import FAILED
-from visualizer.models.model_server.served_jobs import MOST_WAITING, NO_JOB, TOO_MANY
+from visualizer.models.model_server.served_jobs import NO_JOB, TOO_MANY
 from visualizer.models.model_server.served_model import GONE, MOST_RUNS
 
 if TYPE_CHECKING:
@@ -449,15 +450,19 @@ def test_many_jobs_at_once_are_too_many(server: ServedFolder, peer: HostilePeer)
 def test_jobs_of_others_are_neither_found_nor_cancelled(
     server: ServedFolder, peer: HostilePeer
 ) -> None:
-    asked = json.dumps({"source": SOURCE, "text": LONG}).encode()
-    with HostilePeer(server.port) as other, ExitStack() as stack:
-        for _ in range(MOST_WAITING - 2):  # before it, so that it is not answered at once
-            busy = stack.enter_context(HostilePeer(server.port))
-            busy.send(busy.request("/read", asked))
-        number = peer.ask("/read", asked).values["job"]
-        for guess in (*range(50), *range(number - 20, number), *range(number + 1, number + 20)):
-            assert other.ask("/cancel", {"job": guess}).status == 200
-            assert other.ask("/result", {"job": guess}).sentence == NO_JOB
+    asked = {"source": SOURCE, "text": LONG}
+    held = server.rank_pids()
+    with HostilePeer(server.port) as other:
+        for pid in held:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            number = peer.ask("/read", asked).values["job"]
+            for guess in (*range(50), *range(number - 20, number), *range(number + 1, number + 20)):
+                assert other.ask("/cancel", {"job": guess}).status == 200
+                assert other.ask("/result", {"job": guess}).sentence == NO_JOB
+        finally:
+            for pid in held:
+                os.kill(pid, signal.SIGCONT)
         assert peer.result(number).values["number"] == number
 
 

@@ -59,7 +59,7 @@ class HeldProcesses(RankProcesses):
 class FailingJobs(ServedJobs):
     """Jobs that fail in a way that nobody has thought of."""
 
-    def begin(self, says: str, asked: Any) -> int:
+    async def begun(self, says: str, asked: Any) -> bytes:
         raise KeyError("/home/somebody/a secret")
 
 
@@ -148,7 +148,7 @@ def test_an_answer_that_is_not_read_is_given_up(
     monkeypatch.setattr(http_server, "SEND_S", SHORT_S)
     with HostilePeer(port) as deaf, HostilePeer(port) as other:
         deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.send(deaf.request("/stage", b'{"run": 1, "stage": "weights"}'))
+        deaf.send(deaf.request("/stage", b'{"run": 1, "stages": ["weights"]}'))
         while not held.asked:
             assert other.ask("/model", {}).status == 200
         held.let(bytes(2**25))
