@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -268,7 +269,7 @@ def test_every_command_is_understood(trained: Path, monkeypatch: pytest.MonkeyPa
 def test_every_command_can_be_run(examples: Path) -> None:
     program = f'attention-visualizer() {{ "{sys.executable}" "{ROOT / "main.py"}" "$@"; }}'
     torchrun = f'torchrun() {{ "{sys.executable}" -m torch.distributed.run "$@"; }}'
-    shown = blocks(TEXTS["command-line.md"], "sh")
+    shown = [block for block in blocks(TEXTS["command-line.md"], "sh") if not is_endless(block)]
     script = "\n".join(["set -euo pipefail", program, torchrun, *shown])
     few = re.sub(r"--steps \d+", "--steps 4", script).replace(
         "--preset brackets", "--preset brackets --steps 4 --size 2000"
@@ -293,7 +294,8 @@ def test_every_command_can_be_run(examples: Path) -> None:
 @pytest.mark.slow
 def test_commands_that_read_models_can_be_run(with_model: Path) -> None:
     program = f'attention-visualizer() {{ "{sys.executable}" "{ROOT / "main.py"}" "$@"; }}'
-    shown = [block for block in blocks(TEXTS["models.md"], "sh") if "pip install" not in block]
+    found = [block for block in blocks(TEXTS["models.md"], "sh") if "pip install" not in block]
+    shown = [block for block in found if not is_endless(block)]
     done = subprocess.run(
         ["bash", "-c", "\n".join(["set -euo pipefail", program, *shown])],
         cwd=with_model.parent.parent,
@@ -304,6 +306,28 @@ def test_commands_that_read_models_can_be_run(with_model: Path) -> None:
     assert done.returncode == 0, done.stderr
     written = {path.name for path in with_model.parent.parent.iterdir()}
     assert written >= {"heads.csv", "heads.pdf"}
+
+
+def is_endless(block: str) -> bool:
+    """Whether a block serves a model, or leads to one, until it is stopped."""
+    return re.search(r"^(attention-visualizer serve|ssh) ", block, re.MULTILINE) is not None
+
+
+@pytest.mark.slow
+def test_the_command_that_serves_a_model_serves_it(with_model: Path) -> None:
+    endless = [block for block in blocks(TEXTS["models.md"], "sh") if is_endless(block)]
+    command = next(block.split() for block in endless if with_model.name in block)
+    assert command[0] == "attention-visualizer"
+    with subprocess.Popen(
+        [sys.executable, ROOT / "main.py", *command[1:], "--port", "0"],
+        cwd=with_model.parent.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout
+        served, token = process.stdout.readline(), process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert served.startswith(f"{with_model.name} is served at 127.0.0.1:")
+    assert token.startswith("Token: ")
 
 
 # ------------------------------------------------------------------------------------- code

@@ -188,7 +188,9 @@ class TokenReader:
     @property
     def vocabulary(self) -> Sequence[str]:
         """All tokens, each written when it is asked for."""
-        return TokensByNumber(self._model, 0 if self._last is None else len(self._last.logits))
+        return TokensByNumber(
+            self._model.tokens, 0 if self._last is None else len(self._last.logits)
+        )
 
     def check_memory(self, tokens: int) -> None:
         """Refuse so many more tokens where the weights of all rows would not fit."""
@@ -287,10 +289,16 @@ class TokenReader:
 
 
 class TokensByNumber(Sequence[str]):
-    """The vocabulary of a model as texts, each written when it is asked for."""
+    """The vocabulary of a model as texts, each written when it is asked for.
 
-    def __init__(self, model: OpenedModel, count: int) -> None:
-        self._model, self._count = model, count
+    Parameters
+    ----------
+    write : callable
+        Writes tokens by their numbers.
+    """
+
+    def __init__(self, write: Callable[[Sequence[int]], Sequence[str]], count: int) -> None:
+        self._write, self._count = write, count
 
     def __len__(self) -> int:
         return self._count
@@ -301,10 +309,10 @@ class TokensByNumber(Sequence[str]):
     def __getitem__(self, at: slice) -> Sequence[str]: ...
     def __getitem__(self, at: int | slice) -> str | Sequence[str]:
         if isinstance(at, slice):
-            return self._model.tokens(range(*at.indices(self._count)))
+            return self._write(range(*at.indices(self._count)))
         if not 0 <= at < self._count:
             raise IndexError(at)
-        return self._model.token(at)
+        return self._write((at,))[0]
 
 
 def _can_be_cut(cache: Any) -> bool:

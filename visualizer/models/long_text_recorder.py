@@ -379,21 +379,21 @@ class _Vectors(Struct, frozen=True, eq=False):
 
 
 def _attend(
-    recording: _LongRecording,
-    eager: Callable[..., tuple[Tensor, Tensor]],
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: object,
-    **arguments: Any,
+    recording: _LongRecording, eager: Callable[..., tuple[Tensor, Tensor]], *given: Any, **more: Any
 ) -> tuple[Tensor, None]:
-    """Compute the context vectors, and record what they are made of."""
+    """Compute as `_recorded` does; what that refuses is raised once all ranks have run the model.
+
+    Parameters
+    ----------
+    given
+        What models give the function: the module, queries, keys, values and the mask.
+    """
     try:
-        return _recorded(recording, eager, module, query, key, value, attention_mask, **arguments)
+        return _recorded(recording, eager, *given, **more)
     except NotByRuleError as refused:
         recording.ranks.refuse(refused)
         # Others wait for this rank within the run, of which nothing will be shown.
+        _, query, _, value, *_ = given
         return value.new_zeros(1, query.shape[-2], query.shape[1], value.shape[-1]), None
 
 
@@ -407,6 +407,7 @@ def _recorded(
     attention_mask: object,
     **arguments: Any,
 ) -> tuple[Tensor, None]:
+    """Compute the context vectors, and record what they are made of."""
     if recording.ranks.count == 1:  # several stop together, between runs
         check_stopped()
     name = recording.names.get(module)

@@ -113,11 +113,6 @@ class ModelConnection:
         """The host and the port."""
         return f"{self.host}:{self.port}"
 
-    def close(self) -> None:
-        """Close the connections that wait."""
-        with self._lock:
-            _close(self._idle)
-
     def ask(self, path: str, asked: object) -> Answer:
         """Send a request, and return the values and arrays of the answer.
 

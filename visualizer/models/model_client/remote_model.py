@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -22,7 +21,7 @@ from visualizer.attention.model_answers import (
     QuestionKind,
 )
 from visualizer.errors import InputError
-from visualizer.models.generation_with_cache import ReadToken
+from visualizer.models.generation_with_cache import ReadToken, TokensByNumber
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.fetched_numbers import FetchedNumbers
 from visualizer.models.model_client.stages_from_server import (
@@ -36,7 +35,7 @@ from visualizer.models.model_source import SERVER_SCHEME, ModelSource, server_of
 from visualizer.progress_callback import tell_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     import numpy as np
 
@@ -79,10 +78,6 @@ class RemoteModel:
     def source(self) -> ModelSource:
         """What a document finds it by."""
         return ModelSource(f"{SERVER_SCHEME}{self.server}", self.name, self.fingerprint)
-
-    def close(self) -> None:
-        """Close the connections that wait."""
-        self._connection.close()
 
     def other_text_of(self, text: str) -> str:
         """Return what it can read in place of a text; empty where it can read that."""
@@ -217,8 +212,21 @@ class RemoteTokenReader:
             "is_chat": is_chat,
         }
         self._last: tuple[list[int], ReadToken, dict[str, Any]] | None = None
-        self.vocabulary = _RemoteVocabulary(connection)
+        self._names: dict[int, str] = {}
+        """The tokens that were met, by their numbers."""
         self.read([])
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """All tokens; those that were not met yet are asked for."""
+        assert self._last
+        return TokensByNumber(self._written, len(self._last[1].logits))
+
+    def _written(self, numbers: Sequence[int]) -> list[str]:
+        if unknown := [number for number in numbers if number not in self._names]:
+            found = self._connection.job("/names", {"numbers": unknown})[0]["tokens"]
+            self._names |= dict(zip(unknown, found, strict=True))
+        return [self._names[number] for number in numbers]
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -247,7 +255,7 @@ class RemoteTokenReader:
             if name.startswith("rows/")
         }
         read = ReadToken(rows, arrays["logits"], int(values["tokens"]), int(values["cache_bytes"]))
-        self.vocabulary.take(len(read.logits), dict(values["names"]))
+        self._names |= dict(values["names"])
         self._last = wanted, read, values
         return read
 
@@ -256,36 +264,6 @@ class RemoteTokenReader:
         self.read(numbers)
         assert self._last
         return str(self._last[2]["text"]), bool(self._last[2]["is_split_alike"])
-
-
-class _RemoteVocabulary(Sequence[str]):
-    """The vocabulary of a model on a server; tokens that were not met yet are asked for."""
-
-    def __init__(self, connection: ModelConnection) -> None:
-        self._connection, self._count = connection, 0
-        self._known: dict[int, str] = {}
-
-    def take(self, count: int, known: Mapping[int, str]) -> None:
-        self._count = count
-        self._known |= known
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[str]: ...
-    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
-        if not isinstance(at, slice):
-            if not 0 <= at < self._count:
-                raise IndexError(at)
-            return self[at : at + 1][0]
-        numbers = range(*at.indices(self._count))
-        if unknown := [number for number in numbers if number not in self._known]:
-            found = self._connection.job("/names", {"numbers": unknown})[0]["tokens"]
-            self._known |= dict(zip(unknown, found, strict=True))
-        return [self._known[number] for number in numbers]
 
 
 def connect_model(host: str, port: int, token: str, started: object = None) -> RemoteModel:
