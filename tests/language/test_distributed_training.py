@@ -96,9 +96,9 @@ def assert_same_tensors(one: Path, other: Path) -> None:
         (2, DROPPING),
         (4, DROPPING),
         (2, LAYERED | {"model": "attention-only"}),
-        (4, {"model": "bigram"}),
-        (2, {"model": "average"}),
-        (2, {"model": "dot-product"}),
+        pytest.param(4, {"model": "bigram"}, marks=pytest.mark.release),
+        pytest.param(2, {"model": "average"}, marks=pytest.mark.release),
+        pytest.param(2, {"model": "dot-product"}, marks=pytest.mark.release),
     ],
 )
 def test_several_processes_do_what_one_does(
@@ -170,9 +170,9 @@ def assert_watched(run: RunFolder) -> None:
     ("name", "rank", "status", "said"),
     [
         ("SIGTERM", None, "143", "stopped at step"),
-        ("SIGINT", None, "130", "stopped at step"),
-        ("SIGTERM", 0, "143", "stopped at step"),
-        ("SIGTERM", 1, "143", "stopped at step"),
+        pytest.param("SIGINT", None, "130", "stopped at step", marks=pytest.mark.release),
+        pytest.param("SIGTERM", 0, "143", "stopped at step", marks=pytest.mark.release),
+        pytest.param("SIGTERM", 1, "143", "stopped at step", marks=pytest.mark.release),
         ("SIGKILL", 0, "-9", "process 2 of 2: another process of this training ended"),
         ("SIGKILL", 1, "-9", "another process of this training ended; stopped at step"),
     ],
