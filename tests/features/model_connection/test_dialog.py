@@ -21,6 +21,7 @@ from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, witho
 from visualizer.attention.spec import Device
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.model_connection.presenter import NO_HOST, NO_TOKEN
+from visualizer.features.setup.widget import CapturedNotice
 from visualizer.models.model_client import token_store
 from visualizer.models.model_client.fetched_numbers import FETCHING
 from visualizer.models.model_client.server_by_ssh import LISTENER, NOT_SSH
@@ -168,6 +169,9 @@ def test_a_model_on_a_server_reads_a_text(
     assert run is not None
     assert run.device.endswith(f"127.0.0.1:{server.port}")
     assert run.texts == (("<s>", "the", "cat", "sat", "on", "a", "mat"),)
+    notice = hand.window.setup_pane.findChild(CapturedNotice)
+    assert notice is not None
+    assert f"llama, at 127.0.0.1:{server.port}, reads" in notice.says.text()
     assert secrets.kept == {("attention-visualizer", f"127.0.0.1:{server.port}"): TOKEN}
     hand.hover(Cell("weights", (0, 3, 1)))
     assert "weights" in hand.stages

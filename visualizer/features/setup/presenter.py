@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from visualizer.attention.model_reading import SecondText
 from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
+from visualizer.models.model_source import server_of
 from visualizer.number_format import format_count
 from visualizer.session.screen import PanelId
 from visualizer.session.setting_definitions import SETTINGS, SettingState, remedy_in_words
@@ -197,18 +198,20 @@ def _model_in_words(document: Document) -> str:
     assert document.model
     if document.reads_image:
         return _image_model_in_words(document)
+    server = server_of(document.model.folder)
+    name = f"{document.model.name}, at {server}," if server else document.model.name
     if document.captured:
         return (
-            f"{document.model.name} read this text when the document was saved: "
+            f"{name} read this text when the document was saved: "
             f"{document.captured.size}. It reads again when the text is changed."
         )
     if document.model.is_chat:
         return (
-            f"{document.model.name} reads this text as a user’s message, in the words of its chat "
+            f"{name} reads this text as a user’s message, in the words of its chat "
             "template. Queries, keys and values are as they met, after positions and norms."
         )
     return (
-        f"{document.model.name} reads this text as you type. Queries, keys and values are as they "
+        f"{name} reads this text as you type. Queries, keys and values are as they "
         "met, after positions and norms."
     )
 
