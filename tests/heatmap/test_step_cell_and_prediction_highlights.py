@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -13,7 +14,8 @@ from tests.support.attention_strategies import Case, cases, drawn_step
 from tests.support.examples import examples
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run, places
-from visualizer.attention.spec import Mask
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.spec import Device, Mask
 from visualizer.explanations.explain import explain
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.step_cell_and_prediction_highlights import (
@@ -22,13 +24,18 @@ from visualizer.heatmap.step_cell_and_prediction_highlights import (
     computed_extents,
     step_highlights,
 )
+from visualizer.models.model_folder import read_model_folder
+from visualizer.models.model_source import ModelSource
+from visualizer.models.text_reading import read_text
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import Grain, Place, Playhead, Timeline
+from visualizer.session.timeline import Grain, Place, Playhead, Step, Timeline
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from visualizer.attention.run import Run
 
 GRAINS = st.sampled_from(Grain)
@@ -66,6 +73,32 @@ def test_the_lit_cells_are_those_that_explain_names(
     heads = run.trace.spec.heads if "head" in run.trace.stage(step.stage).dims else 1
     assert len(made) == heads * len(step.rows) * len(step.columns)
     assert set().union(*read) == read_by(run, text, made)
+
+
+@pytest.mark.parametrize("grain", [Grain.ROW, Grain.CELL])
+def test_the_stages_of_a_model_light_what_they_read(tmp_path: Path, grain: Grain) -> None:
+    """A rotation reads the halves of a vector in turn, and changes the sign of one of them."""
+    folder = read_model_folder(save_tiny_model(tmp_path / "llama"))
+    source = ModelSource(str(tmp_path / "llama"), folder.name, folder.fingerprint)
+    run = read_text(source, "the cat sat", Device.CPU)
+    shown = resolved(run, View())
+    for stage in ("queries", "keys"):
+        sizes = run.trace.shape(stage)[-2:]
+        width = sizes[1] if grain is Grain.ROW else 1
+        for column in range(0, sizes[1], width):
+            step = Step(stage, range(1, 2), range(column, column + width))
+            highlights = step_highlights(shown, step)
+            read = {at for one in highlights if not one.is_made for at in cells_of(one)}
+            made = {(name, (0, *at)) for one in highlights if one.is_made
+                    for name, at in cells_of(one)}  # fmt: skip
+            explained = {
+                (factor.name, factor.source(term)[1:])
+                for name, at in made
+                for group in explain(run.trace, name, at).groups
+                for factor in group.factors if factor.name in run.trace
+                for term in range(len(factor.read))
+            }  # fmt: skip
+            assert read == explained
 
 
 @given(cases(), st.data())

@@ -122,9 +122,11 @@ def _read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[Highligh
     first = explain(trace, step.stage, cell)
     last = first if end == cell else explain(trace, step.stage, end)
     found = []
-    for one, other in zip(first.groups, last.groups, strict=True):
-        for low, high in zip(one.factors, other.factors, strict=True):
-            if low.name in trace and low.name != step.stage:
+    for groups in zip(first.groups, last.groups, strict=True):
+        # Without constants: a rotation changes the sign of one half alone.
+        factors = ([one for one in group.factors if one.name in trace] for group in groups)
+        for low, high in zip(*factors, strict=True):
+            if low.name != step.stage:
                 found += _between(trace, low.name, low.index, high.index)
     return found
 
@@ -134,7 +136,8 @@ def _between(
 ) -> list[HighlightBlock]:
     sizes = trace.shape(stage)
     spans = [
-        range(size) if start is None or end is None else range(start, end + 1)
+        # A rotation reads the halves of a vector in turn, so that the last is before the first.
+        range(size) if start is None or end is None or start > end else range(start, end + 1)
         for start, end, size in zip(low, high, sizes, strict=True)
     ]
     rows, columns = spans[-2:]
