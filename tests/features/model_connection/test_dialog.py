@@ -66,8 +66,12 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedFolder]:
-    folder = save_tiny_model(tmp_path_factory.mktemp("models") / "llama", "llama")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "llama", "llama")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[ServedFolder]:
     with served(folder) as found:
         yield found
 
@@ -221,10 +225,9 @@ def test_a_saved_document_connects_again(
 
 @pytest.mark.slow
 def test_a_server_is_started_through_ssh(
-    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hand: Hand, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program of that name stands in for SSH: it forwards nothing, as both are this machine."""
-    folder = save_tiny_model(tmp_path / "llama", "llama")
     program = tmp_path / "bin" / "ssh"
     program.parent.mkdir()
     program.write_text(
@@ -252,6 +255,24 @@ def test_a_server_is_started_through_ssh(
     hand.window.workspace.undo()
     hand.settle()
     hand.until(lambda: all(each.name != LISTENER for each in threading.enumerate()))
+
+
+@pytest.mark.slow
+def test_a_model_on_a_server_continues_a_text(hand: Hand, server: ServedFolder) -> None:
+    hand.type_sentence(TEXT)
+    hand.settle()
+    connect(hand, server)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    controller = hand.window.model_generation_controller
+    hand.window.docks.open("Continue")
+    hand.until(lambda: bool(controller.panel.bars.bars) or bool(controller.panel.problem))
+    assert not controller.panel.problem
+    pane = hand.window.panes["Continue"]
+    pane.steps.setValue(3)
+    QTest.mouseClick(pane.generation.run, Qt.MouseButton.LeftButton)
+    hand.until(lambda: len(controller.tree.path) == 3)
+    hand.until(lambda: not controller.is_running)
 
 
 @pytest.mark.slow

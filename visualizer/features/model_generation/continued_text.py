@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from visualizer.generation.generation_tree import GenerationTree
     from visualizer.language.sampling import Sampling
     from visualizer.models.generation_with_cache import ReadToken, TokenReader
+    from visualizer.models.model_client.remote_model import RemoteModel, RemoteTokenReader
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
 
@@ -111,18 +112,22 @@ class ContinuedText:
     """
 
     def __init__(
-        self, model: OpenedModel, text: str, factors: Mapping[LayerAndHead, float], is_chat: bool
+        self,
+        model: OpenedModel | RemoteModel,
+        text: str,
+        factors: Mapping[LayerAndHead, float],
+        is_chat: bool,
     ) -> None:
         self._model, self._text, self._factors = model, text, factors
         self._is_chat = is_chat
 
     @cached_property
-    def _reader(self) -> TokenReader:
+    def _reader(self) -> TokenReader | RemoteTokenReader:
         from visualizer.attention.run import leave_core_to_window
-        from visualizer.models.generation_with_cache import TokenReader
+        from visualizer.models.token_reader_of_model import token_reader_of
 
         leave_core_to_window()
-        return TokenReader(self._model, self._text, self._factors, is_chat=self._is_chat)
+        return token_reader_of(self._model, self._text, self._factors, is_chat=self._is_chat)
 
     def read(self, tree: GenerationTree, sampling: Sampling) -> Continuation:
         """Read up to the current node.

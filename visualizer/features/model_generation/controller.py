@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_reading import ModelReading
     from visualizer.features.model_generation.continued_text import Continuation
+    from visualizer.models.model_client.remote_model import RemoteModel
     from visualizer.models.model_source import LayerAndHead, ModelSource
     from visualizer.models.opened_model import OpenedModel
     from visualizer.session.workspace import Workspace
@@ -164,7 +165,7 @@ class ModelGenerationController(QObject):
         before, self._text = self._text, None
         source = self._workspace.document.model
         if reading and source:
-            model = cast("OpenedModel", reading.model)
+            model = cast("OpenedModel | RemoteModel", reading.model)
             factors = {edit.place: edit.factor for edit in source.edits}  # 0 of one that is off
             self._text = ContinuedText(model, text, factors, source.is_chat)
         if before is not None:
