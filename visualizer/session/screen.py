@@ -39,7 +39,12 @@ class LatePanels(dict[str, object]):
         """The panels that were shown before those that are not made yet, by id."""
 
     def __missing__(self, name: str) -> object:
-        panel = self[name] = self.makers.pop(name)()
+        maker = self.makers.pop(name)  # to make it may ask for what is shown
+        try:
+            panel = self[name] = maker()
+        except BaseException:
+            self.makers[name] = maker  # asked for again, it says the same
+            raise
         self.before.pop(name, None)
         return panel
 

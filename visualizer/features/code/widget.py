@@ -67,12 +67,10 @@ class CodeTextView(QPlainTextEdit):
         """Show lines; where only the marks changed, only those lines are reformatted."""
         is_same = theme == self._theme and _bare(lines) == _bare(self._lines)
         lit = tuple(number for number, line in enumerate(lines) if line.is_lit)
-        before, self._lines, self._lit, self._theme = self._lit, lines, lit, theme
-        if is_same:
-            changed = sorted({*before} ^ {*lit})
-        else:
-            self._write(lines)
-            changed = list(range(len(lines)))
+        changed = sorted({*self._lit} ^ {*lit}) if is_same else list(range(len(lines)))
+        if not is_same:
+            self._write(lines)  # before it is taken as shown: memory may run out
+        self._lines, self._lit, self._theme = lines, lit, theme
         together = QTextCursor(self.document())  # one edit block, so that the text is laid out once
         together.beginEditBlock()
         for number in changed:

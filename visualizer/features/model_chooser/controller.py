@@ -147,7 +147,7 @@ class ModelChooserController(QObject):
         )
 
         self.dialog = dialog = ModelChooserDialog(self._window, self._state.cache)
-        dialog.destroyed.connect(self._forget)
+        dialog.finished.connect(self._forget)  # its parts are deleted before it is
         dialog.selected.connect(partial(self._set, "selected"))
         dialog.openWanted.connect(self._open_selected)
         dialog.folderWanted.connect(self._choose_folder)

@@ -78,7 +78,7 @@ class ModelConnectionController(QObject):
 
             self._state = replace(self._state, problem="", problem_of="")
             self.dialog = dialog = ModelConnectionDialog(self._window)
-            dialog.destroyed.connect(self._forget)
+            dialog.finished.connect(self._forget)  # its parts are deleted before it is
             dialog.changed.connect(self._change)
             dialog.connectWanted.connect(self._connect)
             dialog.cancelWanted.connect(self.cancel)
