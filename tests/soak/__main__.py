@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import deque
 from pathlib import Path
 
@@ -21,38 +23,69 @@ DROP_FROM_PROGRAMS, IGNORE_PERMISSIONS = 24, (1, 2)
 """Of Linux's ``prctl``: a capability that programs started from here do not have."""
 DID, FIGURE = "did ", "figure "
 """Beginnings of the lines that the program under test prints."""
+KILLED = "killed"
+"""The last line of one that kills itself, and is to be started again."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the program under test, and print its failures and figures; return the status."""
     options = parsed(arguments)
+    end = time.monotonic() + 60 * options.minutes
+    count, failures, life = 0, 0, 0
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        place = Path(name)
         _obey_permissions()
-        process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "tests.soak.program",
-             str(options.seed), str(options.minutes), name],
-            cwd=ROOT, env=environment(place), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace",
-        )  # fmt: skip
-        assert process.stdout
-        actions: deque[str] = deque(maxlen=LAST_ACTIONS)
-        count, failures = 0, 0
-        for line in process.stdout:
-            if line.startswith(DID):
-                count += 1
-                actions.append(f"{count}: {line.removeprefix(DID)}")
-                continue
-            _print(line.removeprefix(FIGURE))
-            if line.startswith("FAILURE"):
-                failures += 1
-                _print("after " + "      ".join(actions))
-        status = process.wait()
-    if status and (status != 1 or not failures):  # it crashed, or stood still
-        failures += 1
-        _print(f"the program ended with status {status}, after " + "      ".join(actions))
-    _print(f"seed {options.seed}: {count:,} actions, {failures} failures\n")
+        while (left := (end - time.monotonic()) / 60) > 0:
+            said = Said(count)
+            was_killed = _live([options.seed, life, left, name], said)
+            count, failures, life = said.count, failures + said.failures, life + 1
+            if not was_killed:
+                break
+    _print(f"seed {options.seed}: {count:,} actions, {life} starts, {failures} failures\n")
     return int(failures > 0)
+
+
+class Said:
+    """What the program under test has said."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.failures = count, 0
+        self.actions: deque[str] = deque(maxlen=LAST_ACTIONS)
+        self.last = ""
+
+    def take(self, line: str) -> None:
+        """Count an action, and print anything else."""
+        self.last = line.rstrip()
+        if line.startswith(DID):
+            self.count += 1
+            self.actions.append(f"{self.count}: {line.removeprefix(DID)}")
+            return
+        _print(line.removeprefix(FIGURE))
+        if line.startswith("FAILURE"):
+            self.fail("")
+
+    def fail(self, what: str) -> None:
+        """Print a failure with the last actions."""
+        self.failures += 1
+        _print(f"{what}after " + "      ".join(self.actions))
+
+
+def _live(arguments: list[object], said: Said) -> bool:
+    """Run the program until it ends, and return whether it has killed itself."""
+    *_, place = arguments
+    process = subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-m", "tests.soak.program", *map(str, arguments)],
+        cwd=ROOT, env=environment(Path(str(place))), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, errors="replace",
+    )  # fmt: skip
+    assert process.stdout
+    for line in process.stdout:
+        said.take(line)
+    status = process.wait()
+    if said.last == KILLED and status == -signal.SIGKILL:
+        return True
+    if status and (status != 1 or not said.failures):  # it crashed, or stood still
+        said.fail(f"the program ended with status {status}, ")
+    return False
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:

@@ -12,6 +12,7 @@ import psutil
 from PySide6.QtCore import QStandardPaths
 
 from tests.support.damaged_files import SPOILS, damaged, whole
+from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec
 
 if TYPE_CHECKING:
@@ -19,12 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.soak.served_model import ModelServer
+
 if sys.platform != "win32":
     import resource
 
 LEAST_FILE = 4096
 """So many bytes a file may have while the disk is full."""
 DAMAGED_DOCUMENTS = 12
+LEAST_MEMORY, MOST_MEMORY = 2**28, 2**31
+"""So many bytes of addresses the program may still take while its memory is limited."""
+MODEL = "model"
+"""The folder of a model among the documents."""
 
 
 def make_files(place: Path, chance: random.Random) -> None:
@@ -45,6 +52,7 @@ def make_files(place: Path, chance: random.Random) -> None:
     (place / "numbers.csv").write_text("1,2,3\n4,5,6\n", encoding="utf-8")
     (place / "empty.attention").write_bytes(b"")
     (place / "folder").mkdir()
+    save_tiny_model(place / MODEL)
 
 
 class Faults:
@@ -54,10 +62,15 @@ class Faults:
     ----------
     place : Path
         The folder of the documents that the program is given.
+    server : ModelServer, optional
+        What serves a model.
     """
 
-    def __init__(self, place: Path, chance: random.Random) -> None:
-        self._place, self._chance = place, chance
+    def __init__(
+        self, place: Path, chance: random.Random, server: ModelServer | None = None
+    ) -> None:
+        self._place, self._chance, self._server = place, chance, server
+        self.is_memory_limited = False
         self._mend: Callable[[], object] | None = None
         self._left = 0
 
@@ -78,7 +91,9 @@ class Faults:
         self._left = self._chance.randrange(5, 60)
         makers = [self._read_only, self._damage, self._kill_children, self._lose_file]
         if sys.platform != "win32":
-            makers.append(self._fill_disk)
+            makers += [self._fill_disk, self._limit_memory]
+            if self._server:
+                makers += [self._lose_server, self._pause_server]
         return self._chance.choice(makers)()
 
     def _read_only(self) -> str:
@@ -94,6 +109,31 @@ class Faults:
         resource.setrlimit(resource.RLIMIT_FSIZE, (LEAST_FILE, hard))
         self._mend = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         return "a full disk"
+
+    def _limit_memory(self) -> str:
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        left = self._chance.randrange(LEAST_MEMORY, MOST_MEMORY)
+        resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + left, hard))
+        self.is_memory_limited = True
+
+        def mend() -> None:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+            self.is_memory_limited = False
+
+        self._mend = mend
+        return "little memory"
+
+    def _lose_server(self) -> str:
+        assert self._server
+        self._server.lose()
+        self._mend = self._server.ensure
+        return "the server of a model is killed"
+
+    def _pause_server(self) -> str:
+        assert self._server
+        self._server.pause()
+        self._mend = self._server.go_on
+        return "the server of a model does not answer"
 
     def _damage(self) -> str:
         """Damage a file that is open or was opened, or the list of such."""
@@ -119,8 +159,10 @@ class Faults:
         return "a file is gone"
 
     def _kill_children(self) -> str:
-        """Kill trainings, and the process that splits texts into tokens."""
+        """Kill trainings, the process that splits texts into tokens, and the server of a model."""
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # It ended by itself in between.
                 child.kill()
+        if self._server:
+            self._mend = self._server.ensure
         return "all other processes of the program are killed"

@@ -26,7 +26,9 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
-from tests.soak.faults import Faults
+from tests.soak.faults import MODEL, Faults
+from tests.soak.served_model import TOKEN
+from visualizer.features.model_connection.dialog import ModelConnectionDialog
 from visualizer.lab.commands import LAB_COMMANDS
 from visualizer.lab.window import LabWindow
 from visualizer.shell.commands import COMMANDS
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QWindow
 
+    from tests.soak.served_model import ModelServer
     from visualizer.shell.window_manager import WindowManager
 
 MOST_WINDOWS = 4
@@ -80,11 +83,18 @@ class Monkey:
     ----------
     place : Path
         The folder with the files that it opens, and into which it saves.
+    server : ModelServer
+        What serves a model that it connects to.
     """
 
-    def __init__(self, chance: random.Random, place: Path, manager: WindowManager) -> None:
+    def __init__(
+        self, chance: random.Random, place: Path, manager: WindowManager, server: ModelServer
+    ) -> None:
         self._chance, self._place, self._manager = chance, place, manager
-        self.faults = Faults(place, chance)
+        self._server = server
+        self.faults = Faults(place, chance, server)
+        self.commands: set[str] = set()
+        """Those whose keys were pressed."""
         self._kinds: tuple[tuple[int, Callable[[QWidget], str]], ...] = (
             (30, self._command),
             (8, self._menu),
@@ -99,6 +109,7 @@ class Monkey:
             (2, self._resize),
             (1, self._lab),
             (1, self._fault),
+            (1, self._connect),
         )
 
     def act(self, depth: int) -> str:
@@ -185,7 +196,8 @@ class Monkey:
 
     def _some_path(self, dialog: QFileDialog) -> str:
         if dialog.fileMode() is QFileDialog.FileMode.Directory:
-            return str(self._chance.choice([self._place, self._place / "folder"]))
+            folders = [self._place, self._place / "folder", *[self._place / MODEL] * 2]
+            return str(self._chance.choice(folders))
         if dialog.acceptMode() is QFileDialog.AcceptMode.AcceptSave:
             suffix = self._chance.choice(["", ".attention", ".png", ".svg", ".pdf", ".gif", ".zzz"])
             return str(self._place / f"written {self._chance.randrange(4)}{suffix}")
@@ -231,6 +243,7 @@ class Monkey:
         keys = QKeySequence(self._chance.choice(row.shortcuts))
         combined = keys[0]  # type: ignore[index]
         self._key(target, combined.key(), combined.keyboardModifiers())
+        self.commands.add(row.id)
         return f"command {row.id}"
 
     def _key(self, target: QWidget, key: Qt.Key, modifiers: Qt.KeyboardModifier) -> str:
@@ -394,6 +407,27 @@ class Monkey:
     def _lab(self, target: QWidget) -> str:
         window = target.window()
         return self._key(window, Qt.Key.Key_L, CONTROL | ALT) if target is window else "no lab"
+
+    def _connect(self, target: QWidget) -> str:
+        """Open the dialog of servers, and name the one that there is."""
+        window = target.window()
+        if not isinstance(window, MainWindow) or target is not window:
+            return "no connection"
+        self._key(window, Qt.Key.Key_Z, CONTROL | ALT)
+        dialog = window.findChild(ModelConnectionDialog)
+        if dialog is None or not dialog.isVisible() or not dialog.connect_button.isEnabled():
+            return "the dialog of servers"
+        port = dialog.port.findChild(QLineEdit)
+        named = [(dialog.host, "127.0.0.1"), (port, str(self._server.port)), (dialog.token, TOKEN)]
+        for line, text in [*named, (dialog.ssh, "")]:
+            if line and isValid(line) and line.isEnabled():
+                line.setFocus()
+                line.selectAll()
+                QTest.keyClick(line, Qt.Key.Key_Delete)
+                QTest.keyClicks(line, text)
+        if isValid(dialog):
+            QTest.mouseClick(dialog.connect_button, LEFT)
+        return "connects to a model"
 
     def _fault(self, target: QWidget) -> str:
         return self.faults.make()

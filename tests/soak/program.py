@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import faulthandler
+import io
+import os
 import random
+import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer, QUrl, Slot
@@ -13,16 +17,22 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication
 
 from tests.benchmarks.stand import linger
-from tests.soak.__main__ import DID
-from tests.soak.faults import make_files
+from tests.soak.__main__ import DID, FIGURE, KILLED
+from tests.soak.faults import MODEL, make_files
+from tests.soak.loaded_modules import load_all
 from tests.soak.monkey import Monkey
+from tests.soak.served_model import ModelServer
 from tests.soak.watch import Watch
 from visualizer.app import empty_own_clipboard, make_application, window_services
-from visualizer.documents.document_file import SavedDocument
+from visualizer.documents.document_file import SavedDocument, document_bytes, read_document
+from visualizer.documents.recovery_file import recovery_files_of_crashes
+from visualizer.errors import InputError
 from visualizer.lab.training.process_controller import wait_for_trainings
 from visualizer.session.document import Document
 from visualizer.session.view import View
+from visualizer.shell.commands import COMMANDS
 from visualizer.shell.window_manager import WindowManager
+from visualizer.widgets.app_settings import RECOVERY, is_autosaving, own_folder
 
 HANGS_S = 60
 """An action that lasts longer ends the program, which prints where each thread is."""
@@ -30,7 +40,11 @@ ROUND_S = 75.0
 REST_MS = 3000
 BLOCKED_S = 0.5
 """An action that lasts longer waits for an answer."""
-PAUSES_MS = (0, 0, 0, 5, 5, 20, 20, 60, 60, 150, 800)
+PAUSES_MS = (0, 0, 0, 5, 5, 5, 20, 20, 60, 60, 300)
+LIVES_S = (240.0, 1800.0)
+"""So long the program lives at least and at most before it is killed in the midst of its use."""
+KEPT_MS = 3000
+"""After so long without a change, what is not saved is kept for the next start."""
 
 
 class FileManager(QObject):
@@ -42,17 +56,30 @@ class FileManager(QObject):
 
 
 class Run:
-    """Uses the program until the time is over."""
+    """Uses the program until the time is over, or until it kills itself.
 
-    def __init__(self, seed: int, minutes: float, place: Path) -> None:
-        self._chance = random.Random(seed)
-        make_files(place / "documents", self._chance)
+    Parameters
+    ----------
+    life : int
+        How many times it was killed before; what it left in ``place`` is there then.
+    """
+
+    def __init__(self, seed: int, life: int, minutes: float, place: Path) -> None:
+        self._chance = random.Random(f"{seed} {life}")
+        self._unsaved = place / "unsaved"
         self.watch = Watch(_tell)
         self.watch.install()
+        if life == 0:
+            make_files(place / "documents", self._chance)
+            self._unsaved.mkdir()
+        self._find_unsaved()
+        self._server = ModelServer(place / "documents" / MODEL)
         self._manager = WindowManager(window_services())
-        self._monkey = Monkey(self._chance, place / "documents", self._manager)
+        self._monkey = Monkey(self._chance, place / "documents", self._manager, self._server)
+        self.watch.may_lack_memory = lambda: self._monkey.faults.is_memory_limited
         now = time.monotonic()
         self._end, self._rest_at = now + 60 * minutes, now + ROUND_S
+        self._dies_at = now + self._chance.uniform(*LIVES_S)
         self._depth = 0
         self._blocked_at = 0.0
         self._is_resting = False
@@ -64,6 +91,8 @@ class Run:
 
     def go(self) -> None:
         """Use the program; it may end and be started again meanwhile."""
+        linger(100)  # the beat that ends what was made above
+        self.watch.forget_gaps()
         self._arm()
         while not self.is_over:
             if not self._manager.all and not self._is_lab_open:
@@ -72,6 +101,10 @@ class Run:
         self._rest()
         self._close_all(keep=False)
         wait_for_trainings()
+        self._server.lose()
+        known = {row.id for row in COMMANDS if row.shortcuts}
+        rare = sorted(known - self._monkey.commands)
+        _tell(f"{FIGURE}{len(known) - len(rare)} of {len(known)} commands; not: {', '.join(rare)}")
 
     def _arm(self) -> None:
         # A timer of its own each time: it also fires while an action waits for an answer.
@@ -83,6 +116,9 @@ class Run:
         faulthandler.dump_traceback_later(HANGS_S, exit=True)
         if self._depth == 0 and self.is_over:
             QCoreApplication.exit()  # to quit would ask the windows
+            return
+        if time.monotonic() > self._dies_at:
+            self._die()
             return
         self._arm()
         if self._depth and time.monotonic() < self._blocked_at:
@@ -118,6 +154,36 @@ class Run:
         self._is_resting = False
         self._arm()
 
+    def _die(self) -> None:
+        """End as by a loss of power: at once, or once everything that is not saved is kept."""
+        self._is_resting = True
+        faulthandler.dump_traceback_later(2 * HANGS_S, exit=True)
+        if self._chance.random() < 0.5:
+            self._monkey.faults.mend()
+            linger(KEPT_MS)
+            for number, window in enumerate(self._manager.all):
+                controller, workspace = window.document_controller, window.workspace
+                if is_autosaving() and not (controller.is_saved or workspace.wanted.lesson):
+                    content = document_bytes(workspace.document, workspace.view)
+                    (self._unsaved / str(number)).write_bytes(content)
+        self._server.lose()
+        _tell(KILLED)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _find_unsaved(self) -> None:
+        """Find what was not saved as the program was killed."""
+        left = recovery_files_of_crashes(own_folder() / RECOVERY)
+        found = []
+        for each in left:
+            with suppress(InputError):  # damaged by the use before
+                found.append(each.saved().document)
+        lost = sorted(self._unsaved.iterdir())
+        for file in lost:
+            if read_document(io.BytesIO(file.read_bytes())).document not in found:
+                self.watch.fail("unsaved work is lost", f"{file.name} of {len(found)}")
+            file.unlink()
+        _tell(f"{FIGURE}{len(lost)} unsaved documents found again")
+
     def _close_all(self, *, keep: bool) -> None:
         while popup := QApplication.activePopupWidget():
             popup.close()
@@ -147,14 +213,15 @@ def _tell(line: str) -> None:
     sys.stdout.flush()
 
 
-def main(seed: str, minutes: str, place: str) -> int:
+def main(seed: str, life: str, minutes: str, place: str) -> int:
     """Use the program, and return 1 if anything failed."""
     faulthandler.enable()
     application = make_application()
+    load_all()
     files = FileManager()
     for scheme in ("file", "http", "https"):
         QDesktopServices.setUrlHandler(scheme, files, "take")  # type: ignore[arg-type]
-    run = Run(int(seed), float(minutes), Path(place))
+    run = Run(int(seed), int(life), float(minutes), Path(place))
     run.go()
     faulthandler.cancel_dump_traceback_later()
     failed = bool(run.watch.failures)

@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 import warnings
+from statistics import median
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from shiboken6 import isValid
 
 from tests.benchmarks.heartbeat import Heart
 from tests.soak.__main__ import FIGURE
+from visualizer.errors import is_out_of_memory
 from visualizer.shell.window import MainWindow
 
 if TYPE_CHECKING:
@@ -26,15 +28,15 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QMessageLogContext
 
-GAP_S = 0.25
-"""The GUI thread may rarely be away for so long; how often it was is printed."""
+GAP_S, LONGEST_GAP_S = 0.25, 1.0
+"""The GUI thread may rarely be away for so long, and never for longer than the second. How often it
+was is printed."""
 OF_PLATFORM = "This plugin does not support "
 """The platform without a screen says so of every window that is shown."""
-GROWTH = 1.3
-"""How much more memory the program may take in the end than after its warm-up."""
-ROOM = 80 * 2**20
-"""What it may take beside, in bytes: allocators keep blocks that are partly used."""
-WARM_ROUNDS = 2
+GROWTH = 1.05
+"""How much more memory the program may take at rest later than after its warm-up; medians of
+`COMPARED` rounds are compared, for allocators keep blocks that are partly used."""
+WARM_ROUNDS, COMPARED = 2, 5
 HOLDERS = 3
 """How far what keeps a closed window in memory is followed."""
 
@@ -54,7 +56,9 @@ class Watch:
         """Memory at the end of each round, with one plain window, in bytes."""
         self._tell = tell
         self._heart: Heart | None = None
-        self._gaps: list[float] = []
+        self._gaps: list[tuple[float, float]] = []
+        self.may_lack_memory: Callable[[], bool] = lambda: False
+        """Whether memory may run out now, which is no failure if it is said."""
 
     def install(self) -> None:
         """Listen to all that Python, Qt and the log report."""
@@ -85,13 +89,18 @@ class Watch:
                 widget.close()
                 self.fail((details.splitlines() or ["a bug"])[-1], details)
         if self._heart:
-            self._gaps += [gap for gap in self._heart.gaps_since() if gap > GAP_S]
+            beats = zip(self._heart.gaps, self._heart.work, strict=True)
+            self._gaps += [beat for beat in beats if beat[0] > GAP_S]
+            self._heart.gaps_since()
 
     def note(self, what: str) -> None:
         """Tell which gaps an action made."""
         if self._gaps:
-            longest = max(self._gaps)
-            self._tell(f"{FIGURE}gap of {longest * 1000:.0f} ms: {what}")
+            gap, work = max(self._gaps)
+            said = f"gap of {gap * 1000:.0f} ms, {work * 1000:.0f} at work"
+            self._tell(f"{FIGURE}{said}: {what}")
+            if gap > LONGEST_GAP_S:
+                self.fail("the window's thread was away", said)
             self._gaps = []
 
     def forget_gaps(self) -> None:
@@ -121,12 +130,16 @@ class Watch:
         self.resting.append(psutil.Process().memory_info().rss)
         mebi = self.resting[-1] / 2**20
         self._tell(f"{FIGURE}{mebi:.0f} MiB at rest, {len(QApplication.allWidgets()):,} widgets")
-        if len(self.resting) > WARM_ROUNDS:
-            warm = self.resting[WARM_ROUNDS - 1]
-            if self.resting[-1] > GROWTH * warm + ROOM:
-                self.fail("the memory grows", f"from {warm:,} to {self.resting[-1]:,} bytes")
+        if len(self.resting) >= WARM_ROUNDS + 2 * COMPARED:
+            warm = median(self.resting[WARM_ROUNDS:][:COMPARED])
+            now = median(self.resting[-COMPARED:])
+            if now > GROWTH * warm:
+                self.fail("the memory grows", f"from {warm:,} to {now:,} bytes")
 
     def _fail_by(self, error: BaseException | None, what: str = "") -> None:
+        if error and is_out_of_memory(error) and self.may_lack_memory():
+            self._tell(f"{FIGURE}memory ran out: {error!r}")
+            return
         said = "".join(traceback.format_exception(error)) if error else what
         self.fail(f"{error!r} {what}".rstrip(), said)
 

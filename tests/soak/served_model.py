@@ -1,0 +1,69 @@
+"""A model that is served beside the program, lost at times, and served again at the same port."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKEN = "a token for a random use"
+
+
+class ModelServer:
+    """The program's own command that serves a model, in a process of its own.
+
+    Parameters
+    ----------
+    folder : Path
+        The model's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.ensure()
+
+    def ensure(self) -> None:
+        """Serve the model unless it is served; it can be reached some seconds later."""
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "visualizer", "serve", str(self._folder),
+                 "--port", str(self.port), "--quiet"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env={**os.environ, "ATTENTION_VISUALIZER_TOKEN": TOKEN}, start_new_session=True,
+            )  # fmt: skip
+
+    def lose(self) -> None:
+        """Kill the server, its processes of the model too, in the midst of what it does."""
+        if self._process:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def pause(self) -> None:
+        """Let the server answer nothing, as behind a line that is cut."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """End a pause."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process and self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
