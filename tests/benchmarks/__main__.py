@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PARTS = (
     *("toggles", "startup", "heartbeat", "memory", "playback", "lines", "reading", "exports"),
-    *("worker", "training", "lab", "models", "model_typing", "long_texts"),
+    *("worker", "training", "lab", "models", "model_typing", "long_texts", "slow_line"),
 )
 FEWEST = 15
 

@@ -1,0 +1,120 @@
+"""A model on a server behind a slow line: when the first picture is there, and the window at work.
+
+The line is that of `tests.support.slow_network`: 100 ms of round trip, one packet of 100 lost.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from tests.benchmarks import children
+from tests.benchmarks.heartbeat import Heart
+from tests.benchmarks.reading import Reader
+from tests.benchmarks.stand import application, linger
+from tests.benchmarks.table import Line, show, times
+from tests.support.served_models import TOKEN, served
+from tests.support.slow_network import slow_network
+from tests.support.tiny_models import WORDS, save_tiny_model
+from visualizer.features.model_connection.dialog import ModelConnectionDialog
+from visualizer.session.document import Document
+
+SIZES = (6, 64, 2_048)
+LAYERS, HEADS = 30, 9
+FIRST_S = 1.0
+FRAME_MS = 16.7
+GAP_MS = 50.0
+ROUND_TRIP_S, LOSS = 0.1, 0.01
+WARM_MS = 8000
+"""So long numbers come in while the wheel is turned."""
+
+
+def measure(repeats: int) -> int:
+    """Measure in processes of their own and print; give the number of targets missed."""
+    missed = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = save_tiny_model(
+            Path(name), num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+            num_key_value_heads=3, hidden_size=16 * HEADS, head_dim=16,
+            max_position_embeddings=max(SIZES) + 8, sliding_window=None,
+        )  # fmt: skip
+        for size in SIZES:
+            told = children.run("slow_line", str(folder), str(size), str(4 * repeats))
+            gap, first = told["gap"] * 1000, told["first"]
+            missed += show(
+                f"{LAYERS} layers × {HEADS} heads behind 100 ms and 1 % of loss, {size:,} tokens",
+                [
+                    Line("connect → first picture", f"{first:9.2f} s", f"≤ {FIRST_S:g} s",
+                         first <= FIRST_S),
+                    Line("  until all is there", f"{told['settled']:9.2f} s"),
+                    Line("  bytes from the server", f"{told['bytes'] / 2**20:9.2f} MiB"),
+                    times("wheel → closer or further, painted", told["zoom"], FRAME_MS),
+                    Line("largest gap of the window's thread",
+                         f"{gap:9.1f} ms   {told['work'] * 1000:.1f} at work",
+                         f"≤ {GAP_MS:g} ms", gap <= GAP_MS),
+                ],
+            )  # fmt: skip
+    return missed
+
+
+def _connect(reader: Reader, port: int) -> None:
+    """Name the server in the dialog, and press the button."""
+    controller = reader.window.model_connection_controller
+    controller.open()
+    dialog = controller.dialog
+    assert isinstance(dialog, ModelConnectionDialog)
+    for line, text in ((dialog.host, "127.0.0.1"), (dialog.token, TOKEN), (dialog.ssh, "")):
+        line.setText(text)
+        line.textEdited.emit(text)
+    dialog.port.setValue(port)
+    linger(500)  # the window of the dialog is there
+    QTest.mouseClick(dialog.connect_button, Qt.MouseButton.LeftButton)
+
+
+def _window(folder: Path, tokens: int, repeats: int) -> dict[str, Any]:
+    words = " ".join((WORDS * (tokens // len(WORDS) + 1))[: tokens - 1])
+    with served(folder) as server, slow_network(server.port, ROUND_TRIP_S, LOSS) as line:
+        reader = Reader.with_numbers(Document())
+        reader.workspace.set("text", words)
+        reader.settle()
+        heart, start = Heart(), perf_counter()
+        _connect(reader, line.port)
+        start = perf_counter()
+        first = reader.until_painted(
+            lambda: reader.workspace.document.model is not None and reader.has_numbers()
+        )
+        zoom: list[float] = []
+        chance, end = random.Random(3), perf_counter() + WARM_MS / 1000
+        for number in range(repeats):
+            if seconds := reader.turn(chance, 1 if number % 12 < 6 else -1):
+                zoom.append(seconds)
+            linger(5)
+        while perf_counter() < end:
+            linger(20)
+        reader.settle()
+        gap, work = max(zip(heart.gaps, heart.work, strict=True))
+        settled = perf_counter() - start
+        reader.close()
+        return {
+            "first": first - start, "zoom": zoom, "gap": gap, "work": work,
+            "settled": settled, "bytes": line.bytes,
+        }  # fmt: skip
+
+
+def main(arguments: list[str]) -> None:
+    """Measure here, for the process that asked."""
+    folder, tokens, repeats = arguments
+    with application():
+        children.hand_over(_window(Path(folder), int(tokens), int(repeats)))
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])
