@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAST_ACTIONS = 25
 DROP_FROM_PROGRAMS, IGNORE_PERMISSIONS = 24, (1, 2)
 """Of Linux's ``prctl``: a capability that programs started from here do not have."""
-DID, FIGURE = "did ", "figure "
+BEGINS, DID, FIGURE = "begins ", "did ", "figure "
 """Beginnings of the lines that the program under test prints."""
 KILLED = "killed"
 """The last line of one that kills itself, and is to be started again."""
@@ -50,13 +50,17 @@ class Said:
     def __init__(self, count: int) -> None:
         self.count, self.failures = count, 0
         self.actions: deque[str] = deque(maxlen=LAST_ACTIONS)
-        self.last = ""
+        self.last, self._begun = "", ""
 
     def take(self, line: str) -> None:
         """Count an action, and print anything else."""
         self.last = line.rstrip()
+        if line.startswith(BEGINS):
+            self._begun = line.removeprefix(BEGINS)
+            return
         if line.startswith(DID):
             self.count += 1
+            self._begun = ""
             self.actions.append(f"{self.count}: {line.removeprefix(DID)}")
             return
         _print(line.removeprefix(FIGURE))
@@ -66,7 +70,7 @@ class Said:
     def fail(self, what: str) -> None:
         """Print a failure with the last actions."""
         self.failures += 1
-        _print(f"{what}after " + "      ".join(self.actions))
+        _print(f"{what}after " + "      ".join([*self.actions, f"and in {self._begun}\n"]))
 
 
 def _live(arguments: list[object], said: Said) -> bool:

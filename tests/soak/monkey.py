@@ -95,6 +95,8 @@ class Monkey:
         self.faults = Faults(place, chance, server)
         self.commands: set[str] = set()
         """Those whose keys were pressed."""
+        self.tell: Callable[[str], None] = lambda what: None
+        """Told of what is begun, and may not come to its end."""
         self._kinds: tuple[tuple[int, Callable[[QWidget], str]], ...] = (
             (30, self._command),
             (8, self._menu),
@@ -174,6 +176,7 @@ class Monkey:
         if buttons and (isinstance(dialog, QMessageBox) or self._chance.random() < 0.6):
             button = self._chance.choice(buttons)
             said = f"{_name(dialog)}: the button {button.text()!r}"
+            self.tell(said)
             QTest.mouseClick(button, LEFT)
             return said
         if self._chance.random() < 0.5:
@@ -186,6 +189,7 @@ class Monkey:
         if line is None or self._chance.random() < 0.2:
             return f"{_name(dialog)}: {self._key(dialog, Qt.Key.Key_Escape, NONE)}"
         said = f"{_name(dialog)}: {name}"
+        self.tell(said)
         line.setFocus()
         line.selectAll()
         line.insert(name)
@@ -220,6 +224,7 @@ class Monkey:
             if usable and self._chance.random() < 0.7:
                 action = self._chance.choice(usable)
                 said = f"the menu entry {action.text()!r}"
+                self.tell(said)
                 if not (action.text().startswith(("&Quit", "&Close")) and self._is_mostly()):
                     QTest.mouseClick(popup, LEFT, NONE, popup.actionGeometry(action).center())
                 return said
@@ -242,6 +247,7 @@ class Monkey:
             return "no command"
         keys = QKeySequence(self._chance.choice(row.shortcuts))
         combined = keys[0]  # type: ignore[index]
+        self.tell(f"command {row.id}")
         self._key(target, combined.key(), combined.keyboardModifiers())
         self.commands.add(row.id)
         return f"command {row.id}"
@@ -303,6 +309,7 @@ class Monkey:
             return "no place"
         widget, at = found
         said = f"click on {_name(widget)} at {at.x()}, {at.y()}"
+        self.tell(said)
         button = RIGHT if self._chance.random() < 0.08 else LEFT
         modifiers = self._chance.choice([NONE] * 8 + [SHIFT, CONTROL])
         _press(widget, at, button, modifiers)

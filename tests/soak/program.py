@@ -17,7 +17,7 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication
 
 from tests.benchmarks.stand import linger
-from tests.soak.__main__ import DID, FIGURE, KILLED
+from tests.soak.__main__ import BEGINS, DID, FIGURE, KILLED
 from tests.soak.faults import MODEL, make_files
 from tests.soak.loaded_modules import load_all
 from tests.soak.monkey import Monkey
@@ -76,6 +76,7 @@ class Run:
         self._server = ModelServer(place / "documents" / MODEL)
         self._manager = WindowManager(window_services())
         self._monkey = Monkey(self._chance, place / "documents", self._manager, self._server)
+        self._monkey.tell = lambda what: _tell(f"{BEGINS}{what}")
         self.watch.may_lack_memory = lambda: self._monkey.faults.is_memory_limited
         now = time.monotonic()
         self._end, self._rest_at = now + 60 * minutes, now + ROUND_S
