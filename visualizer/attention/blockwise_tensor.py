@@ -70,6 +70,8 @@ class BlockSource(ABC):
     """Whether numbers may be below 0."""
     is_held = False
     """Whether nothing is computed, as all numbers are held."""
+    most_first_rows: int | None = None
+    """Of how many rows, evenly spread, the first picture is made where each takes its time."""
     outside = 0.0
     """The number of all columns that are not readable."""
 
@@ -620,6 +622,8 @@ class BlockwiseTensor(CachedTensor):
         unknown = np.flatnonzero(~is_begun) + first
         if most_cells is not None and not self._source.is_held:
             step = -(-len(unknown) * max(self._shape[-2:]) // most_cells)  # a row reads all keys
+            if self._source.most_first_rows and not is_begun.any():
+                step = max(step, len(unknown) // self._source.most_first_rows)
             step = max(1, min(step, len(unknown)))
             unknown = unknown[step // 2 :: step]
         for start in range(0, len(unknown), BAND // 2):

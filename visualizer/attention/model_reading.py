@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from visualizer.attention.model_answers import ModelAnswers
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     import numpy as np
     from torch import Tensor
@@ -108,6 +108,9 @@ class ModelReading(Struct, frozen=True, eq=False):
     context_edits : mapping
         What became of the context vectors of heads, as the model takes it, likewise: a factor, or
         others in their place.
+    fetch_captured : callable or None
+        Returns the run's numbers where they are elsewhere; None where they cannot be had, or not
+        without waiting.
     """
 
     made_of: Hashable
@@ -132,6 +135,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     part: str = ""
     number: int = 0
     context_edits: Mapping[tuple[int, int], float | Tensor] = {}
+    fetch_captured: Callable[[], CapturedAttention | None] | None = None
 
     @property
     def is_edited(self) -> bool:

@@ -93,7 +93,10 @@ class Document(Struct, frozen=True):
         if reading.made_of != made_of:  # of an earlier text
             return self
         model = replace(self.model, layers=reading.layers)
-        return replace(self, captured=reading.captured, model=model)
+        captured = reading.captured
+        if captured is None and reading.fetch_captured:
+            captured = reading.fetch_captured()
+        return replace(self, captured=captured, model=model)
 
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems of its settings; none where the settings have no effect."""

@@ -13,6 +13,7 @@ from visualizer.attention.numbers_elsewhere import (
     numbers_arrived,
 )
 from visualizer.errors import InputError
+from visualizer.progress_callback import check_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -25,6 +26,11 @@ MOST_BYTES = 2**28
 """Bytes of fetched numbers that are kept; those that were used longest ago go first."""
 AGAIN_S = 3.0
 """So long what could not be fetched is not asked for again by itself."""
+AT_ONCE = 8
+"""So many requests are under way before others: a slow line that loses packets carries more in
+several connections than in one."""
+WAIT_S = 0.1
+"""After so long it is looked whether the work that waits is to stop."""
 FETCHING = "numbers from a server"
 """The name of the threads that fetch."""
 
@@ -36,8 +42,11 @@ class FetchedNumbers:
         self._kept: OrderedDict[Hashable, Fetched] = OrderedDict()
         self._bytes = 0
         self._under_way: set[Hashable] = set()
+        self._awaited: set[Hashable] = set()
+        """Those whose arrival is to be told."""
         self._failed: dict[Hashable, float] = {}
         self._lock = threading.Lock()
+        self._came = threading.Condition(self._lock)
 
     def get(self, key: Hashable, fetch: Callable[[], Fetched]) -> Fetched:
         """Return numbers by their key; `fetch` asks for them where they are not here.
@@ -50,16 +59,28 @@ class FetchedNumbers:
             Where they are not; they are fetched meanwhile, and their arrival is told.
         """
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found
-            if not may_wait():
-                self._begin(key, fetch)
-                raise NumbersOnTheirWayError
+            while True:
+                found = self._kept.get(key)
+                if found is not None:
+                    self._kept.move_to_end(key)
+                    return found
+                if not may_wait():
+                    self._awaited.add(key)
+                    self._begin(key, fetch)
+                    raise NumbersOnTheirWayError
+                if key not in self._under_way:
+                    break
+                self._came.wait(WAIT_S)
+                check_stopped()
         found = fetch()
         self._keep(key, found)
         return found
+
+    def fetch_ahead(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
+        """Begin to fetch numbers that are likely asked for next, unless much is under way."""
+        with self._lock:
+            if key not in self._kept and len(self._under_way) < AT_ONCE:
+                self._begin(key, fetch)
 
     def has(self, key: Hashable) -> bool:
         """Whether numbers are here."""
@@ -82,7 +103,11 @@ class FetchedNumbers:
         finally:
             with self._lock:
                 self._under_way.discard(key)
-        numbers_arrived()
+                is_awaited = key in self._awaited
+                self._awaited.discard(key)
+                self._came.notify_all()
+        if is_awaited:
+            numbers_arrived()
 
     def _keep(self, key: Hashable, found: Fetched) -> None:
         with self._lock:

@@ -25,6 +25,7 @@ from visualizer.models.generation_with_cache import ReadToken, TokensByNumber
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.fetched_numbers import FetchedNumbers
 from visualizer.models.model_client.stages_from_server import (
+    AttentionFromServer,
     MatricesOnServer,
     StageFromServer,
     WeightsFromServer,
@@ -117,10 +118,13 @@ class RemoteModel:
         fetched = FetchedNumbers()
         if "owners" not in values:
             shapes = msgspec.convert(values["shapes"], dict[str, tuple[int, ...]])
+            limits = msgspec.convert(values["limits"], tuple[float, float])
             # Those of heads are read of a cell together; others one by one.
             of_heads = tuple(row.name for row in sent.stages if row.dims[0] == "head")
 
-            def elsewhere(name: str) -> StageFromServer:
+            def elsewhere(name: str, *, is_attention: bool = False) -> StageFromServer:
+                if is_attention:
+                    return AttentionFromServer(name, shapes[name], dtype, limits, fetched, ask)
                 alike = of_heads if name in of_heads else (name,)
                 return StageFromServer(name, shapes[name], dtype, alike, fetched, ask)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from visualizer.attention.blockwise_captured_run import VECTORS
@@ -15,11 +17,10 @@ from visualizer.attention.captured_attention import with_mask
 from visualizer.attention.stages import shape
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, readable
 from visualizer.errors import InputError
+from visualizer.models.model_client.fetched_numbers import AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import numpy as np
 
     from visualizer.attention.blockwise_tensor import Ends, Place
     from visualizer.attention.captured_attention import CapturedAttention
@@ -31,9 +32,15 @@ if TYPE_CHECKING:
     Tensor = torch.Tensor
     Ask = Callable[[str, dict[str, Any]], dict[str, np.ndarray]]
     """Asks for numbers of a run, by the kind of the request and its fields."""
+    _What = tuple[tuple[int, ...], int, int, int]
+    """Rows, the first column and the one after the last, and how many columns make a block."""
 
 FEW_ROWS = 8
 """So many rows are read of a cell or a token that is pointed at, and kept."""
+FIRST_ROWS = 24
+"""So many rows of a head, evenly spread, make its first picture."""
+SMALL = 2**14
+"""Bytes of an answer that is asked for ahead of the next layers, too."""
 OTHER_SIZES = "The model's server sent numbers of other sizes than were asked for."
 
 
@@ -64,10 +71,11 @@ class StageFromServer(CachedTensor):
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
-        def fetch() -> dict[str, np.ndarray]:
-            return self._ask("stage", {"stages": [self._name], "place": []})
+        found = self._fetched.get((self._name, ()), self._all).get(self._name)
+        return _tensor(found, self._sizes)
 
-        return _tensor(self._fetched.get((self._name, ()), fetch).get(self._name), self._sizes)
+    def _all(self) -> dict[str, np.ndarray]:
+        return self._ask("stage", {"stages": [self._name], "place": []})
 
     def read(self, index: Index = ()) -> np.ndarray:
         """Read numbers of one place without the others, where the index names one."""
@@ -78,12 +86,20 @@ class StageFromServer(CachedTensor):
             return super().read(index)
         if not all(0 <= at < size for at, size in zip(place, self._sizes, strict=False)):
             raise IndexError(index)
+        return readable(_tensor(self._matrix(place), self._sizes[count:])[index[count:]])
 
-        def fetch() -> dict[str, np.ndarray]:
-            return self._ask("stage", {"stages": [*self._alike], "place": [*place]})
+    def row_ends(self, index: Index = ()) -> np.ndarray:
+        """Read the largest finite absolute value of each row without other places' numbers."""
+        if not index:
+            return super().row_ends()
+        return CachedTensor(torch.tensor(self.read(index))).row_ends()
 
-        found = self._fetched.get((self._alike, place), fetch).get(self._name)
-        return readable(_tensor(found, self._sizes[count:])[index[count:]])
+    def _matrix(self, place: Place) -> np.ndarray | None:
+        found = self._fetched.get((self._alike, place), partial(self._asked, place))
+        return found.get(self._name)
+
+    def _asked(self, place: Place) -> dict[str, np.ndarray]:
+        return self._ask("stage", {"stages": [*self._alike], "place": [*place]})
 
     is_held = False
 
@@ -102,6 +118,61 @@ class StageFromServer(CachedTensor):
     @property
     def shape(self) -> tuple[int, ...]:
         return self._sizes
+
+
+class AttentionFromServer(StageFromServer):
+    """The attention of a text, which comes in parts over several connections.
+
+    One head is read with the others of its layer, and all of it layer by layer.
+
+    Parameters
+    ----------
+    limits : tuple of float
+        The least and the largest number, by which it is coloured before all of it is here.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sizes: tuple[int, ...],
+        dtype: torch.dtype,
+        limits: tuple[float, float],
+        fetched: FetchedNumbers,
+        ask: Ask,
+    ) -> None:
+        super().__init__(name, sizes, dtype, (name,), fetched, ask)
+        self._known_limits = limits
+        self._whole: Tensor | None = None
+
+    @property
+    def tensor(self) -> Tensor:  # type: ignore[override]
+        if self._whole is None:
+            self._whole = super().tensor
+        return self._whole
+
+    def read(self, index: Index = ()) -> np.ndarray:
+        """Read numbers of one place with those of the other heads of its layer."""
+        return super().read(index) if self._whole is None else readable(self._whole[index])
+
+    def limits(self) -> tuple[float, float]:
+        """Return the smallest and the largest finite number."""
+        return self._known_limits
+
+    def _all(self) -> dict[str, np.ndarray]:
+        parts, count = [], self._sizes[0]
+        for at in range(count):
+            for one in range(at, min(at + AT_ONCE, count)):
+                self._fetched.fetch_ahead((self._alike, (one,)), partial(self._asked, (one,)))
+            part = self._fetched.get((self._alike, (at,)), partial(self._asked, (at,)))
+            parts.append(_tensor(part.get(self._name), self._sizes[1:]).numpy())
+        return {self._name: np.stack(parts)}
+
+    def _matrix(self, place: Place) -> np.ndarray | None:
+        *layer, _ = place
+        for head in range(self._sizes[-3]):
+            one = (*layer, head)
+            self._fetched.fetch_ahead((self._alike, one), partial(self._asked, one))
+        return super()._matrix(place)
 
 
 class WeightsFromServer(Mapping[str, "Tensor"]):
@@ -181,7 +252,9 @@ class MatricesOnServer(MatrixBlocks):
 
 
 class BlocksFromServer(BlockSource):
-    """Asks for blocks of one stage."""
+    """Asks for blocks of one stage; what is asked of one head after another, ahead of it."""
+
+    most_first_rows = FIRST_ROWS
 
     def __init__(
         self, matrices: MatricesOnServer, row: Stage, fetched: FetchedNumbers, ask: Ask
@@ -191,6 +264,8 @@ class BlocksFromServer(BlockSource):
         self._local = matrices.source(row) if self._is_of_keys else None
         self.is_signed = self._local.is_signed if self._local else True
         self.outside = self._local.outside if self._local else 0.0
+        self._last: tuple[int, object] | None = None
+        """Of the last block, the place of its head among all and what was asked of it."""
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("Numbers on a server are read, and not copied.")
@@ -215,14 +290,35 @@ class BlocksFromServer(BlockSource):
     def _asked(
         self, place: Place, rows: Tensor, start: int, stop: int, block: int
     ) -> dict[str, np.ndarray]:
-        asked: dict[str, Any] = {
-            "stage": self._row.name, "place": [*place], "rows": rows.tolist(),
-            "columns": [start, stop], "block": block,
-        }  # fmt: skip
-        if block or len(rows) > FEW_ROWS:  # what is drawn is kept as tiles
-            return self._ask("blocks", asked)
-        key = (self._row.name, place, tuple(asked["rows"]), start, stop)
-        return {**self._fetched.get(key, lambda: self._ask("blocks", asked))}
+        what = (tuple(rows.tolist()), start, stop, block)
+        if not block and len(rows) > FEW_ROWS:  # a tile, which is kept as such
+            return self._fetch(place, what)
+        if block:
+            self._ask_ahead(place, what, 4 * len(rows) * math.ceil((stop - start) / block))
+        return {**self._fetched.get(self._key(place, what), partial(self._fetch, place, what))}
+
+    def _key(self, place: Place, what: _What) -> tuple[object, ...]:
+        return (self._row.name, tuple(place), *what)
+
+    def _fetch(self, place: Place, what: _What) -> dict[str, np.ndarray]:
+        rows, start, stop, block = what
+        return self._ask(
+            "blocks",
+            {"stage": self._row.name, "place": [*place], "rows": [*rows],
+             "columns": [start, stop], "block": block},
+        )  # fmt: skip
+
+    def _ask_ahead(self, place: Place, what: _What, size: int) -> None:
+        """Ask for the same of the next heads, where they are asked one after another."""
+        layers, heads = (*self._matrices.leading, 1)[0], self._matrices.spec.heads
+        *layer, head = place
+        at = (layer[0] if layer else 0) * heads + head
+        is_in_turn = head == 0 or self._last == (at - 1, what)
+        self._last = at, what
+        end = layers * heads if size <= SMALL else at - head + heads
+        for after in range(at + 1, min(at + 1 + AT_ONCE, end)) if is_in_turn else ():
+            then = divmod(after, heads)[1 - len(layer) :]
+            self._fetched.fetch_ahead(self._key(then, what), partial(self._fetch, then, what))
 
 
 def _tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:

@@ -6,7 +6,7 @@ and of a long text blocks of all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import torch
@@ -18,10 +18,12 @@ from visualizer.attention.captured_attention import CapturedAttention, LayerMask
 from visualizer.attention.model_layer_stages import always
 from visualizer.attention.model_layer_steps import LayerStep, ResidualStream
 from visualizer.attention.model_reading import ModelReading, NextToken, SecondText
+from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError
 from visualizer.attention.run import Run
 from visualizer.attention.stages import Operation, Stage
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
+from visualizer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -125,6 +127,13 @@ class ReadingOnWire(Struct, frozen=True):
         return ModelReading(made_of=made_of, captured=captured, model=model, changes=changes, **own)
 
 
+class StagesElsewhere(Protocol):
+    """What returns a stage that is not here."""
+
+    def __call__(self, name: str, *, is_attention: bool = False) -> CachedTensor:
+        """Return a stage by its name; say whether it is the attention that the run shows."""
+
+
 class RunOnWire(Struct, frozen=True):
     """A run, but for its arrays.
 
@@ -216,7 +225,7 @@ def whole_run(
     arrays: Mapping[str, np.ndarray],
     made_of: Hashable,
     model: object,
-    held_elsewhere: Callable[[str], CachedTensor],
+    held_elsewhere: StagesElsewhere,
     measure_elsewhere: Callable[[str, Progress], HeadMeasures],
     weights: Mapping[str, Tensor],
 ) -> Run:
@@ -225,7 +234,7 @@ def whole_run(
     Parameters
     ----------
     held_elsewhere : callable
-        Returns any other stage by its name.
+        Returns any other stage by its name, and the attention where the arrays lack it.
     measure_elsewhere : callable
         As in `Trace`.
     weights : mapping
@@ -236,24 +245,39 @@ def whole_run(
     ValueError, LookupError
         When arrays are missing or of other sizes.
     """
-    header, found = sent.captured, torch.tensor(arrays[ATTENTION])
-    sizes = (header.layers, header.heads, header.queries, header.keys)
-    captured = CapturedAttention.of(
-        header.name, found.numpy().reshape(sizes), header.query_tokens, header.key_tokens
-    )
-    rows = tuple(row.row for row in sent.stages)
+    header, rows = sent.captured, tuple(row.row for row in sent.stages)
     attention = next(name for name in ("weights", rows[-1].name) if name in {*_names(rows)})
-    held = {
-        name: CachedTensor(found) if name == attention else held_elsewhere(name)
-        for name in _names(rows)
-    }
+
+    def captured(found: np.ndarray) -> CapturedAttention:
+        sizes = (header.layers, header.heads, header.queries, header.keys)
+        return CapturedAttention.of(
+            header.name, found.reshape(sizes), header.query_tokens, header.key_tokens
+        )
+
+    held = {name: held_elsewhere(name) for name in _names(rows) if name != attention}
+    given, fetch = None, None
+    if ATTENTION in arrays:
+        held[attention] = CachedTensor(torch.tensor(arrays[ATTENTION]))
+        given = captured(arrays[ATTENTION])
+    else:
+        held[attention] = elsewhere = held_elsewhere(attention, is_attention=True)
+
+        def fetch() -> CapturedAttention | None:
+            try:
+                return captured(elsewhere.read())
+            except (InputError, NumbersOnTheirWayError):  # it is read again by who opens that
+                return None
+
+    held = {name: held[name] for name in _names(rows)}
     vectors = header.vectors
     trace = Trace(
         header.spec, rows, {}, held, frozenset(held), ("layer",)[: header.layers - 1], weights,
         vectors.layer_masks if vectors else (), vectors.cut if vectors else (), measure_elsewhere,
     )  # fmt: skip
-    reading = sent.reading.reading(made_of, captured, model, arrays.get("changes"))
-    return Run((sent.tokens,), trace, sent.device, sent.notices, captured, sent.key_tokens, reading)
+    reading = sent.reading.reading(made_of, given, model, arrays.get("changes"))
+    reading = replace(reading, fetch_captured=fetch)
+    shown = given or replace(header, numbers=b"")
+    return Run((sent.tokens,), trace, sent.device, sent.notices, shown, sent.key_tokens, reading)
 
 
 def _names(rows: Sequence[Stage]) -> tuple[str, ...]:

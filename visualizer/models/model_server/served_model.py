@@ -30,6 +30,7 @@ from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.generation_with_cache import TokenReader
 from visualizer.models.model_protocol.run_message import (
+    ATTENTION,
     MEASURES,
     long_run_values,
     small_weights,
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 
 MOST_SENT = 2**24
 """Bytes of the weights of all layers that are sent whole; of more, blocks are asked for."""
+MOST_AT_ONCE = 2**16
+"""Bytes of attention that come with the answer; of more, what is read is asked for."""
 MOST_RUNS = 4
 """So many texts are kept, those that were read last: on all processes the same ones, whichever of
 them numbers are asked of."""
@@ -136,8 +139,15 @@ class ServedModel:
                 self._owned.pop(gone, None)
         if not run.trace.is_blockwise:
             values, arrays = whole_run_message(run)
+            if arrays[ATTENTION].nbytes > MOST_AT_ONCE:  # what is shown comes first
+                del arrays[ATTENTION]
             shapes = {name: run.trace.shape(name) for name in run.trace.names}
-            more = {"shapes": shapes, "number": number, "weights": small_weights(run)}
+            more = {
+                "shapes": shapes,
+                "number": number,
+                "weights": small_weights(run),
+                "limits": run.trace.holding(run.trace.attention).limits(),
+            }
             if "weights" in run.trace:  # what the window shows of each head at once
                 found = run.trace.measured("weights", run.compared_texts)
                 names = type(found).__struct_fields__
