@@ -14,6 +14,7 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.app import main
 from visualizer.language.trained_example import FOLDER
 from visualizer.language.trained_example import TEXT as REPEATED
+from visualizer.models.opened_model import NOT_FROM_DISK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +59,22 @@ def test_without_a_file_the_table_of_heads_goes_to_standard_output(
     for row, other in zip(rows, known, strict=True):
         assert (int(row["layer"]), int(row["head"])) == (other["layer"] + 1, other["head"] + 1)
         assert float(row["previous"]) == pytest.approx(other["previous"], rel=1e-5)
+
+
+def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted, _ = model(capsys, folder, "--text", TEXT)
+    out, err = model(capsys, folder, "--text", TEXT, "--from-disk")
+    assert out == wanted
+    assert "Each pass reads" in err
+    assert NOT_FROM_DISK in err
+
+
+def test_what_is_not_read_from_the_disk_is_said(
+    pair: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for each in (pair, FOLDER):
+        _, err = model(capsys, each, "--text", TEXT, "--from-disk", status=1)
+        assert "cannot be read layer by layer" in err
 
 
 def test_the_heads_of_several_texts_are_one_table(

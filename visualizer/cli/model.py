@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from visualizer.attention.spec import Device
+from visualizer.attention.spec import Device, Dtype
 from visualizer.cli import option_types
 from visualizer.cli.document_and_figure_settings_from_options import (
     colours_of,
@@ -29,7 +29,7 @@ from visualizer.console_messages_and_progress import ConsoleProgress, say, write
 from visualizer.errors import InputError
 from visualizer.export.offscreen_qt_application import qt_for_drawing
 from visualizer.interruption_of_windowless_work import InterruptedRunError, stoppable
-from visualizer.progress_callback import progress_told_to
+from visualizer.progress_callback import no_progress, progress_told_to
 from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
 from visualizer.session.document_from_texts_and_settings import text_of
@@ -54,6 +54,7 @@ EXAMPLES = """examples:
   attention-visualizer model models/SmolLM2-135M --texts lines.txt --heads heads.csv
   attention-visualizer model runs/poems --text "The night"
   attention-visualizer model MiniLM --text "a cat" --second "a dog" --layer all --export m.png
+  attention-visualizer model Llama-3.1-8B --text "The night" --from-disk --overview heads.png
   attention-visualizer model dinov2-small --image cat.jpg --overview heads.png
 
 The folder is that of a model for transformers: config.json, weights as .safetensors, a tokenizer;
@@ -65,6 +66,7 @@ file not be written; 2 if an option, the text or too little memory is at fault; 
 """
 _SHOWN = ("Files to write", "What files show", "Films")
 READING = "Tokens read"
+LAYERS = "Layers read from the disk"
 _LEFT_OUT = frozenset({"--text-shown"})
 
 
@@ -115,6 +117,11 @@ def model_parser() -> option_types.OptionParser:
             [*Device], f"where to compute: {', '.join(Device)} (default: {Device.AUTO})"
         ),
     )
+    opened.add_argument(
+        "--from-disk", action="store_true",
+        help="leave the weights of the layers on the disk and read one layer at a time, for a "
+        "model larger than the memory; what that takes is said before",
+    )  # fmt: skip
     for title in _SHOWN:
         group = made.add_argument_group(title)
         for option, settings in OPTION_GROUPS[title].items():
@@ -193,14 +200,19 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
     from visualizer.models.opened_model import open_model
 
     texts = _texts(options)
-    opened = open_model(options.folder, Device(options.device or Device.AUTO))
+    device = Device(options.device or Device.AUTO)
+    if options.from_disk:
+        say(_estimate_in_words(options.folder))
+    opened = open_model(options.folder, device, is_from_disk=options.from_disk)
     if len(texts) > 1:
         _read_each(options, opened, texts, progress)
         return 0
     if options.image:
-        runs = opened.attend_image(options.image)
+        with progress_told_to(progress.progress(LAYERS) if options.from_disk else no_progress):
+            runs = opened.attend_image(options.image)
+        progress.clear()
     else:
-        with progress_told_to(progress.progress(READING)):
+        with progress_told_to(progress.progress(LAYERS if options.from_disk else READING)):
             runs = opened.attend(texts[0], options.second, is_chat=options.chat)
         progress.clear()
     runs = _of_part(runs, options.part)
@@ -221,6 +233,18 @@ def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> i
         for job in _jobs(options, runs, number, f"-layer{number + 1}" * (options.layer == ALL))
     ]
     return write_all(jobs, figure_settings, progress, options)
+
+
+def _estimate_in_words(folder: Path) -> str:
+    """Say what reading a model from the disk takes."""
+    from visualizer.models.lab_model_files import is_lab_model
+    from visualizer.models.model_folder import read_model_folder
+    from visualizer.models.streaming_estimate import OF_LAB, refused, streaming_estimate
+
+    if is_lab_model(folder):
+        raise refused(folder.name, OF_LAB)
+    found = read_model_folder(folder, has_fingerprint=False)
+    return streaming_estimate(found, Dtype.FLOAT32).in_words
 
 
 def _read_each(

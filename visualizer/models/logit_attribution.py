@@ -316,8 +316,10 @@ def _added_by_heads(
             or not _are_alike(passed[path].given, context.reshape(-1))
         ):
             continue
+        with model.weights_in_memory(path):
+            weight = module.weight.double()
         # transformers' Conv1D keeps its matrix the other way round than torch's Linear.
-        matrix = weight.double() if isinstance(module, nn.Linear) else weight.double().T
+        matrix = weight if isinstance(module, nn.Linear) else weight.T
         parts = matrix.reshape(matrix.shape[0], *context.shape)  # d_model head d_value
         written = torch.einsum("mhd,hd->hm", parts, context)
         if _is_added_as_it_is(passed, layer, passed[path].result):

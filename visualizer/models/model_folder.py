@@ -54,6 +54,25 @@ _ITEM_SIZES = {
 }  # fmt: skip
 
 
+class LayerSizes(Struct, frozen=True):
+    """What the layers of a model take in its files.
+
+    Parameters
+    ----------
+    layers : int
+        How many there are one after the other; 0 where the files do not tell.
+    numbers, bytes : int
+        Of the weights of all layers together.
+    largest : int
+        The numbers of the largest layer.
+    """
+
+    layers: int = 0
+    numbers: int = 0
+    bytes: int = 0
+    largest: int = 0
+
+
 class ModelFolder(Struct, frozen=True):
     """A model's folder that can be opened.
 
@@ -77,6 +96,10 @@ class ModelFolder(Struct, frozen=True):
         A number that tells its files from others, in hexadecimal; empty where it was not asked for.
     lab_run : RunMetadata or None
         Of a model that was trained in the language lab, how.
+    layer_sizes : LayerSizes
+        What its layers take in its files.
+    is_quantised : bool
+        Whether its weights are held as codes of fewer bits.
     """
 
     path: Path
@@ -90,6 +113,8 @@ class ModelFolder(Struct, frozen=True):
     has_tokenizer: bool
     fingerprint: str
     lab_run: RunMetadata | None = None
+    layer_sizes: LayerSizes = LayerSizes()
+    is_quantised: bool = False
 
     @property
     def text_to_begin_with(self) -> str:
@@ -118,8 +143,9 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
     if not path.is_dir():
         raise _refused(f"There is no folder “{path.name or path}”.")
     config = _config(path)
-    files = _weight_files(path)
-    counts = [_count_numbers(file) for file in files]
+    files = weight_files(path)
+    weights = [weight for file in files for weight in _weights_in(file)]
+    layers = _counted(config, _LAYERS)
     kind = config.get("model_type")
     classes = config.get("architectures") or []
     named = [each for each in classes if isinstance(each, str)] if isinstance(classes, list) else []
@@ -128,12 +154,14 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
         name_of(path),
         kind if isinstance(kind, str) else "",
         tuple(named),
-        _counted(config, _LAYERS),
+        layers,
         _counted(config, _HEADS),
-        sum(counts),
+        sum(each.numbers for each in weights),
         sum(file.stat().st_size for file in files),
         any((path / name).is_file() for name in _TOKENIZERS),
         fingerprint_of(config, files) if has_fingerprint else "",
+        layer_sizes=_sizes_of_layers(weights, layers),
+        is_quantised="quantization_config" in config,
     )
 
 
@@ -247,8 +275,14 @@ def _json(path: Path, without: str) -> Any:
         raise _refused(f"“{path.name}” is damaged: it is not JSON.") from error
 
 
-def _weight_files(path: Path) -> list[Path]:
-    """Return the files that transformers reads: the one file before the several of an index."""
+def weight_files(path: Path) -> list[Path]:
+    """Return the files that transformers reads: the one file before the several of an index.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when there are none, or some are missing.
+    """
     if (path / WEIGHTS).is_file():
         return [path / WEIGHTS]
     if (path / INDEX).exists():
@@ -277,8 +311,30 @@ def _without_safetensors(path: Path) -> str:
     )
 
 
-def _count_numbers(path: Path) -> int:
-    """Count the numbers of a ``.safetensors`` file by its header, which must fit its size."""
+class _WeightInFile(Struct, frozen=True):
+    """A weight in a file of weights, by its path."""
+
+    name: str
+    numbers: int
+    bytes: int
+
+
+def _sizes_of_layers(weights: Sequence[_WeightInFile], layers: int) -> LayerSizes:
+    """Return what the layers take whose numbers are in the paths of their weights."""
+    stacks: dict[str, dict[int, list[_WeightInFile]]] = {}
+    for weight in weights:
+        if found := re.match(r"(.+?)\.(\d{1,6})\.", weight.name):
+            stacks.setdefault(found[1], {}).setdefault(int(found[2]), []).append(weight)
+    whole = [stack for stack in stacks.values() if stack.keys() == {*range(layers)}]
+    if len(whole) != 1:
+        return LayerSizes()
+    sums = [sum(each.numbers for each in layer) for layer in whole[0].values()]
+    read = sum(each.bytes for layer in whole[0].values() for each in layer)
+    return LayerSizes(layers, sum(sums), read, max(sums))
+
+
+def _weights_in(path: Path) -> list[_WeightInFile]:
+    """List the weights in a ``.safetensors`` file by its header, which must fit its size."""
     damaged = f"{path.name} is damaged: it is shorter or other than its beginning says."
     try:
         with open_regular_file(path) as file:
@@ -294,18 +350,19 @@ def _count_numbers(path: Path) -> int:
             raise
         raise _refused(damaged) from error
     try:
-        tensors = [each for name, each in header.items() if name != "__metadata__"]
-        ends = [each["data_offsets"][1] for each in tensors]
-        numbers = sum(
-            (each["data_offsets"][1] - each["data_offsets"][0]) // _ITEM_SIZES.get(each["dtype"], 1)
-            for each in tensors
-        )
-        is_whole = max(ends, default=0) == size - 8 - length and numbers == int(numbers)
+        tensors = {name: each for name, each in header.items() if name != "__metadata__"}
+        ends = [each["data_offsets"][1] for each in tensors.values()]
+        weights = []
+        for name, each in tensors.items():
+            count = each["data_offsets"][1] - each["data_offsets"][0]
+            weights.append(_WeightInFile(name, count // _ITEM_SIZES.get(each["dtype"], 1), count))
+        are_whole = all(type(each.bytes) is int for each in weights)
+        is_whole = max(ends, default=0) == size - 8 - length and are_whole
     except (AttributeError, TypeError, LookupError, ValueError, OverflowError) as error:
         raise _refused(damaged) from error
     if not is_whole:
         raise _refused(damaged)
-    return int(numbers)
+    return weights
 
 
 def _refused(sentence: str) -> InputError:

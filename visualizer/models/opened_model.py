@@ -6,6 +6,7 @@ import importlib
 import logging
 from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
+from importlib.util import find_spec
 from inspect import signature
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,12 @@ from visualizer.models.chunked_prefill import (
 from visualizer.models.image_reading import image_tokens
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
+from visualizer.models.layers_on_disk import (
+    OTHER_LAYOUT,
+    LayersOnDisk,
+    device_map_of,
+    stack_of_layers,
+)
 from visualizer.models.long_text_recorder import record_long_text
 from visualizer.models.long_text_vectors import file_for_vectors, held_in
 from visualizer.models.model_folder import (
@@ -60,6 +67,13 @@ from visualizer.models.run_from_attention_calls import (
 )
 from visualizer.models.run_with_layer_stages import with_layers
 from visualizer.models.runs_of_long_text import runs_of_long_text
+from visualizer.models.streaming_estimate import (
+    OF_LAB,
+    SEVERAL_STACKS,
+    memory_from_disk,
+    refused,
+    why_not_from_disk,
+)
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
@@ -106,6 +120,7 @@ FEW_TOKENS = 4
 OF_IMAGES = "attention-visualizer model FOLDER --image FILE, or attend(image=…) in Python"
 ATTENTION_ALONE = "Only attention is shown: the stages around it are left out of a text this long."
 ONE_PASS = "It was read in one pass, as chunks of it would be read otherwise."
+ONE_PASS_FROM_DISK = "It was read in one pass, as each chunk would read all layers from the disk."
 COMPUTES_ITSELF = "The model computes its attention itself, so it is not computed again by blocks."
 LOOKS_INTO_MASK = "The model looks into its mask, so its attention is not computed again by blocks."
 NO_CUTS = "Edges are not cut in a text this long."
@@ -115,6 +130,16 @@ NOT_GATHERED = (
     "model is spread over."
 )
 LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
+SPREAD = "a model is spread over processes, or read from the disk"
+ON_CPU_ALONE = "from there it computes on the CPU alone"
+WITHOUT_ACCELERATE = (
+    "Reading a model from the disk needs accelerate, which is not installed: "
+    'pip install "attention-visualizer[models]"'
+)
+NOT_FROM_DISK = (
+    "Only attention is shown: the stages around it need the weights of all layers, which are read "
+    "from the disk one layer at a time."
+)
 
 
 class _LayerHeads(Struct, frozen=True):
@@ -205,6 +230,8 @@ class OpenedModel:
     ranks : ModelRanks
         The processes that it is spread over, all of which run the same calls of this in the same
         order.
+    on_disk : LayersOnDisk or None
+        Its layers, where their weights are read from the disk whenever they are needed.
     """
 
     def __init__(
@@ -214,9 +241,10 @@ class OpenedModel:
         tokenizer: ModelTokenizer | None,
         device: Device,
         ranks: ModelRanks = ONE,
+        on_disk: LayersOnDisk | None = None,
     ) -> None:
         self.folder, self.model, self.tokenizer = folder, model, tokenizer
-        self.device, self.ranks = device, ranks
+        self.device, self.ranks, self.on_disk = device, ranks, on_disk
         self.most_held: int | None = None
         """Bytes of the weights of all layers that are held, of more of which blocks are computed;
         None for as many as of other runs."""
@@ -224,7 +252,7 @@ class OpenedModel:
         """Of transformers; None until an image was read."""
         self._layers: dict[int, _LayerHeads] | None = None
         self._is_by_interface = False
-        self._reads_in_chunks: bool | None = None
+        self._reads_in_chunks: bool | None = False if on_disk else None
         """Whether a long text can be read chunk by chunk; None until one was read."""
         self._known: dict[LayerPlaces, KnownLayers | None] = {}
         """What is known of its layers, from texts that it has read."""
@@ -426,7 +454,8 @@ class OpenedModel:
             cut_by_module = self._cuts_by_module(given, cuts, len(tokens))
             needed = self._bytes_of_layers(len(tokens))
             room = attention_device.free_bytes(Device.CPU) / SHARE_OF_FREE
-            is_small = needed <= min(MOST_LAYER_BYTES, room) and self.ranks.count == 1
+            is_whole = self.ranks.count == 1 and self.on_disk is None
+            is_small = needed <= min(MOST_LAYER_BYTES, room) and is_whole
             layers = record_layers(self.model) if is_small else nullcontext(NOTHING_PASSED)
             with self.lock, layers as passed, self.recorded(by_module, cut_by_module) as calls:
                 result = self.run({**given, **only})
@@ -444,6 +473,8 @@ class OpenedModel:
                 found = with_layers(found, self.model, passed, edits, self._known)
             if self.ranks.count > 1:
                 found = found.with_notice(NOT_GATHERED)
+            elif self.on_disk:
+                found = found.with_notice(NOT_FROM_DISK)
             elif not is_small:
                 found = found.with_notice(LEFT_OUT.format(size=format_size(needed)))
             runs.append(found)
@@ -489,7 +520,7 @@ class OpenedModel:
         runs = runs_of_long_text(calls, self.folder.name, tokens, where)
         said = [ATTENTION_ALONE]
         if not (self._reads_in_chunks or self.why_no_next_token):
-            said.append(ONE_PASS)
+            said.append(ONE_PASS_FROM_DISK if self.on_disk else ONE_PASS)
         return tuple(found.with_notice(" ".join(said)) for found in runs), result
 
     def _attend_whole(
@@ -878,6 +909,24 @@ class OpenedModel:
                 raise InputError(what, f"The memory ran out. {less}") from error
             sentence = f"{self.folder.name} cannot read this {what}: {_reason(error)}"
             raise InputError(what, sentence) from error
+        finally:
+            if self.on_disk:
+                self.on_disk.drop()
+
+    @contextmanager
+    def weights_in_memory(self, path: str) -> Iterator[None]:
+        """Have the weights of a module, by its path, be in memory within the context.
+
+        Raises
+        ------
+        InputError
+            Of ``model``, when they are on the disk and the files were changed.
+        """
+        if self.on_disk is None:
+            yield
+            return
+        with self.lock, self.on_disk.in_memory(path):
+            yield
 
     @property
     def has_decoder(self) -> bool:
@@ -1076,6 +1125,8 @@ def open_model(
     dtype: Dtype = Dtype.FLOAT32,
     progress: Progress = no_progress,
     parallelism: Parallelism = Parallelism.NONE,
+    *,
+    is_from_disk: bool = False,
 ) -> OpenedModel:
     """Open a model from its folder, without a network and without code of its own.
 
@@ -1087,24 +1138,33 @@ def open_model(
         Called with the bytes of weights read and their total.
     parallelism : Parallelism
         How it is spread over the processes of a server, all of which open it.
+    is_from_disk : bool
+        Whether the weights of its layers stay on the disk, and are read one layer at a time
+        whenever they are needed.
 
     Raises
     ------
     InputError
-        Of ``model``, when the folder cannot be opened, or the model does not fit into the memory or
-        cannot be spread.
+        Of ``model``, when the folder cannot be opened, or the model does not fit into the memory,
+        cannot be spread, or cannot be read from the disk.
     """
     if is_lab_model(path):
+        if is_from_disk:
+            raise refused(path.name, OF_LAB)
         return _opened_of_lab(path, device, dtype)
     folder = read_model_folder(path)
+    numbers = folder.numbers
+    if is_from_disk:
+        numbers = _check_from_disk(folder, device, dtype, parallelism)
+        device = Device.CPU
     where, _ = attention_device.resolve(device, dtype)
     ranks = _ranks(folder, parallelism)
-    needed = bytes_in_memory(folder.numbers, dtype) // ranks.count
+    needed = bytes_in_memory(numbers, dtype) // ranks.count
     free = USABLE * attention_device.free_bytes(where)
     if needed > free:
         sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
         raise InputError("model", sentence)
-    read = LoadedWeights(progress, folder.numbers, folder.bytes)
+    read = LoadedWeights(progress, numbers, folder.bytes * numbers // max(1, folder.numbers))
     if folder.has_tokenizer:
         tokenizer_process.start()  # its imports take as long as those here
     transformers = _transformers()
@@ -1114,10 +1174,51 @@ def open_model(
         raise InputError("model", sentence)
     read.check()
     being_read = TokenizerBeingRead(folder) if folder.has_tokenizer else None
+    stack, placed = "", dict[str, Any]()
     with _quiet():
-        model = _loaded(transformers, folder, getattr(torch, dtype), where, read, ranks).eval()
+        if is_from_disk:
+            stack, placed = _placed_on_disk(transformers, folder)
+        model = _loaded(
+            transformers, folder, getattr(torch, dtype), where, read, ranks.settings() | placed
+        ).eval()
+        on_disk = LayersOnDisk(folder.name, model, stack) if stack else None
     tokenizer = being_read.result(read.check) if being_read else None
-    return OpenedModel(folder, model, tokenizer, where, ranks)
+    return OpenedModel(folder, model, tokenizer, where, ranks, on_disk)
+
+
+def _check_from_disk(
+    folder: ModelFolder, device: Device, dtype: Dtype, parallelism: Parallelism
+) -> int:
+    """Refuse what is not read from the disk; return how many numbers would be in memory at once."""
+    if parallelism is not Parallelism.NONE:
+        raise refused(folder.name, SPREAD)
+    if device not in {Device.AUTO, Device.CPU}:
+        raise refused(folder.name, ON_CPU_ALONE)
+    if why := why_not_from_disk(folder):
+        raise refused(folder.name, why)
+    if find_spec("accelerate") is None:
+        raise InputError("model", WITHOUT_ACCELERATE)
+    sizes = folder.layer_sizes
+    return memory_from_disk(folder.numbers, sizes, dtype) // bytes_in_memory(1, dtype)
+
+
+def _placed_on_disk(transformers: Any, folder: ModelFolder) -> tuple[str, dict[str, Any]]:
+    """Return the path of the list of layers, and the settings that keep these on the disk."""
+    try:
+        config = transformers.AutoConfig.from_pretrained(
+            str(folder.path), local_files_only=True, trust_remote_code=False
+        )
+        kind = _class_of(transformers, folder)
+        make = getattr(kind, "from_config" if kind is transformers.AutoModel else "_from_config")
+        with torch.device("meta"):
+            model = make(config)
+    except Exception as error:  # as below
+        sentence = f"{folder.name} cannot be opened: {_reason(error)}"
+        raise InputError("model", sentence) from error
+    stack = stack_of_layers(model, folder.layer_sizes.layers)
+    if not stack:
+        raise refused(folder.name, SEVERAL_STACKS)
+    return stack, {"device_map": device_map_of(model, stack)}
 
 
 def _ranks(folder: ModelFolder, parallelism: Parallelism) -> ModelRanks:
@@ -1158,16 +1259,23 @@ def _transformers() -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the progress bars and remarks of transformers off the console."""
+    """Keep the progress bars and remarks of transformers and accelerate off the console."""
     told: Any = importlib.import_module("transformers.utils.logging")
+    placing = logging.getLogger("accelerate")
 
-    level, bars = told.get_verbosity(), told.is_progress_bar_enabled()
+    level, bars, level_of_placing = (
+        told.get_verbosity(),
+        told.is_progress_bar_enabled(),
+        placing.level,
+    )
     told.set_verbosity(logging.CRITICAL)
+    placing.setLevel(logging.CRITICAL)
     told.disable_progress_bar()
     try:
         yield
     finally:
         told.set_verbosity(level)
+        placing.setLevel(level_of_placing)
         if bars:
             told.enable_progress_bar()
 
@@ -1189,7 +1297,7 @@ def _loaded(
     dtype: torch.dtype,
     device: Device,
     read: LoadedWeights,
-    ranks: ModelRanks,
+    settings: Mapping[str, Any],
 ) -> Any:
     kind = _class_of(transformers, folder)
     try:
@@ -1202,7 +1310,7 @@ def _loaded(
                 attn_implementation=EAGER,
                 dtype=dtype,
                 output_loading_info=True,
-                **ranks.settings(),
+                **settings,
             )
         read.copy_to(model, device)
     except CancelledError:
@@ -1210,6 +1318,8 @@ def _loaded(
     except Exception as error:  # the library raises errors of every kind on damaged folders
         if is_out_of_memory(error):
             raise InputError("model", f"The memory ran out opening {folder.name}.") from error
+        if "needed to be re-saved" in str(error):
+            raise refused(folder.name, OTHER_LAYOUT) from error
         if "ignore_mismatched_sizes" in str(error):
             raise InputError("model", f"{folder.name}: {OTHER_SIZES}.") from error
         sentence = f"{folder.name} cannot be opened: {_reason(error)}"

@@ -69,7 +69,7 @@ class LoadedWeights:
                 # An error is raised again, and explained, where the weight is used.
                 if isinstance(part, Future) and part.exception() is None:
                     tensor = part.result()
-                    if isinstance(tensor, torch.Tensor) and not _is_mapped(tensor):
+                    if isinstance(tensor, torch.Tensor) and not is_mapped_part(tensor):
                         self._count(tensor)
             self.check()
             yield name, parts
@@ -77,23 +77,28 @@ class LoadedWeights:
     def copy_to(self, model: torch.nn.Module, device: str) -> None:
         """Move a model to a device, and copy weights that still are parts of their file.
 
+        Those that stay on the disk have no numbers, and are left where they are.
+
         Weights of the same type as in the file are mapped, not read: a program that wrote the
         file anew would change them, or end this one.
         """
         with torch.no_grad():
             for tensor in chain(model.parameters(), model.buffers()):
-                is_mapped = _is_mapped(tensor)
+                if tensor.is_meta:  # it stays on the disk
+                    continue
+                is_mapped = is_mapped_part(tensor)
                 if is_mapped or tensor.device.type != device:
                     tensor.data = tensor.data.to(device, copy=True)
                 if is_mapped:
                     self._count(tensor)
                     self.check()
-        model.to(device)
+        if not any(tensor.is_meta for tensor in model.parameters()):
+            model.to(device)
 
     def _count(self, tensor: torch.Tensor) -> None:
         self._read += tensor.numel()
 
 
-def _is_mapped(tensor: torch.Tensor) -> bool:
+def is_mapped_part(tensor: torch.Tensor) -> bool:
     """Whether the numbers lie in memory that is not torch's own."""
     return tensor.device.type == "cpu" and not tensor.untyped_storage().resizable()

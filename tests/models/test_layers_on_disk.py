@@ -1,0 +1,276 @@
+"""A model whose layers are read from the disk gives the numbers of the same model in memory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.tiny_models import save_tiny_model, tiny_model
+from tests.support.tiny_vision_models import picture, save_vision_model
+from visualizer.attention import device as attention_device
+from visualizer.attention.spec import Device, Dtype
+from visualizer.errors import InputError
+from visualizer.language.sampling import Sampling
+from visualizer.models.activation_patching import context_edits
+from visualizer.models.generation_with_cache import generate
+from visualizer.models.layers_on_disk import OTHER_LAYOUT
+from visualizer.models.logit_attribution import logit_lens, logit_parts
+from visualizer.models.model_folder import INDEX, read_model_folder
+from visualizer.models.model_ranks import Parallelism
+from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.opened_model import (
+    NOT_FROM_DISK,
+    ONE_PASS_FROM_DISK,
+    OpenedModel,
+    open_model,
+)
+from visualizer.models.streaming_estimate import SEVERAL_STACKS, streaming_estimate
+from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+TEXT = "the cat sat on the mat and a dog ran to a log ."
+KINDS = ("llama", "qwen3", "gemma3_text", "gpt2", "bert")
+
+
+def both(folder: Path, dtype: Dtype = Dtype.FLOAT32) -> tuple[OpenedModel, OpenedModel]:
+    """Open a model in memory and from the disk."""
+    plain = open_model(folder, Device.CPU, dtype)
+    streamed = open_model(folder, Device.CPU, dtype, is_from_disk=True)
+    assert streamed.on_disk
+    assert streamed.on_disk.held_bytes == 0
+    return plain, streamed
+
+
+def assert_same_runs(plain: Any, streamed: Any) -> None:
+    assert len(plain) == len(streamed) > 0
+    for one, other in zip(plain, streamed, strict=True):
+        assert one.group.layers == other.group.layers
+        for left, right in zip(one.group.calls, other.group.calls, strict=True):
+            for name in ("weights", "queries", "keys", "values", "context"):
+                first, second = getattr(left, name), getattr(right, name)
+                assert (first - second).abs().max() == 0.0, name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_is_that_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / kind, kind))
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+    assert streamed.on_disk
+    assert streamed.on_disk.held_bytes == 0
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_answers_are_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / kind, kind))
+    edits, cuts = {(0, 1): 0.0, (1, 2): 0.5}, {(1, 0): [(3, 1)]}
+    seen = [model.read(TEXT, edits, cuts) for model in (plain, streamed)]
+    assert (seen[0].next_token - seen[1].next_token).abs().max() == 0.0  # type: ignore[operator]
+    for layer, change in seen[0].changes.items():
+        np.testing.assert_array_equal(change, seen[1].changes[layer])
+    heads = [(0, 0), (1, 3)]
+    without = [model.log_probabilities_without_each(TEXT, heads) for model in (plain, streamed)]
+    assert (without[0] - without[1]).abs().max() == 0.0
+    lens = [logit_lens(model, TEXT, 3) for model in (plain, streamed)]
+    np.testing.assert_array_equal(lens[0].numbers, lens[1].numbers)
+    np.testing.assert_array_equal(lens[0].probabilities, lens[1].probabilities)
+    words = [generate(model, "the cat", 4, Sampling(), 0).text for model in (plain, streamed)]
+    assert words[0] == words[1]
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_parts_of_a_logit_are_those_of_the_model_in_memory(tmp_path: Path, kind: str) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", kind))
+    one, other = (logit_parts(model, TEXT) for model in (plain, streamed))
+    np.testing.assert_array_equal(one.heads, other.heads)
+    np.testing.assert_array_equal(one.rest, other.rest)
+    assert (one.logit, one.embedding, one.bias) == (other.logit, other.embedding, other.bias)
+    assert streamed.on_disk
+    assert streamed.on_disk.held_bytes == 0
+
+
+def test_patched_heads_give_the_numbers_of_the_model_in_memory(tmp_path: Path) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    swapped = HeadEdit(
+        0, 1, HeadEditKind.PATCHED, text="a dog ran to the log and a cat sat on . the mat"
+    )
+    logs = []
+    for model in (plain, streamed):
+        edits = context_edits(model, TEXT, (swapped,))
+        logs.append(model.next_token_log_probabilities(TEXT, edits))
+    assert (logs[0] - logs[1]).abs().max() == 0.0
+
+
+def test_tiles_of_a_long_text_are_those_of_the_model_in_memory(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    plain, streamed = both(folder)
+    plain._reads_in_chunks = False  # chunks round otherwise
+    plain.most_held = streamed.most_held = 0
+    seen = [model.read(TEXT, by_blocks=True) for model in (plain, streamed)]
+    assert seen[0].next_token is not None
+    assert (seen[0].next_token - seen[1].next_token).abs().max() == 0.0  # type: ignore[operator]
+    weights = [np.asarray(each.runs[0].run.trace.read("weights")) for each in seen]
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert ONE_PASS_FROM_DISK in seen[1].runs[0].notices[-1]
+
+
+def test_an_image_is_read_from_the_disk(tmp_path: Path) -> None:
+    plain, streamed = both(save_vision_model(tmp_path / "m", "vit"))
+    picture(tmp_path / "a.png")
+    runs = [model.attend_image(tmp_path / "a.png") for model in (plain, streamed)]
+    assert_same_runs(*runs)
+
+
+def test_float64_is_computed_in_float64(tmp_path: Path) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"), Dtype.FLOAT64)
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+@pytest.mark.parametrize("settings", [{"num_hidden_layers": 1}, {"tie_word_embeddings": True}])
+def test_one_layer_and_tied_embeddings(tmp_path: Path, settings: dict[str, Any]) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama", **settings))
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+def test_weights_in_several_files_of_another_type(tmp_path: Path) -> None:
+    tiny_model("llama").bfloat16().save_pretrained(tmp_path / "parts", max_shard_size="20KB")
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    (folder / "model.safetensors").unlink()
+    for file in (tmp_path / "parts").iterdir():
+        shutil.copy(file, folder)
+    assert (folder / INDEX).exists()
+    plain, streamed = both(folder)
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+def test_stages_around_attention_are_left_out_with_a_sentence(tmp_path: Path) -> None:
+    _, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    (found,) = streamed.attend(TEXT)
+    assert NOT_FROM_DISK in found.notices
+
+
+def test_progress_is_told_in_layers(tmp_path: Path) -> None:
+    _, streamed = both(save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=3))
+    told: list[tuple[int, int]] = []
+    with progress_told_to(lambda done, of: told.append((done, of))):
+        streamed.attend(TEXT)
+    assert told == [(0, 3), (1, 3), (2, 3)]
+
+
+def test_a_reading_is_cancelled_between_layers(tmp_path: Path) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    told: list[int] = []
+    with (
+        progress_told_to(lambda done, of: told.append(done)),
+        stopped_when(lambda: 0 in told),
+        pytest.raises(CancelledError),
+    ):
+        streamed.attend(TEXT)
+    assert told == [0]
+    assert streamed.on_disk
+    assert streamed.on_disk.held_bytes == 0
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+@pytest.mark.parametrize("spoil", ["removed", "rewritten", "cut"])
+def test_files_that_change_between_layers_are_refused(tmp_path: Path, spoil: str) -> None:
+    _, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    file = tmp_path / "m" / "model.safetensors"
+
+    def change(done: int, of: int) -> None:
+        if done != 1:
+            return
+        if spoil == "removed":
+            shutil.rmtree(tmp_path / "m")
+        elif spoil == "rewritten":
+            save_tiny_model(tmp_path / "m", "llama", hidden_size=64)
+        else:
+            with file.open("r+b") as opened:
+                opened.truncate(2_000)
+
+    with progress_told_to(change), pytest.raises(InputError) as found:
+        streamed.attend(TEXT)
+    assert found.value.field == "model"
+    assert "changed or removed" in found.value.sentence
+    assert streamed.on_disk
+    assert streamed.on_disk.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [("mixtral", OTHER_LAYOUT), ("t5", SEVERAL_STACKS), ("bart", SEVERAL_STACKS),
+     ("albert", SEVERAL_STACKS)],
+)  # fmt: skip
+def test_models_that_cannot_be_streamed_are_refused(tmp_path: Path, kind: str, why: str) -> None:
+    folder = save_tiny_model(tmp_path / "m", kind)
+    with pytest.raises(InputError, match="cannot be read layer by layer") as found:
+        open_model(folder, Device.CPU, is_from_disk=True)
+    assert why in found.value.sentence
+    assert sorted(tmp_path.iterdir()) == [folder]  # nothing is written anew
+
+
+def test_what_is_quantised_or_spread_is_refused(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    with pytest.raises(InputError, match="spread"):
+        open_model(folder, parallelism=Parallelism.PIPELINE, is_from_disk=True)
+    with pytest.raises(InputError, match="CPU alone"):
+        open_model(folder, Device.CUDA, is_from_disk=True)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "gptq", "bits": 4}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="quantised"):
+        open_model(folder, Device.CPU, is_from_disk=True)
+
+
+def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match="could run code"):
+        open_model(folder, Device.CPU, is_from_disk=True)
+
+
+def test_only_a_model_larger_than_memory_needs_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=8)
+    needed = 4 * read_model_folder(folder).numbers
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed)
+    with pytest.raises(InputError, match="can be used"):
+        open_model(folder, Device.CPU)
+    assert open_model(folder, Device.CPU, is_from_disk=True).attend(TEXT)
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed // 20)
+    with pytest.raises(InputError, match="can be used"):
+        open_model(folder, Device.CPU, is_from_disk=True)
+
+
+def test_the_estimate_counts_what_is_read_and_held(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    known = read_model_folder(folder)
+    found = streaming_estimate(known, Dtype.FLOAT32)
+    model = tiny_model("llama")
+    layers = [sum(each.numel() for each in layer.parameters()) for layer in model.model.layers]
+    outside = known.numbers - sum(layers)
+    assert (found.layers, found.bytes) == (2, 4 * sum(layers))
+    assert found.memory == 4 * (outside + max(layers))
+    assert found.seconds > 0
+    assert "2 layers" in found.in_words
+
+
+@given(st.integers(1, 4), st.booleans(), st.sampled_from(["20KB", "1GB"]))
+@examples(0.1)
+def test_any_small_llama_is_read_from_the_disk(layers: int, is_tied: bool, part: str) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name) / "m"
+        settings = {"num_hidden_layers": layers, "tie_word_embeddings": is_tied}
+        save_tiny_model(folder, "llama", **settings)
+        tiny_model("llama", **settings).save_pretrained(folder, max_shard_size=part)
+        plain, streamed = both(folder)
+        assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))

@@ -1,0 +1,248 @@
+"""Layers of a model whose weights stay in its files, and are in memory only while a layer computes.
+
+The library accelerate puts the weights of a layer into their places when it is called, and takes
+them away afterwards. They are read from the model's own ``.safetensors``: there is no copy of them
+on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from visualizer.errors import InputError
+from visualizer.models.streaming_estimate import refused
+from visualizer.models.weight_loading_progress import is_mapped_part
+from visualizer.progress_callback import check_stopped, tell_progress
+from visualizer.storage.regular_file import version_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
+
+    from visualizer.storage.regular_file import FileVersion
+
+CPU = "cpu"
+DISK = "disk"
+"""What a map of devices of accelerate calls the disk."""
+GONE = "The files of {name} were changed or removed after it was opened. Open it again."
+OTHER_LAYOUT = "its files hold the weights in another layout than its layers"
+WHOLE_LAYERS = "some of what its layers need is in no file"
+
+
+def stack_of_layers(model: nn.Module, layers: int) -> str:
+    """Return the path of the list of a model's layers; empty where there is not just one.
+
+    Parameters
+    ----------
+    model : Module
+        Its weights may be without numbers.
+    layers : int
+        How many layers its config says.
+    """
+    found: list[str] = []
+    for path, module in model.named_modules():
+        is_within = any(path.startswith(f"{outer}.") for outer in found)
+        is_stack = isinstance(module, nn.ModuleList) and len(module) > 0
+        if (
+            is_stack
+            and not is_within
+            and all(any(True for _ in each.parameters()) for each in module)
+        ):
+            found.append(path)
+    if len(found) != 1 or len(model.get_submodule(found[0])) != layers:  # type: ignore[arg-type]
+        return ""
+    return found[0]
+
+
+def device_map_of(model: nn.Module, stack: str) -> dict[str, str]:
+    """Return where transformers is to put the parts of a model: the layers on the disk."""
+    places: dict[str, str] = {}
+
+    def place(path: str, module: nn.Module) -> None:
+        if path and path != stack and not stack.startswith(f"{path}."):
+            places[path] = CPU
+            return
+        if path == stack:
+            places[path] = DISK
+            return
+        before = f"{path}." if path else ""
+        own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+        for name, _ in own:
+            places[before + name] = CPU
+        for name, child in module.named_children():
+            place(before + name, child)
+
+    place("", model)
+    return places
+
+
+class _WeightsInFiles(Mapping[str, torch.Tensor]):
+    """The weights of layers by their paths, each read from its file when it is asked for.
+
+    Parameters
+    ----------
+    loader : mapping
+        Of accelerate: it returns parts of mapped files.
+    index : mapping
+        By the path of a weight, the file that it is in.
+    """
+
+    def __init__(
+        self, name: str, loader: Mapping[str, Tensor], index: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        self._name, self._loader, self._index = name, loader, index
+        files = {Path(each["safetensors_file"]) for each in index.values()}
+        self._versions: dict[Path, FileVersion | None] = {file: version_at(file) for file in files}
+
+    def __getitem__(self, path: str) -> Tensor:
+        file = Path(self._index[path]["safetensors_file"])
+        from safetensors import SafetensorError
+
+        try:
+            self._check(file)
+            weight = self._loader[path]
+            if is_mapped_part(weight):
+                # A program that wrote the file anew would change its numbers, or end this one.
+                weight = weight.clone()
+            self._check(file)
+        except (OSError, SafetensorError) as error:
+            raise InputError("model", GONE.format(name=self._name)) from error
+        return weight
+
+    def _check(self, file: Path) -> None:
+        """Refuse a file other than the one that was opened: its layers would not fit together."""
+        if version_at(file) != self._versions[file]:
+            raise InputError("model", GONE.format(name=self._name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+
+class LayersOnDisk:
+    """The layers of a model that are read from the disk whenever they are called.
+
+    Before each layer, progress is told in layers, and the work may be stopped.
+
+    Parameters
+    ----------
+    name : str
+        What the model is called.
+    model
+        Of transformers, whose layers were placed on the disk by `device_map_of`.
+    stack : str
+        The path of the list of its layers.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when its files do not hold what its layers need as they need it.
+    """
+
+    def __init__(self, name: str, model: Any, stack: str) -> None:
+        from accelerate.hooks import attach_align_device_hook, remove_hook_from_submodules
+
+        self.stack = stack
+        layers = model.get_submodule(stack)
+        self.layers: Sequence[nn.Module] = [*layers]
+        loader = _loader_of(layers)
+        index: Mapping[str, Mapping[str, Any]] = {} if loader is None else loader.index
+        remove_hook_from_submodules(model)
+        weights = _WeightsInFiles(name, _checked(name, loader, index, layers, stack), index)
+        for at, layer in enumerate(self.layers):
+            attach_align_device_hook(
+                layer,
+                execution_device=torch.device(CPU),
+                offload=True,
+                weights_map=weights,
+                module_name=f"{stack}.{at}",
+                skip_keys=getattr(model, "_skip_keys_device_placement", None),
+                # All weights of a layer at once: some modules use those of others.
+                preload_module_classes=[type(layer).__name__],
+            )
+            layer.register_forward_pre_hook(self._before(at))
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of the weights of layers that are in memory now."""
+        every = (weight for layer in self.layers for weight in layer.parameters())
+        return sum(weight.nbytes for weight in every if not weight.is_meta)
+
+    def _before(self, at: int) -> Any:
+        def report(module: nn.Module, given: object) -> None:
+            check_stopped()
+            tell_progress(at, len(self.layers))
+
+        return report
+
+    @contextmanager
+    def in_memory(self, path: str) -> Iterator[None]:
+        """Have the weights of a module be in memory within the context, if it is part of a layer.
+
+        Parameters
+        ----------
+        path : str
+            Of the module within its model.
+
+        Raises
+        ------
+        InputError
+            Of ``model``, when its files were changed.
+        """
+        from accelerate.utils import align_module_device
+
+        within = path.removeprefix(f"{self.stack}.")
+        number = within.partition(".")[0]
+        if within == path or not number.isdecimal():
+            yield
+            return
+        with align_module_device(self.layers[int(number)]):
+            yield
+
+    def drop(self) -> None:
+        """Take the weights out of memory that a layer which failed has left there."""
+        for layer in self.layers:
+            if any(not weight.is_meta for weight in layer.parameters()):
+                hook: Any = layer._hf_hook
+                hook.tied_pointers_to_remove = set()
+                hook.post_forward(layer, None)
+
+
+def _loader_of(layers: nn.Module) -> Any:
+    """Return what accelerate reads the weights of layers by; None where none are on the disk."""
+    hooks = (getattr(module, "_hf_hook", None) for module in layers.modules())
+    maps = (getattr(hook, "weights_map", None) for hook in hooks)
+    datasets = (getattr(found, "dataset", None) for found in maps)
+    return next((found for found in datasets if found is not None), None)
+
+
+def _checked(
+    name: str, loader: Any, index: Mapping[str, Mapping[str, Any]], layers: nn.Module, stack: str
+) -> Mapping[str, Tensor]:
+    """Refuse files that do not hold each weight of the layers, in its size."""
+    from safetensors import safe_open
+
+    sizes: dict[str, dict[str, list[int]]] = {}
+    for path, weight in layers.named_parameters():
+        known = index.get(f"{stack}.{path}", {})
+        file = known.get("safetensors_file")
+        if file is None or not weight.is_meta:
+            raise refused(name, OTHER_LAYOUT)
+        if file not in sizes:
+            with safe_open(file, framework="pt") as opened:
+                sizes[file] = {key: opened.get_slice(key).get_shape() for key in opened.keys()}  # noqa: SIM118
+        if sizes[file].get(known["weight_name"]) != [*weight.shape]:
+            raise refused(name, OTHER_LAYOUT)
+    if loader is None or any(each.is_meta for each in layers.buffers()):
+        raise refused(name, WHOLE_LAYERS)
+    found: Mapping[str, Tensor] = loader
+    return found
