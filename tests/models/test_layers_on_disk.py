@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +23,7 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.language.sampling import Sampling
+from visualizer.models import kept_layers
 from visualizer.models.activation_patching import context_edits
 from visualizer.models.generation_with_cache import generate
 from visualizer.models.layers_on_disk import OTHER_LAYOUT
@@ -35,10 +39,19 @@ from visualizer.models.opened_model import (
 )
 from visualizer.models.streaming_estimate import SEVERAL_STACKS, streaming_estimate
 from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
+from visualizer.storage.link_safe_folder import ContainedFile
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
 TEXT = "the cat sat on the mat and a dog ran to a log ."
 KINDS = ("llama", "qwen3", "gemma3_text", "gpt2", "bert")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which layers are kept."""
+    monkeypatch.setattr(kept_layers, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(kept_layers, "is_in_memory", lambda folder: False)
+    return tmp_path / "cache"
 
 
 def both(folder: Path, dtype: Dtype = Dtype.FLOAT32) -> tuple[OpenedModel, OpenedModel]:
@@ -180,6 +193,96 @@ def test_a_reading_is_cancelled_between_layers(tmp_path: Path) -> None:
     assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
 
 
+def run_until(model: OpenedModel, layer: int) -> list[int]:
+    """Read the text until a layer begins, or to its end; return the layers that were read."""
+    assert model.on_disk
+    read: list[int] = []
+    hooks: list[Any] = [each._hf_hook for each in model.on_disk.layers]
+
+    def counted(at: int, plain: Any) -> Any:
+        def pre_forward(*given: Any, **named: Any) -> Any:
+            read.append(at)
+            return plain(*given, **named)
+
+        return pre_forward
+
+    told: list[int] = []
+    try:
+        for at, hook in enumerate(hooks):
+            hook.pre_forward = counted(at, hook.pre_forward)
+        with (
+            suppress(CancelledError),
+            progress_told_to(lambda done, of: told.append(done)),
+            stopped_when(lambda: layer - 1 in told),
+        ):
+            model.attend(TEXT)
+    finally:
+        for hook in hooks:
+            del hook.pre_forward
+    return read
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_a_cancelled_reading_goes_on_where_it_was(tmp_path: Path, cache: Path, kind: str) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / kind, kind, num_hidden_layers=4))
+    assert run_until(streamed, 2) == [0, 1]
+    assert {file.name for file in cache.rglob("*") if file.is_file()} == {"0", "1"}
+    again = open_model(tmp_path / kind, Device.CPU, is_from_disk=True)
+    assert run_until(again, 3) == [2]
+    wanted = plain.attend(TEXT)
+    assert_same_runs(wanted, again.attend(TEXT))
+    assert not any(file.is_file() for file in cache.rglob("*"))  # removed, as all is read
+    assert run_until(again, 9) == [0, 1, 2, 3]
+
+
+def test_another_text_is_read_from_its_first_layer(tmp_path: Path, cache: Path) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    assert run_until(streamed, 1) == [0]
+    other = TEXT.replace("cat", "dog")
+    assert_same_runs(plain.attend(other), streamed.attend(other))
+    assert not any(file.is_file() for file in cache.rglob("*"))
+
+
+@pytest.mark.parametrize("spoil", ["emptied", "cut", "changed"])
+def test_a_damaged_file_of_a_layer_is_not_used(tmp_path: Path, cache: Path, spoil: str) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=4))
+    assert run_until(streamed, 3) == [0, 1, 2]
+    (file,) = cache.rglob("1")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    spoiled = {"emptied": b"", "cut": bytes(content[:100]), "changed": bytes(content)}
+    file.write_bytes(spoiled[spoil])
+    assert run_until(streamed, 9) == [1, 2, 3]
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+@pytest.mark.parametrize("problem", ["full", "refused"])
+def test_without_room_for_layers_the_text_is_read_all_the_same(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
+    if problem == "full":
+
+        def write(self: object, fill: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(ContainedFile, "write", write)
+    else:
+        monkeypatch.setattr(kept_layers, "free_bytes", lambda folder: 0)
+    assert run_until(streamed, 1) == [0]
+    assert run_until(streamed, 9) == [0, 1]
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
+
+
+def test_layers_kept_of_other_files_are_not_used(tmp_path: Path, cache: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    _, streamed = both(folder)
+    assert run_until(streamed, 1) == [0]
+    os.utime(folder / "model.safetensors", ns=(1, 1))
+    again = open_model(folder, Device.CPU, is_from_disk=True)
+    assert run_until(again, 9) == [0, 1]
+
+
 @pytest.mark.parametrize("spoil", ["removed", "rewritten", "cut"])
 def test_files_that_change_between_layers_are_refused(tmp_path: Path, spoil: str) -> None:
     _, streamed = both(save_tiny_model(tmp_path / "m", "llama"))
@@ -214,7 +317,7 @@ def test_models_that_cannot_be_streamed_are_refused(tmp_path: Path, kind: str, w
     with pytest.raises(InputError, match="cannot be read layer by layer") as found:
         open_model(folder, Device.CPU, is_from_disk=True)
     assert why in found.value.sentence
-    assert sorted(tmp_path.iterdir()) == [folder]  # nothing is written anew
+    assert [*tmp_path.iterdir()] == [folder]  # nothing is written anew
 
 
 def test_what_is_quantised_or_spread_is_refused(tmp_path: Path) -> None:

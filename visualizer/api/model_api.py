@@ -50,7 +50,13 @@ if TYPE_CHECKING:
     from visualizer.models.run_from_attention_calls import LayerGroup, LayerRun
 
 
-def open_model(path: str | Path, *, device: str = Device.AUTO, dtype: str = Dtype.FLOAT32) -> Model:
+def open_model(
+    path: str | Path,
+    *,
+    device: str = Device.AUTO,
+    dtype: str = Dtype.FLOAT32,
+    from_disk: bool = False,
+) -> Model:
     """Open a model of transformers from its folder: ``open_model("models/SmolLM2-135M")``.
 
     Nothing is fetched, and no code of the folder is run. It takes
@@ -65,6 +71,9 @@ def open_model(path: str | Path, *, device: str = Device.AUTO, dtype: str = Dtyp
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
     dtype : str
         ``"float32"`` or ``"float64"``.
+    from_disk : bool
+        Whether its layers stay on the disk and are read one at a time, on the CPU, each time that
+        they are needed: for a model larger than the memory.
 
     Raises
     ------
@@ -74,7 +83,8 @@ def open_model(path: str | Path, *, device: str = Device.AUTO, dtype: str = Dtyp
     from visualizer.models.opened_model import open_model as opened
 
     place = file_path("path", path)
-    return Model(opened(place, choice("device", Device, device), choice("dtype", Dtype, dtype)))
+    where = choice("device", Device, device), choice("dtype", Dtype, dtype)
+    return Model(opened(place, *where, is_from_disk=from_disk))
 
 
 # No struct: `help` would evaluate the types of its fields, which are imported for checking only.

@@ -99,7 +99,9 @@ class _WeightsInFiles(Mapping[str, torch.Tensor]):
     ) -> None:
         self._name, self._loader, self._index = name, loader, index
         files = {Path(each["safetensors_file"]) for each in index.values()}
-        self._versions: dict[Path, FileVersion | None] = {file: version_at(file) for file in files}
+        self.versions: dict[Path, FileVersion | None] = {
+            file: version_at(file) for file in sorted(files)
+        }
 
     def __getitem__(self, path: str) -> Tensor:
         file = Path(self._index[path]["safetensors_file"])
@@ -118,7 +120,7 @@ class _WeightsInFiles(Mapping[str, torch.Tensor]):
 
     def _check(self, file: Path) -> None:
         """Refuse a file other than the one that was opened: its layers would not fit together."""
-        if version_at(file) != self._versions[file]:
+        if version_at(file) != self.versions[file]:
             raise InputError("model", GONE.format(name=self._name))
 
     def __iter__(self) -> Iterator[str]:
@@ -158,6 +160,8 @@ class LayersOnDisk:
         index: Mapping[str, Mapping[str, Any]] = {} if loader is None else loader.index
         remove_hook_from_submodules(model)
         weights = _WeightsInFiles(name, _checked(name, loader, index, layers, stack), index)
+        self.versions = tuple(weights.versions.values())
+        """Of the files."""
         for at, layer in enumerate(self.layers):
             attach_align_device_hook(
                 layer,

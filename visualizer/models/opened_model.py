@@ -35,6 +35,7 @@ from visualizer.models.chunked_prefill import (
     without_cache,
 )
 from visualizer.models.image_reading import image_tokens
+from visualizer.models.kept_layers import KeptLayers, going_on, key_of
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
 from visualizer.models.layers_on_disk import (
@@ -458,7 +459,7 @@ class OpenedModel:
             is_small = needed <= min(MOST_LAYER_BYTES, room) and is_whole
             layers = record_layers(self.model) if is_small else nullcontext(NOTHING_PASSED)
             with self.lock, layers as passed, self.recorded(by_module, cut_by_module) as calls:
-                result = self.run({**given, **only})
+                result = self._run_on({**given, **only}, calls, is_plain=not (edits or cuts))
         self._layers = self._layers or _layers_of(calls)
         groups = groups_of(calls)
         if not groups:
@@ -479,6 +480,24 @@ class OpenedModel:
                 found = found.with_notice(LEFT_OUT.format(size=format_size(needed)))
             runs.append(found)
         return tuple(runs), result
+
+    def _run_on(
+        self, given: Mapping[str, Any], calls: list[AttentionCall], *, is_plain: bool
+    ) -> Any:
+        """Run the model; from the disk, where a plain run of this that did not end left off."""
+        # Where layers read what others hold, those that are left out would be missed.
+        if not (is_plain and self.on_disk) or _positive(self._config("num_kv_shared_layers")):
+            return self.run(given)
+        facts = self.folder.fingerprint, self.on_disk.versions, self.model.dtype
+        kept = KeptLayers(key_of(given, *facts))
+        try:
+            with going_on(self.on_disk, kept, calls):
+                result = self.run(given)
+        except InputError:  # it would fail again in the same way
+            kept.remove()
+            raise
+        kept.remove()
+        return result
 
     def is_long(self, given: Mapping[str, Any]) -> bool:
         """Whether the weights of all layers are more than are held whole."""

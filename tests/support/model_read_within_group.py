@@ -1,0 +1,36 @@
+"""Reads a text with a model and writes what it read: the program of a process of its own.
+
+Arguments: the model's folder, the text, the file to write, and the file of processes of a group
+that it enters at first, with which the layers are read from the disk; without, the model is in
+memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from visualizer.memory_allocator_settings import return_freed_memory
+
+
+def main(folder: str, text: str, file: str, group: str = "") -> None:
+    if group:
+        Path(group).write_text(str(os.getpid()), encoding="ascii")
+    return_freed_memory()
+    import numpy as np
+
+    from visualizer.attention.spec import Device
+    from visualizer.models.opened_model import open_model
+
+    model = open_model(Path(folder), Device.CPU, is_from_disk=bool(group))
+    seen = model.read(text)
+    calls = [call for each in seen.runs for call in each.group.calls]
+    assert seen.next_token is not None
+    numbers: dict[str, Any] = {call.module: call.weights.numpy() for call in calls}
+    np.savez(file, next_token=seen.next_token.numpy(), **numbers)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
