@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import shutil
@@ -38,6 +39,7 @@ from visualizer.models.opened_model import (
     open_model,
 )
 from visualizer.models.streaming_estimate import SEVERAL_STACKS, streaming_estimate
+from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
 from visualizer.storage.link_safe_folder import ContainedFile
 
@@ -352,6 +354,21 @@ def test_only_a_model_larger_than_memory_needs_the_disk(
     monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed // 20)
     with pytest.raises(InputError, match="can be used"):
         open_model(folder, Device.CPU, is_from_disk=True)
+
+
+def test_a_model_that_was_closed_is_read_from_the_disk_again(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama")
+    source, model = open_source(folder, Device.CPU, is_from_disk=True)
+    del model
+    gc.collect()
+    run = read_text(source, TEXT, Device.CPU)
+    assert NOT_FROM_DISK in run.notices
+    wanted = open_model(folder, Device.CPU).attend(TEXT)[0].run
+    np.testing.assert_array_equal(run.trace.read("weights"), wanted.trace.read("weights"))
+    del run
+    gc.collect()
+    source, _model = open_source(folder, Device.CPU)
+    assert NOT_FROM_DISK not in read_text(source, TEXT, Device.CPU).notices
 
 
 def test_the_estimate_counts_what_is_read_and_held(tmp_path: Path) -> None:

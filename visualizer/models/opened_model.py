@@ -133,6 +133,10 @@ NOT_GATHERED = (
 LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
 SPREAD = "a model is spread over processes, or read from the disk"
 ON_CPU_ALONE = "from there it computes on the CPU alone"
+INSTEAD = (
+    "Its layers can be read from the disk instead: by File > Open a model…, --from-disk, or "
+    "from_disk=True in Python."
+)
 WITHOUT_ACCELERATE = (
     "Reading a model from the disk needs accelerate, which is not installed: "
     'pip install "attention-visualizer[models]"'
@@ -1182,6 +1186,9 @@ def open_model(
     free = USABLE * attention_device.free_bytes(where)
     if needed > free:
         sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
+        is_spread = parallelism is not Parallelism.NONE
+        if not (is_from_disk or is_spread or why_not_from_disk(folder)):
+            sentence = f"{sentence} {INSTEAD}"
         raise InputError("model", sentence)
     read = LoadedWeights(progress, numbers, folder.bytes * numbers // max(1, folder.numbers))
     if folder.has_tokenizer:

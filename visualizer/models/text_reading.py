@@ -56,6 +56,8 @@ NO_TEXT: dict[str, Any] = {"is_text_alone": False}
 OTHER_FILES = "The files of {name} are others than when the document was saved."
 
 _opened: WeakValueDictionary[tuple[str, str, str], OpenedModel] = WeakValueDictionary()
+_from_disk: set[str] = set()
+"""The folders of models that are read from the disk, as was asked for."""
 _since_forgotten: set[str] = set()
 """The folders of models whose memory has not been returned to the system yet."""
 
@@ -66,6 +68,8 @@ def open_source(
     dtype: Dtype = Dtype.FLOAT32,
     progress: Progress = no_progress,
     parallelism: Parallelism = Parallelism.NONE,
+    *,
+    is_from_disk: bool = False,
 ) -> tuple[ModelSource, OpenedModel]:
     """Open a model, and return it with the source that `read_text` finds it by.
 
@@ -77,17 +81,23 @@ def open_source(
         As `open_model` calls it.
     parallelism : Parallelism
         How the model is spread over processes.
+    is_from_disk : bool
+        As `open_model`; while the program runs, it is opened so again where it was closed.
 
     Raises
     ------
     InputError
         Of ``model``, when it cannot be opened.
     """
-    model = open_model(path, device, dtype, progress, parallelism)
+    model = open_model(path, device, dtype, progress, parallelism, is_from_disk=is_from_disk)
     image = ImageFile() if model.reads_images else None
     folder = model.folder
     source = ModelSource(str(path.absolute()), folder.name, folder.fingerprint, image=image)
     _keep(source, device, dtype, model)
+    if is_from_disk:
+        _from_disk.add(source.folder)
+    else:
+        _from_disk.discard(source.folder)
     return source, model
 
 
@@ -149,7 +159,9 @@ def read_text(
         return read_on_server(source, text, made_of)
     model = _opened.get((source.folder, device, dtype))
     if model is None:
-        model = on_python_thread(partial(open_model, source.path, device, dtype))
+        is_from_disk = source.folder in _from_disk
+        opening = partial(open_model, source.path, device, dtype, is_from_disk=is_from_disk)
+        model = on_python_thread(opening)
         _keep(source, device, dtype, model)
     if source.image is None:
         second, is_chat = source.second or None, source.is_chat

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.models.model_source import ModelSource
+    from visualizer.models.streaming_estimate import StreamingEstimate
     from visualizer.progress_callback import Progress
 
 LIBRARY = "transformers"
@@ -63,7 +64,13 @@ class OpenedSource(Struct, frozen=True, eq=False):
 
 
 def open_model_source(
-    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress = no_progress
+    path: Path,
+    device: Device,
+    dtype: Dtype,
+    text: str,
+    progress: Progress = no_progress,
+    *,
+    is_from_disk: bool = False,
 ) -> OpenedSource:
     """Open a model to read a text.
 
@@ -73,6 +80,8 @@ def open_model_source(
         What it is to read.
     progress : Progress
         Called with the bytes of weights read and their total.
+    is_from_disk : bool
+        Whether its layers stay on the disk and are read one at a time.
 
     Raises
     ------
@@ -81,7 +90,29 @@ def open_model_source(
     CancelledError
         As `progress` raises it; nothing of the model is kept.
     """
-    return on_python_thread(partial(_open, path, device, dtype, text, progress))
+    return on_python_thread(partial(_open, path, device, dtype, text, progress, is_from_disk))
+
+
+def estimate_from_disk(path: Path, device: Device, dtype: Dtype) -> StreamingEstimate | None:
+    """Return what reading a model from the disk takes; None where it need not, or cannot be.
+
+    Raises
+    ------
+    InputError
+        Of ``model``, when its files cannot be read.
+    """
+    from visualizer.models.lab_model_files import is_lab_model
+    from visualizer.models.model_folder import bytes_in_memory, read_model_folder
+    from visualizer.models.streaming_estimate import streaming_estimate, why_not_from_disk
+
+    if is_lab_model(path) or device not in {Device.AUTO, Device.CPU}:
+        return None
+    folder, places = read_model_folder(path, has_fingerprint=False), model_places()
+    is_small = bytes_in_memory(folder.numbers, dtype) <= places[device, dtype].room
+    if is_small or why_not_from_disk(folder):
+        return None
+    found = streaming_estimate(folder, dtype)
+    return found if found.memory <= places[Device.CPU, dtype].room else None
 
 
 class ServerChoice(Struct, frozen=True):
@@ -192,7 +223,9 @@ def _places() -> dict[tuple[Device, Dtype], ModelPlace]:
     return places
 
 
-def _open(path: Path, device: Device, dtype: Dtype, text: str, progress: Progress) -> OpenedSource:
+def _open(
+    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress, is_from_disk: bool
+) -> OpenedSource:
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import read_model_folder
     from visualizer.models.tokenizer_process import tokenizer_process
@@ -205,7 +238,7 @@ def _open(path: Path, device: Device, dtype: Dtype, text: str, progress: Progres
         on_python_thread(partial(_import_library, progress))
     from visualizer.models.text_reading import open_source, other_text_of
 
-    source, model = open_source(path, device, dtype, progress)
+    source, model = open_source(path, device, dtype, progress, is_from_disk=is_from_disk)
     return OpenedSource(source, other_text_of(model, text), model)
 
 

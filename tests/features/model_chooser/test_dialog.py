@@ -7,19 +7,24 @@ import threading
 import time
 from typing import TYPE_CHECKING, NoReturn
 
+import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 
+import visualizer
 from tests.support.hub_folders import cache_config, cache_folder
 from tests.support.hub_server import HubServer, files_of, serving
+from visualizer.attention import device as attention_device
+from visualizer.attention.run import USABLE
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.features.model_chooser.presenter import DOWNLOADED, NO_MODELS
 from visualizer.models import hub_download
-from visualizer.models.model_folder import MISSING
+from visualizer.models.model_folder import MISSING, read_model_folder
+from visualizer.models.opened_model import NOT_FROM_DISK
 from visualizer.session import model_opening
 
 if TYPE_CHECKING:
@@ -123,6 +128,48 @@ def test_a_model_of_the_cache_is_opened_by_keys(
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
     assert hand.window.workspace.document.has_module
+
+
+def test_a_model_larger_than_the_memory_is_read_from_the_disk(
+    hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand.type_sentence(TEXT)
+    hand.settle()
+    cache_folder(cache, "org/tiny", tiny_model_folder)
+    found = read_model_folder(tiny_model_folder)
+    wanted = visualizer.open_model(tiny_model_folder).attend(TEXT)["weights"]
+    room = (4 * found.numbers - 100) / USABLE
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: room)
+    dialog = opened(hand)
+    assert dialog.disk_button.isHidden()
+    press(dialog, Qt.Key.Key_Return)
+    idle(hand)
+    assert "can be used" in dialog.problem.text()
+    assert "Each pass reads" in dialog.estimate.text()
+    assert dialog.disk_button.isVisible()
+    dialog.disk_button.click()
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    assert NOT_FROM_DISK in run.notices
+    np.testing.assert_array_equal(run.trace.read("weights"), wanted)
+
+
+def test_the_offer_of_the_disk_is_taken_back(
+    hand: Hand, cache: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache_folder(cache, "org/tiny", tiny_model_folder)
+    room = 4 * read_model_folder(tiny_model_folder).numbers
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: room)
+    dialog = opened(hand)
+    press(dialog, Qt.Key.Key_Return)
+    idle(hand)
+    assert dialog.disk_button.isVisible()
+    dialog.dtype.setFocus()
+    press(dialog, Qt.Key.Key_Down)
+    assert dialog.disk_button.isHidden()
+    assert not dialog.estimate.isVisible()
 
 
 @pytest.mark.slow

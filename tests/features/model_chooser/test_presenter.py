@@ -63,6 +63,14 @@ def test_a_model_larger_than_the_memory_says_so() -> None:
     assert panel.place == "Runs in float64 on the CPU."
 
 
+def test_reading_from_the_disk_is_offered_while_nothing_is_done() -> None:
+    offered = replace(STATE, on_disk=SMALL.path, estimate="Each pass reads 0.5 GB.")
+    assert present_model_chooser(STATE).estimate == ""
+    assert present_model_chooser(offered).estimate == "Each pass reads 0.5 GB."
+    working = replace(offered, activity=ModelActivity.OPENING)
+    assert present_model_chooser(working).estimate == ""
+
+
 def test_what_stands_in_place_of_the_list() -> None:
     assert present_model_chooser(ModelChooserState(Path("/c"))).message == LISTING
     assert present_model_chooser(replace(STATE, models=())).message == NO_MODELS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from visualizer.session.model_opening import ModelPlace, OpenedSource
     from visualizer.session.workspace import Workspace
 
+NO_OFFER: Mapping[str, object] = {"on_disk": None, "estimate": ""}
+"""Changes that take back the offer to read a model from the disk."""
 SHOWN_S = 0.05
 """Least interval between progress updates in seconds."""
 
@@ -57,6 +60,14 @@ class _Opened(Struct, frozen=True):
     text: str
 
 
+class _Larger(Struct, frozen=True):
+    """A model is larger than the memory, and can be read from the disk."""
+
+    path: Path
+    problem: str
+    estimate: str
+
+
 class _Downloaded(Struct, frozen=True):
     path: Path
 
@@ -65,7 +76,7 @@ class _Cancelled(Struct, frozen=True):
     """What was asked for was cancelled: nothing of it is kept."""
 
 
-_Answer = _Listing | _Opened | _Downloaded | _Cancelled | RepositoryOffer
+_Answer = _Listing | _Opened | _Larger | _Downloaded | _Cancelled | RepositoryOffer
 
 
 class ModelChooserController(QObject):
@@ -150,6 +161,7 @@ class ModelChooserController(QObject):
         dialog.finished.connect(self._forget)  # its parts are deleted before it is
         dialog.selected.connect(partial(self._set, "selected"))
         dialog.openWanted.connect(self._open_selected)
+        dialog.diskWanted.connect(self._open_from_disk)
         dialog.folderWanted.connect(self._choose_folder)
         dialog.deviceChosen.connect(partial(self._set, "device"))
         dialog.dtypeChosen.connect(partial(self._set, "dtype"))
@@ -168,7 +180,7 @@ class ModelChooserController(QObject):
         self.dialog = None
 
     def _set(self, name: str, value: object) -> None:
-        self._change(**{name: value})
+        self._change(**{name: value}, **NO_OFFER)
 
     def _change(self, **changes: object) -> None:
         self._state = replace(self._state, **changes)
@@ -197,10 +209,15 @@ class ModelChooserController(QObject):
         if panel.can_open and self._state.selected:
             self._open(self._state.selected)
 
-    def _open(self, path: Path) -> None:
+    def _open_from_disk(self) -> None:
+        if path := self._state.on_disk:
+            self._open(path, is_from_disk=True)
+
+    def _open(self, path: Path, *, is_from_disk: bool = False) -> None:
         device, dtype = self._state.device, self._state.dtype
         text = self._workspace.document.text
-        request = partial(_opened, path, device, dtype, text, self._tell)
+        opening = _opened_from_disk if is_from_disk else _opened
+        request = partial(opening, path, device, dtype, text, self._tell)
         self._begin(ModelActivity.OPENING, name_of(path), request)
 
     def _download(self) -> None:
@@ -218,8 +235,9 @@ class ModelChooserController(QObject):
         self._is_called_off.clear()
         self._due = 0.0
         self._change(
-            activity=activity, subject=subject, done=0, of=0, problem="", is_cancelling=False
-        )
+            activity=activity, subject=subject, done=0, of=0, problem="", is_cancelling=False,
+            **NO_OFFER,
+        )  # fmt: skip
         self._worker.ask(request)
 
     def _tell(self, done: int, of: int) -> None:
@@ -238,7 +256,7 @@ class ModelChooserController(QObject):
     # ------------------------------------------------------------------ how it went
 
     def _take(
-        self, answer: _Listing | _Opened | RepositoryOffer | _Downloaded | _Cancelled
+        self, answer: _Listing | _Opened | _Larger | RepositoryOffer | _Downloaded | _Cancelled
     ) -> None:
         if isinstance(answer, _Listing):
             self._take_listing(answer)
@@ -248,6 +266,8 @@ class ModelChooserController(QObject):
         if isinstance(answer, _Opened):
             if not was_called_off:  # just before it was open
                 self._hand_over(answer)
+        elif isinstance(answer, _Larger):
+            self._change(problem=answer.problem, on_disk=answer.path, estimate=answer.estimate)
         elif isinstance(answer, _Downloaded):
             self._offer = None
             self._change(
@@ -306,12 +326,31 @@ def _listing(cache: Path) -> _Listing:
 
 def _opened(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
-) -> _Opened | _Cancelled:
+) -> _Opened | _Larger | _Cancelled:
     try:
         opened = model_opening.open_model_source(path, device, dtype, text, progress)
-        return _Opened(opened, device, dtype, text)
     except CancelledError:  # as a value: the error holds what was loaded
         return _Cancelled()
+    except InputError as refused:
+        estimate = None
+        with suppress(InputError):
+            estimate = model_opening.estimate_from_disk(path, device, dtype)
+        if estimate is None:
+            raise
+        return _Larger(path, refused.sentence, estimate.in_words)
+    return _Opened(opened, device, dtype, text)
+
+
+def _opened_from_disk(
+    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress
+) -> _Opened | _Cancelled:
+    try:
+        opened = model_opening.open_model_source(
+            path, device, dtype, text, progress, is_from_disk=True
+        )
+    except CancelledError:  # as above
+        return _Cancelled()
+    return _Opened(opened, device, dtype, text)
 
 
 def _looked_up(name: str, cache: Path, progress: Progress) -> RepositoryOffer | _Cancelled:

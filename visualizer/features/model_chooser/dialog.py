@@ -119,6 +119,8 @@ class ModelChooserDialog(QDialog):
     selected = Signal(object)
     """The path of a model of the list."""
     openWanted = Signal()
+    diskWanted = Signal()
+    """The model that is larger than the memory is to be read from the disk."""
     folderWanted = Signal()
     deviceChosen = Signal(object)
     dtypeChosen = Signal(object)
@@ -135,7 +137,9 @@ class ModelChooserDialog(QDialog):
             ModelTable(), PlainLabel(), PlainLabel(), PlainLabel(),
         )  # fmt: skip
         self.offer, self.words, self.place = PlainLabel(), PlainLabel(), PlainLabel()
-        for label in (self.message, self.note, self.problem, self.offer, self.words):
+        self.estimate = PlainLabel()
+        told = (self.message, self.note, self.problem, self.offer, self.words, self.estimate)
+        for label in told:
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         for label in (self.note, self.problem):
@@ -154,6 +158,8 @@ class ModelChooserDialog(QDialog):
         column.addLayout(column_row)
         column.addWidget(self.offer)
         column.addWidget(self.problem)
+        self._add_disk(column_row := row_layout(spacing=8))
+        column.addLayout(column_row)
         self._add_progress(column)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         self.open_button = self.buttons.addButton("&Open", QDialogButtonBox.ButtonRole.AcceptRole)
@@ -191,6 +197,14 @@ class ModelChooserDialog(QDialog):
         row.addWidget(self.repository, 1)
         row.addWidget(self.download_button)
 
+    def _add_disk(self, row: QHBoxLayout) -> None:
+        self.disk_button = _button(
+            "Read from the &disk", "Open it, and read one layer at a time from the disk"
+        )
+        self.disk_button.clicked.connect(self.diskWanted)
+        row.addWidget(self.estimate, 1)
+        row.addWidget(self.disk_button)
+
     def _add_progress(self, column: QVBoxLayout) -> None:
         self.line, self.cancel_button = QProgressBar(), _button("&Cancel", "Stop, and keep nothing")
         self.line.setFixedHeight(LINE)
@@ -219,9 +233,11 @@ class ModelChooserDialog(QDialog):
             (self.offer, panel.offer),
             (self.problem, panel.problem),
             (self.words, panel.words),
+            (self.estimate, panel.estimate),
         ):
             label.setText(text)
             label.setVisible(bool(text))
+        self.disk_button.setVisible(bool(panel.estimate))
         self.place.setText(panel.place)
         self.device.setCurrentIndex(self.device.findData(panel.device))
         self.dtype.setCurrentIndex(self.dtype.findData(panel.dtype))

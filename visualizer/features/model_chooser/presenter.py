@@ -58,6 +58,10 @@ class ModelChooserState(Struct, frozen=True):
         Bytes read or downloaded, and their total; 0 where it is not known yet.
     problem : str
         Why the last model was not opened or downloaded.
+    on_disk : Path or None
+        The folder of a model larger than the memory that can be read from the disk.
+    estimate : str
+        What that would take, in words.
     repository : str
         The name that was typed to be downloaded.
     offer : str
@@ -79,6 +83,8 @@ class ModelChooserState(Struct, frozen=True):
     done: int = 0
     of: int = 0
     problem: str = ""
+    on_disk: Path | None = None
+    estimate: str = ""
     repository: str = ""
     offer: str = ""
     offered: int = 0
@@ -127,6 +133,8 @@ class ModelChooserPanel(Struct, frozen=True):
         What is being done and how far it is; empty where nothing is.
     download : str
         The text of the button that downloads.
+    estimate : str
+        What reading a model from the disk would take; empty where that is not offered.
     """
 
     rows: tuple[ModelRow, ...]
@@ -147,6 +155,7 @@ class ModelChooserPanel(Struct, frozen=True):
     offer: str
     download: str
     can_download: bool
+    estimate: str = ""
 
 
 def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
@@ -177,6 +186,7 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
         state.offer,
         f"Download {format_bytes(state.offered)}" if state.offered else "Download",
         may_act and bool(state.repository.strip()),
+        state.estimate if may_act else "",
     )
 
 
