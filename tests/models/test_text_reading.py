@@ -113,9 +113,9 @@ def test_a_model_is_open_as_long_as_it_is_held(
 ) -> None:
     opened: list[Path] = []
 
-    def count(path: Path, *more: Any) -> OpenedModel:
+    def count(path: Path, *more: Any, **named: Any) -> OpenedModel:
         opened.append(path)
-        return open_model(path, *more)
+        return open_model(path, *more, **named)
 
     monkeypatch.setattr(text_reading, "open_model", count)
     source, model = open_source(tiny_model_folder, Device.CPU)

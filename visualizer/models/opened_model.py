@@ -134,8 +134,8 @@ LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would 
 SPREAD = "a model is spread over processes, or read from the disk"
 ON_CPU_ALONE = "from there it computes on the CPU alone"
 INSTEAD = (
-    "Its layers can be read from the disk instead: by File > Open a model…, --from-disk, or "
-    "from_disk=True in Python."
+    "Its layers can be read from the disk instead: by File > Open a model…, by "
+    "“attention-visualizer model --from-disk”, or by from_disk=True in Python."
 )
 WITHOUT_ACCELERATE = (
     "Reading a model from the disk needs accelerate, which is not installed: "
