@@ -7,6 +7,8 @@ import gc
 import json
 import os
 import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +51,7 @@ from visualizer.models.opened_model import (
 from visualizer.models.streaming_estimate import SEVERAL_STACKS, streaming_estimate
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
+from visualizer.storage.cache_folder import NAME
 from visualizer.storage.link_safe_folder import ContainedFile
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
@@ -262,6 +266,23 @@ def test_a_cancelled_reading_goes_on_where_it_was(tmp_path: Path, cache: Path, k
     assert_same_runs(wanted, again.attend(TEXT))
     assert not any(file.is_file() for file in cache.rglob("*"))  # removed, as all is read
     assert run_until(again, 9) == [0, 1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_reading_whose_process_was_killed_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_tiny_model(tmp_path / "m", "llama", num_hidden_layers=4)
+    program = [sys.executable, "-m", "tests.support.killed_reading_from_disk", str(folder), TEXT]
+    ended = subprocess.run(
+        [*program, str(torch.get_num_threads())],
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 9, ended.stderr
+    monkeypatch.setattr(kept_layers, "cache_folder", lambda: tmp_path / NAME)
+    plain, streamed = both(folder)
+    assert run_until(streamed, 3) == [2]
+    assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
 
 
 def test_another_text_is_read_from_its_first_layer(tmp_path: Path, cache: Path) -> None:
