@@ -69,6 +69,7 @@ from visualizer.models.run_from_attention_calls import (
 from visualizer.models.run_with_layer_stages import with_layers
 from visualizer.models.runs_of_long_text import runs_of_long_text
 from visualizer.models.streaming_estimate import (
+    INSTEAD,
     OF_LAB,
     SEVERAL_STACKS,
     memory_from_disk,
@@ -133,10 +134,6 @@ NOT_GATHERED = (
 LEFT_OUT = "Only attention is shown: the stages around it, of all layers, would take {size}."
 SPREAD = "a model is spread over processes, or read from the disk"
 ON_CPU_ALONE = "from there it computes on the CPU alone"
-INSTEAD = (
-    "Its layers can be read from the disk instead: by File > Open a model…, by "
-    "“attention-visualizer model --from-disk”, or by from_disk=True in Python."
-)
 WITHOUT_ACCELERATE = (
     "Reading a model from the disk needs accelerate, which is not installed: "
     'pip install "attention-visualizer[models]"'

@@ -23,6 +23,10 @@ SAMPLE = 32 * 2**20
 """The bytes that are read to measure how fast the disk is."""
 MINUTE = 60
 NOT_STREAMED = "{name} cannot be read layer by layer from the disk: {why}."
+INSTEAD = (
+    "Its layers can be read from the disk instead: by File > Open a model…, by "
+    "“attention-visualizer model --from-disk”, or by from_disk=True in Python."
+)
 OF_LAB = "models of the language lab are small, and opened whole"
 QUANTISED = "its weights are quantised"
 SEVERAL_STACKS = "it has no single stack of layers"

@@ -144,7 +144,7 @@ def test_a_model_larger_than_the_memory_is_read_from_the_disk(
     assert dialog.disk_button.isHidden()
     press(dialog, Qt.Key.Key_Return)
     idle(hand)
-    assert "can be used" in dialog.problem.text()
+    assert dialog.problem.text().endswith("can be used.")
     assert "Each pass reads" in dialog.estimate.text()
     assert dialog.disk_button.isVisible()
     dialog.disk_button.click()

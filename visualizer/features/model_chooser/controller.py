@@ -25,6 +25,7 @@ from visualizer.features.model_chooser.presenter import (
 from visualizer.models.local_models import ListedModel, hub_cache, list_models
 from visualizer.models.model_folder import name_of
 from visualizer.models.repository_offer import RepositoryOffer
+from visualizer.models.streaming_estimate import INSTEAD
 from visualizer.progress_callback import CancelledError
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import Worker
@@ -337,7 +338,8 @@ def _opened(
             estimate = model_opening.estimate_from_disk(path, device, dtype)
         if estimate is None:
             raise
-        return _Larger(path, refused.sentence, estimate.in_words)
+        problem = refused.sentence.removesuffix(INSTEAD).strip()  # which the button says
+        return _Larger(path, problem, estimate.in_words)
     return _Opened(opened, device, dtype, text)
 
 
