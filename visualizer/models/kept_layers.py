@@ -126,6 +126,8 @@ class KeptLayers:
         """Remove what is kept."""
         if self._root:
             shutil.rmtree(self._root / self._key, ignore_errors=True)
+            with suppress(OSError):  # of another reading
+                self._root.rmdir()
 
     def remove_others(self) -> None:
         """Remove what is kept of other readings, of which only the last may go on."""
