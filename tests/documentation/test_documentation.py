@@ -10,10 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from torch.distributed.run import get_args_parser as torchrun_parser
 
@@ -45,7 +47,8 @@ if TYPE_CHECKING:
 
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
-FILES = [README, *sorted(DOCS.glob("*.md"))]
+PAGES = sorted(DOCS.glob("*.md"))
+FILES = [README, ROOT / "CONTRIBUTING.md", *PAGES]
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in FILES}
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 MOST_BYTES = 3_000_000
@@ -53,11 +56,89 @@ MOST_BYTES = 3_000_000
 POEMS = "The cat sat on the mat.\n" * 500
 LONGEST_LINE = 92
 """Of code, in characters: longer ones do not fit beside the contents."""
+HOSTS = {
+    "briefcase.readthedocs.io", "github.com", "huggingface.co", "nnsight.net", "www.youtube.com",
+}  # fmt: skip
+"""Where links of the text lead outside; no test goes there."""
+
+
+class Block(NamedTuple):
+    """A fenced block of code."""
+
+    language: str
+    code: str
+
+    @property
+    def first_line(self) -> str:
+        return self.code.partition("\n")[0]
+
+
+def blocks_of(text: str) -> list[Block]:
+    """List the fenced blocks of a page."""
+    found = re.findall(r"^```(.*?)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [Block(*each) for each in found]
 
 
 def blocks(text: str, language: str) -> list[str]:
     """List the fenced blocks of a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block.code for block in blocks_of(text) if block.language == language]
+
+
+INSTALLS, SERVES = "installs packages", "serves until it is stopped"
+NOT_RUN = {
+    "README.md": {
+        "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt . "
+        "&& .venv/bin/attention-visualizer": INSTALLS,
+        '.venv/bin/pip install -c constraints.txt ".[test]" '
+        "&& .venv/bin/python -m pytest -n logical": INSTALLS,
+    },
+    "CONTRIBUTING.md": {
+        "python -m venv .venv": INSTALLS,
+        "ruff check && ruff format --check": "all checks, this test among them",
+    },
+    "install.md": {
+        "sudo apt install ./attention-visualizer_0.1.0_amd64.deb": INSTALLS,
+        'pipx install "./attention_visualizer-0.1.0-py3-none-any.whl[models]"': INSTALLS,
+        "sudo apt install libgl1 libegl1 libglib2.0-0 libdbus-1-3 libfontconfig1 libxkbcommon0 \\":
+            INSTALLS,
+        "python3 -m venv .venv": INSTALLS,
+        'pip install -c constraints.txt ".[release]"': INSTALLS,
+        "python -m installers.linux --out dist": "takes ten minutes; its parts have tests",
+    },
+    "start.md": {"python3 -m venv .venv": INSTALLS},
+    "models.md": {
+        'pip install "attention-visualizer[models]"': INSTALLS,
+        "attention-visualizer serve models/SmolLM2-135M":
+            f"{SERVES}; test_the_command_that_serves_a_model_serves_it runs it",
+        "ssh -L 8763:127.0.0.1:8763 user@machine": "needs another machine",
+        "attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4": SERVES,
+    },
+    "command-line.md": {"attention-visualizer serve models/SmolLM2-135M": SERVES},
+    "nnsight.md": {
+        "from nnsight import TransformersModel": "nnsight is no dependency; `GIVEN` stands for it",
+        "from nnsight import CONFIG, TransformersModel": "needs a key of NDIF and its servers",
+    },
+}  # fmt: skip
+"""Blocks that no test runs, by page and first line, and why; those of a page in its order."""
+
+
+def run_blocks(name: str, language: str) -> list[str]:
+    """List the blocks of a language on a page that are run."""
+    found = blocks_of(TEXTS[name])
+    kept = [block for block in found if block.first_line not in NOT_RUN.get(name, {})]
+    return [block.code for block in kept if block.language == language]
+
+
+def given_by_nnsight() -> dict[str, Any]:
+    """Return random weights in the types that nnsight gives, of two layers, and tokens."""
+    drawn = torch.Generator().manual_seed(0)
+    scores = torch.randn(2, 3, 4, 4, generator=drawn, requires_grad=True)  # layer head query key
+    weights = [*scores.softmax(-1).bfloat16()]
+    return {"weights": weights, "tokens": ["The", " cat", " sat", " on"]}
+
+
+GIVEN = {"nnsight.md": given_by_nnsight}
+"""What blocks that are not run leave to those after them, by page."""
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
@@ -92,7 +173,9 @@ def test_the_film_is_small_and_moves() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_link_leads_somewhere(path: Path) -> None:
     for words, target in links_of(TEXTS[path.name]):
-        if target.startswith("https://"):
+        if "://" in target:
+            address = urlsplit(target)
+            assert (address.scheme, address.netloc) in {("https", host) for host in HOSTS}, words
             continue
         name, _, anchor = target.partition("#")
         there = path.parent / name if name else path
@@ -109,12 +192,17 @@ def test_every_picture_says_what_it_shows(path: Path) -> None:
         assert target.startswith("docs/pictures/" if path == README else "pictures/")
 
 
+def test_no_host_is_known_that_no_link_leads_to() -> None:
+    targets = [target for text in TEXTS.values() for _, target in links_of(text)]
+    assert {urlsplit(target).netloc for target in targets} == HOSTS | {""}
+
+
 def test_every_page_is_in_the_index() -> None:
     assert {page.name for page in read_pages(DOCS)} == {path.name for path in DOCS.glob("*.md")}
     assert read_pages(DOCS)[0].name == INDEX
 
 
-@pytest.mark.parametrize("path", FILES[1:], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_code_fits_the_window(path: Path) -> None:
     code = "\n".join(block for kind in ("python", "sh", "toml") for block in blocks(
         TEXTS[path.name], kind))  # fmt: skip
@@ -181,8 +269,10 @@ def test_every_key_that_is_named_is_one_of_the_program() -> None:
 # ------------------------------------------------------------------------------------- commands
 
 
-OF_OTHERS = {"--pip-args", "--extra-index-url", "--index"}
-"""Options of pipx, pip and uv."""
+OF_OTHERS = {
+    *("--pip-args", "--extra-index-url", "--index"),  # pipx, pip and uv
+    *("--check", "--hypothesis-profile", "--strict", "--config-file"),  # ruff, pytest and mkdocs
+}
 
 
 def options_of(known: argparse.ArgumentParser) -> set[str]:
@@ -266,58 +356,39 @@ def test_every_command_is_understood(trained: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_every_command_can_be_run(examples: Path) -> None:
+@pytest.mark.parametrize("name", [name for name in TEXTS if run_blocks(name, "sh")])
+def test_every_block_of_commands_runs(name: str, with_model: Path) -> None:
+    folder = with_model.parents[1]
+    if name in GIVEN:
+        run_python(name)
     program = f'attention-visualizer() {{ "{sys.executable}" "{ROOT / "main.py"}" "$@"; }}'
     torchrun = f'torchrun() {{ "{sys.executable}" -m torch.distributed.run "$@"; }}'
-    shown = [block for block in blocks(TEXTS["command-line.md"], "sh") if not is_endless(block)]
-    script = "\n".join(["set -euo pipefail", program, torchrun, *shown])
+    script = "\n".join(["set -euo pipefail", program, torchrun, *run_blocks(name, "sh")])
     few = re.sub(r"--steps \d+", "--steps 4", script).replace(
         "--preset brackets", "--preset brackets --steps 4 --size 2000"
     )
     resumed = re.sub(r"(--resume \S+ --steps) 4", r"\1 6", few)
     done = subprocess.run(
         ["bash", "-c", resumed],
-        cwd=examples,
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    written = re.findall(r"--export (\S+\.\w+)", resumed)
-    assert len(written) > 8
-    for name in written:
-        found = [*examples.glob(name), *examples.glob(name.replace(".", "*."))]
-        assert found, name
-
-
-@pytest.mark.slow
-def test_commands_that_read_models_can_be_run(with_model: Path) -> None:
-    program = f'attention-visualizer() {{ "{sys.executable}" "{ROOT / "main.py"}" "$@"; }}'
-    found = [block for block in blocks(TEXTS["models.md"], "sh") if "pip install" not in block]
-    shown = [block for block in found if not is_endless(block)]
-    done = subprocess.run(
-        ["bash", "-c", "\n".join(["set -euo pipefail", program, *shown])],
-        cwd=with_model.parent.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    written = {path.name for path in with_model.parent.parent.iterdir()}
-    assert written >= {"heads.csv", "heads.pdf"}
-
-
-def is_endless(block: str) -> bool:
-    """Whether a block serves a model, or leads to one, until it is stopped."""
-    return re.search(r"^(attention-visualizer serve|ssh) ", block, re.MULTILINE) is not None
+    written = re.findall(r"(?:--export|--heads|>) (\S+\.\w+)", resumed)
+    assert written
+    for file in written:
+        assert [*folder.glob(file), *folder.glob(file.replace(".", "*."))], file
 
 
 @pytest.mark.slow
 def test_the_command_that_serves_a_model_serves_it(with_model: Path) -> None:
-    endless = [block for block in blocks(TEXTS["models.md"], "sh") if is_endless(block)]
-    command = next(block.split() for block in endless if with_model.name in block)
-    assert command[0] == "attention-visualizer"
+    command = f"attention-visualizer serve models/{with_model.name}".split()
+    assert [shlex.join(command)] in [
+        block.splitlines() for block in blocks(TEXTS["models.md"], "sh")
+    ]
     with subprocess.Popen(
         [sys.executable, ROOT / "main.py", *command[1:], "--port", "0"],
         cwd=with_model.parent.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -333,17 +404,31 @@ def test_the_command_that_serves_a_model_serves_it(with_model: Path) -> None:
 # ------------------------------------------------------------------------------------- code
 
 
-@pytest.mark.parametrize("name", [name for name in TEXTS if blocks(TEXTS[name], "python")])
+def run_python(name: str) -> None:
+    """Run the Python of a page, block after block, with what is given in place of others."""
+    code = "\n".join(run_blocks(name, "python"))
+    exec(compile(code, name, "exec"), GIVEN.get(name, dict)())
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if run_blocks(name, "python")])
 @pytest.mark.usefixtures("application", "trained", "with_model")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # what the libraries say of small models
 def test_every_block_of_python_runs(name: str) -> None:
-    code = "\n".join(blocks(TEXTS[name], "python"))
-    exec(compile(code, name, "exec"), {})
+    run_python(name)
     opened = visualizer.load("attn.npz")
     assert isinstance(opened, visualizer.Attention)
     if name == "file-formats.md":
         assert opened.tokens == ("The", "cat", "sat")
         assert opened["weights"].shape == (2, 4, 3, 3)
+
+
+@pytest.mark.usefixtures("application", "examples")
+def test_what_was_captured_with_nnsight_is_opened_as_it_was() -> None:
+    run_python("nnsight.md")
+    opened = visualizer.load("captured.safetensors")
+    weights = given_by_nnsight()["weights"]
+    assert opened.tokens == ("The", " cat", " sat", " on")
+    np.testing.assert_array_equal(opened["weights"], torch.stack(weights).detach().float().numpy())
 
 
 def test_the_lesson_that_is_shown_can_be_read() -> None:
@@ -352,6 +437,18 @@ def test_the_lesson_that_is_shown_can_be_read() -> None:
     assert [page.title for page in read.pages] == ["No word reads ahead", "Without the mask"]
 
 
-def test_every_fenced_block_is_of_a_language_that_is_tried() -> None:
-    kinds = {kind for text in TEXTS.values() for kind in re.findall(r"^```(\w+)", text, re.M)}
-    assert kinds == {"python", "sh", "toml"}
+def test_every_block_is_run_or_stands_in_the_table() -> None:
+    for name, text in TEXTS.items():
+        found = blocks_of(text)
+        fences = re.findall(r"^\s*(?:```|~~~)", text, re.MULTILINE)
+        assert len(fences) == 2 * len(found), name
+        tried = ["python", "sh", *(["toml"] if name == "lessons.md" else [])]
+        lines = [block.first_line for block in found if block.first_line in NOT_RUN.get(name, {})]
+        assert lines == [*NOT_RUN.get(name, {})], name  # each is there, and once
+        run = sum(len(run_blocks(name, language)) for language in tried)
+        assert run + len(lines) == len(found), name
+
+
+def test_the_table_names_no_page_that_is_gone() -> None:
+    assert set(NOT_RUN) | set(GIVEN) <= set(TEXTS)
+    assert all(reason for page in NOT_RUN.values() for reason in page.values())
