@@ -316,6 +316,7 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def with_model(examples: Path, tiny_model_folder: Path) -> Path:
     """The folder that the examples work in, with a real model."""
+    shutil.copytree(tiny_model_folder, examples / "models" / "Llama-3.1-8B")
     return shutil.copytree(tiny_model_folder, examples / "models" / "SmolLM2-135M")
 
 
