@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from contextlib import suppress
 
 import numpy as np
@@ -9,8 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
+from safetensors.numpy import save
 
-from visualizer.models.model_protocol.answer_body import BodyError, answer_body, read_body
+from visualizer.models.model_protocol.answer_body import (
+    LONGEST_HEADER,
+    VALUES,
+    BodyError,
+    answer_body,
+    read_body,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -50,3 +59,18 @@ def test_a_damaged_body_is_read_or_refused(at: int, byte: int) -> None:
     with suppress(BodyError):
         values, _ = read_body(bytes(body))
     assert isinstance(values, dict)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        zlib.compress(b" " * (LONGEST_HEADER + 1)),
+        zlib.compress(b'{"a": 1}')[:-1],
+        b'{"a": 1}',
+        zlib.compress(b"[1]"),
+    ],
+    ids=["too long", "cut", "not compressed", "no values"],
+)
+def test_values_that_are_not_as_written_are_refused(packed: bytes) -> None:
+    with pytest.raises(BodyError):
+        read_body(save({}, {VALUES: base64.b64encode(packed).decode()}))
