@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
+from shiboken6 import isValid
 
 from visualizer.errors import InputError
 from visualizer.features.model_chooser.presenter import (
@@ -159,7 +160,7 @@ class ModelChooserController(QObject):
         )
 
         self.dialog = dialog = ModelChooserDialog(self._window, self._state.cache)
-        dialog.finished.connect(self._forget)  # its parts are deleted before it is
+        dialog.destroyed.connect(self._forget)
         dialog.selected.connect(partial(self._set, "selected"))
         dialog.openWanted.connect(self._open_selected)
         dialog.diskWanted.connect(self._open_from_disk)
@@ -188,7 +189,7 @@ class ModelChooserController(QObject):
         self._show()
 
     def _show(self) -> None:
-        if self.dialog:
+        if self.dialog and isValid(self.dialog.open_button):  # parts are deleted before it
             self.dialog.show_panel(present_model_chooser(self._state))
 
     def _type_repository(self, text: str) -> None:

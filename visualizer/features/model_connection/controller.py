@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
+from shiboken6 import isValid
 
 from visualizer.errors import InputError
 from visualizer.features.model_connection.presenter import (
@@ -78,7 +79,7 @@ class ModelConnectionController(QObject):
 
             self._state = replace(self._state, problem="", problem_of="")
             self.dialog = dialog = ModelConnectionDialog(self._window)
-            dialog.finished.connect(self._forget)  # its parts are deleted before it is
+            dialog.destroyed.connect(self._forget)
             dialog.changed.connect(self._change)
             dialog.connectWanted.connect(self._connect)
             dialog.cancelWanted.connect(self.cancel)
@@ -118,7 +119,7 @@ class ModelConnectionController(QObject):
             self._worker.ask(partial(_found_token, self._state.host, self._state.port))
 
     def _show(self) -> None:
-        if self.dialog:
+        if self.dialog and isValid(self.dialog.connect_button):  # parts are deleted before it
             self.dialog.show_panel(present_connection(self._state))
 
     def _connect(self) -> None:
