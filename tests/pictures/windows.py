@@ -1,53 +1,47 @@
-"""Makes the pictures of README and documentation: ``python -m tests.pictures``.
-
-The lab's picture and film are made by `tests.lab_picture`, in a separate process.
-"""
+"""Draws the main window and its export dialog; started by ``python -m tests.pictures``."""
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-os.environ.setdefault("QT_SCALE_FACTOR", "1.5")
-
-import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEventLoop, QSettings, QTimer
 
 from visualizer.app import make_application, open_window
-from visualizer.resources import documentation
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Collection
+
+    from PySide6.QtGui import QPixmap
 
     from visualizer.shell.window import MainWindow
 
 SENTENCE = "The cat sat on the mat because it was tired"
 
 
-def main(folder: Path) -> None:
-    """Draw the windows: as one opens, at a step of playback, on a page of a lesson, the lab."""
+def main(folder: Path, names: Collection[str]) -> None:
+    """Lead a window through all of its pictures, and save those that are named."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
     QSettings().clear()
     window = open_window(Document())
     window.resize(1280, 800)
     settle(window)
-    _take(window, "dark", folder / "lesson.png", _read)
-    _take(window, "light", folder / "playing.png", _play)
-    _take(window, "light", folder / "light.png", _pin)
-    _take_dialog(window, folder / "export.png")
-    _take(window, "light", folder / "compare.png", _compare)
-    _take(window, "dark", folder / "lines.png", _lines)
+    taken = {
+        "lesson.png": _take(window, "dark", _read),
+        "playing.png": _take(window, "light", _play),
+        "light.png": _take(window, "light", _pin),
+        "export.png": _take_dialog(window),
+        "compare.png": _take(window, "light", _compare),
+        "lines.png": _take(window, "dark", _lines),
+    }
+    for name in names:
+        taken[name].save(str(folder / name))
     window.document_controller.give_up()
     window.close()
-    environment = os.environ | {"QT_SCALE_FACTOR": "1"}  # a picture of so many cells is large
-    subprocess.run([sys.executable, "-m", "tests.lab_picture"], check=True, env=environment)
 
 
 def _read(window: MainWindow) -> None:
@@ -87,24 +81,23 @@ def _lines(window: MainWindow) -> None:
     window.cell_selection_controller.pin(Cell("weights", (1, 8, 6)))
 
 
-def _take(
-    window: MainWindow, scheme: str, path: Path, prepare: Callable[[MainWindow], None]
-) -> None:
+def _take(window: MainWindow, scheme: str, prepare: Callable[[MainWindow], None]) -> QPixmap:
     window.set_scheme(scheme)
     prepare(window)
     settle(window)
-    window.grab().save(str(path))
+    return window.grab()
 
 
-def _take_dialog(window: MainWindow, path: Path) -> None:
+def _take_dialog(window: MainWindow) -> QPixmap:
     window.export_controller.export()
     while window.export_controller.dialog is None:
         pause(10)  # its modules are loaded beside
     dialog = window.export_controller.dialog
     settle(window)
     pause(1000)  # its preview is made beside
-    dialog.grab().save(str(path))
+    taken = dialog.grab()
     dialog.reject()
+    return taken
 
 
 def pause(length_ms: int) -> None:
@@ -123,4 +116,4 @@ def settle(window: MainWindow) -> None:
 
 
 if __name__ == "__main__":
-    main(documentation("pictures"))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,23 +1,17 @@
-"""Makes the picture of a real model: ``python -m tests.model_picture FOLDER``.
+"""Draws the window with a real model; started by ``python -m tests.pictures``.
 
 The folder is that of SmolLM2-135M-Instruct, which the project does not have.
 """
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-os.environ.setdefault("QT_SCALE_FACTOR", "1.5")
-
 import sys
 from pathlib import Path
 
 from PySide6.QtCore import QSettings
 
-from tests.pictures import pause, settle
+from tests.pictures.windows import pause, settle
 from visualizer.app import make_application, open_window
-from visualizer.resources import documentation
 from visualizer.session.document import Document
 
 TEXT = "Tell Vorzik to wait. I saw Vor"
@@ -46,4 +40,5 @@ def main(model: Path, picture: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), documentation("pictures") / "model.png")
+    folder, model, (name,) = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
+    main(model, folder / name)

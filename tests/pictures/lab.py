@@ -1,16 +1,14 @@
-"""Makes the lab's picture and the README's film: ``python -m tests.lab_picture``.
+"""Draws the lab and makes the README's film; started by ``python -m tests.pictures``.
 
-It trains the model shown, which takes some minutes.
+It trains the model shown.
 """
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-
+import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEventLoop, QTimer
 
@@ -20,8 +18,10 @@ from visualizer.lab.training.run_state import Phase
 from visualizer.lab.training_film.film_frames import TrainingFilmSettings, training_film
 from visualizer.lab.training_film.film_writer import write_training_film
 from visualizer.lab.window import LabWindow
-from visualizer.resources import documentation
 from visualizer.session.cell_address import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 FORMED = 0.9
 """Mean weight of a head on what it should read."""
@@ -32,7 +32,7 @@ FILM = TrainingFilmSettings(
 )
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, names: Collection[str]) -> None:
     """Train what the lab begins with until a head reads what it should, and draw how it came."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
@@ -52,8 +52,10 @@ def main(folder: Path) -> None:
         _pin_best(window)
         window.attention.setFocus()
         _pause(1000)  # what it makes of the text now is on its way
-        window.grab().save(str(folder / "lab.png"))
-        _film(window, folder / "head-forming.webp")
+        if "lab.png" in names:
+            window.grab().save(str(folder / "lab.png"))
+        if "head-forming.webp" in names:
+            _film(window, folder / "head-forming.webp")
         window.lab.leave()
         window.close()
         _pause(2000)  # its process writes a checkpoint
@@ -105,4 +107,4 @@ def _pause(length_ms: int) -> None:
 
 
 if __name__ == "__main__":
-    main(documentation("pictures"))
+    main(Path(sys.argv[1]), sys.argv[2:])

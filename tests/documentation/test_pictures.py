@@ -1,0 +1,78 @@
+"""Every picture of README and documentation is made by one command, and is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from tests.architecture.project_graph import ROOT
+from tests.pictures import __main__ as pictures
+from visualizer.widgets.documentation_pages import links_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHIPPED = ROOT / "docs" / "pictures"
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_command_names_the_pictures_that_are_there() -> None:
+    assert set(pictures.PICTURES) == {path.name for path in SHIPPED.iterdir()}
+
+
+def test_every_picture_is_used() -> None:
+    targets = [target for path in FILES for _, target in links_of(path.read_text(encoding="utf-8"))]
+    used = {target.rpartition("pictures/")[2] for target in targets if "pictures/" in target}
+    assert used == set(pictures.PICTURES)
+
+
+def test_each_module_is_there() -> None:
+    for module in pictures.MODULES:
+        assert (ROOT / "tests" / "pictures" / f"{module.name}.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing.png"], "there is no picture nothing.png"),
+        (["model.png"], "this picture needs --model"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        pictures.main(arguments)
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_made_of_what_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: started.append(command[2:]))
+    pictures.main(["--out", str(tmp_path), "lab.png", "lines.png"])
+    out = str(tmp_path)
+    assert started == [
+        ["tests.pictures.windows", out, "lines.png"],
+        ["tests.pictures.lab", out, "lab.png"],
+    ]
+    started.clear()
+    pictures.main(["--out", out])
+    assert [command[0] for command in started] == ["tests.pictures.windows", "tests.pictures.lab"]
+    started.clear()
+    pictures.main(["--out", out, "--model", out])
+    assert started[-1] == ["tests.pictures.model", out, out, "model.png"]
+
+
+@pytest.mark.slow
+def test_the_pictures_of_windows_are_made(tmp_path: Path) -> None:
+    named = pictures.MODULES[0].pictures
+    command = [sys.executable, "-m", "tests.pictures", "--out", str(tmp_path), *named]
+    subprocess.run(command, cwd=ROOT, check=True)
+    assert {path.name for path in tmp_path.iterdir()} == set(named)
+    for path in tmp_path.iterdir():
+        with Image.open(path) as made, Image.open(SHIPPED / path.name) as shipped:
+            assert made.size == shipped.size

@@ -1,0 +1,1 @@
+"""The pictures and the film of README and documentation."""

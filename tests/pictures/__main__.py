@@ -1,0 +1,101 @@
+"""Makes the pictures of README and documentation: ``python -m tests.pictures --help``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from visualizer.resources import documentation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class PictureModule(Struct, frozen=True):
+    """What makes some of the pictures, in a process of its own.
+
+    Parameters
+    ----------
+    scale : float
+        Pixels of a picture to one of the window, beside which a picture of many cells is too large.
+    """
+
+    name: str
+    pictures: tuple[str, ...]
+    scale: float
+    reads_model: bool = False
+
+
+MODULES = (
+    PictureModule(
+        "windows",
+        ("lesson.png", "playing.png", "light.png", "export.png", "compare.png", "lines.png"),
+        1.5,
+    ),
+    PictureModule("lab", ("lab.png", "head-forming.webp"), 1.0),
+    PictureModule("model", ("model.png",), 1.5, reads_model=True),
+)
+PICTURES = {picture: module for module in MODULES for picture in module.pictures}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.pictures",
+        description="Makes the pictures of README and documentation.",
+        epilog=f"The pictures: {', '.join(PICTURES)}. For those of the lab a model is trained.",
+    )
+    parser.add_argument(
+        "pictures",
+        nargs="*",
+        metavar="picture",
+        help="a picture to make; all that can be made unless some are named",
+    )
+    parser.add_argument(
+        "--model",
+        type=Path,
+        metavar="FOLDER",
+        help="the folder of SmolLM2-135M-Instruct, which the project does not have, for model.png",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        default=documentation("pictures"),
+        help="where the pictures are written; docs/pictures unless given",
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the pictures that are named."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.pictures if name not in PICTURES]:
+        parser.error(f"there is no picture {unknown[0]}; there are {', '.join(PICTURES)}")
+    if options.model is None and any(PICTURES[name].reads_model for name in options.pictures):
+        parser.error("this picture needs --model FOLDER")
+    for module in MODULES:
+        named = [name for name in module.pictures if name in options.pictures]
+        if named or not (options.pictures or (module.reads_model and options.model is None)):
+            made = named or module.pictures
+            _run(module, options.out.resolve(), made, options.model)
+
+
+def _run(module: PictureModule, folder: Path, names: Sequence[str], model: Path | None) -> None:
+    given = [str(model.resolve())] if module.reads_model and model else []
+    subprocess.run(
+        [sys.executable, "-m", f"tests.pictures.{module.name}", str(folder), *given, *names],
+        check=True,
+        env={"QT_QPA_PLATFORM": "offscreen"} | os.environ | {"QT_SCALE_FACTOR": str(module.scale)},
+    )
+
+
+if __name__ == "__main__":
+    main()
