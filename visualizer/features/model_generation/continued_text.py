@@ -102,13 +102,7 @@ class FailedStep(Struct, frozen=True, eq=False):
 class ContinuedText:
     """A text, its model, and the cache of what was read; its methods run on one thread at a time.
 
-    Parameters
-    ----------
-    factors : mapping
-        What the context vectors of edited heads are multiplied with, by the layer's number in the
-        model and the head.
-    is_chat : bool
-        Whether the text is a user's message.
+    Its parameters are those of `token_reader_of`.
     """
 
     def __init__(
