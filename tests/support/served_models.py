@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOKEN = "a token of a test, long enough"
-ENDED_S, LONGEST_S = 60, 240
+ENDED_S, LONGEST_S = 60, 480
 
 
 class ServedFolder(Struct, eq=False):

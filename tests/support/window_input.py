@@ -124,8 +124,8 @@ class Hand:
         self.window.activateWindow()
         self.until(self.window.isActiveWindow)
 
-    def until(self, is_so: Callable[[], bool]) -> None:
-        wait_until(is_so, PATIENCE_MS)
+    def until(self, is_so: Callable[[], bool], patience_ms: int = PATIENCE_MS) -> None:
+        wait_until(is_so, patience_ms)
 
     def settle(self) -> None:
         """Wait until the document's numbers are shown, and no turn of the wheel waits."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from visualizer.features.model_connection.dialog import ModelConnectionDialog
 
 TEXT = "the cat sat on a mat"
+SERVER_STARTS_MS = 120_000
+"""A server imports torch and loads a model, perhaps beside others that do so too."""
 
 
 class Secrets:
@@ -248,6 +250,7 @@ def test_a_server_is_started_through_ssh(
     assert "Permission denied (publickey)." in dialog.problem.text()
     write(dialog.ssh, f"ssh user@machine attention-visualizer serve {folder}")
     press_connect(dialog)
+    hand.until(lambda: not connection(hand).is_working, SERVER_STARTS_MS)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
     assert hand.window.workspace.run is not None
