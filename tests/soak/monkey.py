@@ -255,7 +255,9 @@ class Monkey:
     def _key(self, target: QWidget, key: Qt.Key, modifiers: Qt.KeyboardModifier) -> str:
         said = f"{key.name} {modifiers.name} in {_name(QApplication.focusWidget() or target)}"
         if handle := _handle(target):
-            QTest.keyClick(handle, key, modifiers)
+            QTest.keyPress(handle, key, modifiers)
+            if _handle(target) == handle:  # a window may have been closed, and deleted meanwhile
+                QTest.keyRelease(handle, key, modifiers)
         return said
 
     def _keys(self, target: QWidget) -> str:
@@ -313,10 +315,10 @@ class Monkey:
         button = RIGHT if self._chance.random() < 0.08 else LEFT
         modifiers = self._chance.choice([NONE] * 8 + [SHIFT, CONTROL])
         _press(widget, at, button, modifiers)
-        if self._chance.random() < 0.08 and (handle := _handle(widget)):
-            place = widget.mapTo(widget.window(), at)
-            if _is_within(handle, place):
-                QTest.mouseDClick(handle, LEFT, NONE, place)
+        if self._chance.random() < 0.08:
+            for _ in range(2):
+                if isValid(widget):
+                    _press(widget, at, LEFT, NONE)
         return said
 
     def _hover(self, target: QWidget) -> str:
@@ -458,8 +460,11 @@ def _is_within(handle: QWindow, at: QPoint) -> bool:
 def _press(
     widget: QWidget, at: QPoint, button: Qt.MouseButton, modifiers: Qt.KeyboardModifier
 ) -> None:
-    if (handle := _handle(widget)) and _is_within(handle, widget.mapTo(widget.window(), at)):
-        QTest.mouseClick(handle, button, modifiers, widget.mapTo(widget.window(), at))
+    handle, place = _handle(widget), widget.mapTo(widget.window(), at)
+    if handle and _is_within(handle, place):
+        QTest.mousePress(handle, button, modifiers, place)
+        if _handle(widget) == handle:  # a window may have been closed, and deleted meanwhile
+            QTest.mouseRelease(handle, button, modifiers, place)
 
 
 def _has_list(line: QLineEdit) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import LeadingIndex, Trace
+    from visualizer.models.model_source import ModelSource
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.document import Document
     from visualizer.session.timeline import Place
@@ -212,10 +213,15 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         for by in self.folds:
             yield None, by
 
+    @property
+    def model_of_run(self) -> ModelSource | None:
+        """The model of the document that the run was computed from, whichever is wanted now."""
+        return (self.computed or self.document).model
+
     @cached_property
     def layer_numbers(self) -> tuple[int, ...]:
         """The number of each layer of the run, from 0: in its model, or else their order."""
-        count, model = self.run.trace.count("layer"), self.document.model
+        count, model = self.run.trace.count("layer"), self.model_of_run
         numbers = self.run.reading.layers if self.run.reading else (model.layers if model else ())
         return numbers if len(numbers) == count else tuple(range(count))
 

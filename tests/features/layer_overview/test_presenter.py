@@ -27,6 +27,7 @@ from visualizer.features.layer_overview.presenter import (
     overview_of,
     present_layers,
 )
+from visualizer.models.model_source import HeadEdit, HeadEditKind, ModelSource
 from visualizer.number_format import format_share
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.head_order import HeadOrder
@@ -239,3 +240,14 @@ def test_a_long_text_of_a_module_has_pictures_without_measures(
     place = ", place 1 of 2" if order is HeadOrder.CHANGED else ""
     assert panel.describe((0, 0)) == f"Layer 1, head 1{place}."
     assert "heads stand by layer" in panel.note
+
+
+def test_a_module_that_is_still_shown_has_no_edits_of_the_model_that_is_read_next() -> None:
+    """As where leaving a model is undone: its head 2 is not there, and its layer 3 neither."""
+    module = Document(spec=AttentionSpec(heads=1))
+    model = ModelSource(
+        "folder", "a model", "0", layers=(2,), edits=(HeadEdit(2, 1, HeadEditKind.SCALED, 0.5),)
+    )
+    resolved = resolve(Document(model=model), View(), run_of(module, None), module)
+    panel = present_layers(resolved, None)
+    assert (dict(panel.edits), panel.layers, panel.places) == ({}, (0,), ((0, 0),))

@@ -201,7 +201,7 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
     heads = weights.shape[1]
     edits = {
         (numbers.index(at), head): words
-        for (at, head), words in _edits(run, resolved.document.model).items()
+        for (at, head), words in _edits(run, resolved.model_of_run).items()
         if at in numbers
     }
     layer = trace.at("layer", resolved.leading)
