@@ -161,7 +161,7 @@ def _connect(server: ServerChoice, text: str, progress: Progress) -> OpenedSourc
     load_torch_library()
     from visualizer.models.model_client.remote_model import connect_model
 
-    model = connect_model(host, port, token, started)
+    model = connect_model(host, port, token, started, text)
     progress(0, 0)
     if not server.ssh:  # the next start has another port and another token
         if server.is_kept:

@@ -143,6 +143,8 @@ class MainWindow(QMainWindow):
         self._panes_later = QTimer(self, singleShot=True, interval=0)
         """Until the events that wait behind the heatmaps of a long text are taken."""
         self._half_shown: Screen | None = None
+        self._panes_of = ""
+        """The fingerprint of the model that the panes show, if it is one."""
         """The screen whose heatmaps alone are shown so far."""
         self._panes_later.timeout.connect(self._show_panes)
         self._drawn_later = QTimer(self, singleShot=True, interval=0)
@@ -361,14 +363,14 @@ class MainWindow(QMainWindow):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self) -> None:
-        """Show the workspace's screen, of a long text the heatmaps first and the rest soon."""
+        """Show the workspace's screen; of a long text or another model's the heatmaps first."""
         screen = self.workspace.screen
         if not self._show_board(screen):
             return
         mask_edit = screen.panel(MASK_EDIT)
         self.stroke_controller.show_mask_edit(mask_edit)
         self._paint_first(screen)
-        if screen.resolved and screen.resolved.run.trace.is_blockwise:
+        if _takes_long(screen) or _model_of(screen) != self._panes_of:
             self._half_shown = screen
             self._panes_later.start()
         else:
@@ -380,6 +382,7 @@ class MainWindow(QMainWindow):
         self._drawn_later.stop()
         self._half_shown = None
         screen = self.workspace.screen
+        self._panes_of = _model_of(screen)
         self.stage_bar.show_items(screen.panel(STAGE_BAR), self.theme)
         self.viewbar.show_screen(screen, self.theme)
         self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT))
@@ -683,6 +686,17 @@ class MainWindow(QMainWindow):
             part.close()
         event.accept()
         self.closed.emit(self)
+
+
+def _takes_long(screen: Screen) -> bool:
+    """Whether a screen is that of a long text."""
+    return screen.resolved is not None and screen.resolved.run.trace.is_blockwise
+
+
+def _model_of(screen: Screen) -> str:
+    """Return the fingerprint of the model whose run is shown; empty of a module's."""
+    model = screen.resolved.model_of_run if screen.resolved else None
+    return model.fingerprint if model else ""
 
 
 # ----------------------------------------------------------- connections

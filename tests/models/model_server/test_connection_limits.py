@@ -174,19 +174,20 @@ def test_numbers_that_are_read_at_once_are_so_many(held: HeldProcesses, port: in
 def test_jobs_that_nobody_asks_for_make_way(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(served_jobs, "SOON_S", SHORT_S / 10)
     with HostilePeer(port) as peer:
-        begun = [peer.ask("/tokens", {"text": "a"}) for _ in range(MOST_WAITING + 1)]
+        begun = [peer.ask("/names", {"numbers": [1]}) for _ in range(MOST_WAITING + 1)]
         assert [each.status for each in begun] == [200] * MOST_WAITING + [422]
         monkeypatch.setattr(served_jobs, "UNASKED_S", 0.0)
-        assert peer.ask("/tokens", {"text": "a"}).sentence == TOO_MANY, "they are given up now"
-        while peer.ask("/tokens", {"text": "a"}).status != 200:
+        assert peer.ask("/names", {"numbers": [1]}).sentence == TOO_MANY, "they are given up now"
+        while peer.ask("/names", {"numbers": [1]}).status != 200:
             pass
         assert peer.ask("/result", {"job": begun[0].values["job"], "wait": 0}).status == 409
 
 
 def test_a_failure_is_not_told_to_who_asks(capsys: pytest.CaptureFixture[str]) -> None:
     with listening(FailingJobs(HeldProcesses())) as port, HostilePeer(port) as peer:
-        found = peer.ask("/tokens", {"text": "a"})
+        found = peer.ask("/names", {"numbers": [1]})
         assert (found.status, found.sentence) == (500, FAILED)
         assert peer.ask("/model", {}).status == 200
     assert "a secret" in capsys.readouterr().err

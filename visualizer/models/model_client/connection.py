@@ -9,7 +9,7 @@ import json
 import time
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -112,6 +112,18 @@ class ModelConnection:
     def address(self) -> str:
         """The host and the port."""
         return f"{self.host}:{self.port}"
+
+    def open_ahead(self, count: int) -> None:
+        """Open connections meanwhile, for what is soon asked at the same time."""
+        for _ in range(count):
+            # A daemon: it may wait for a server as the program ends.
+            Thread(target=self._open_one, daemon=True).start()
+
+    def _open_one(self) -> None:
+        with suppress(_LostError, InputError):  # said where something is asked
+            line = _Line(self.host, self.port, self._token)
+            with self._lock:
+                self._idle.append(line)
 
     def ask(self, path: str, asked: object) -> Answer:
         """Send a request, and return the values and arrays of the answer.

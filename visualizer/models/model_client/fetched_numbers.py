@@ -26,7 +26,7 @@ MOST_BYTES = 2**28
 """Bytes of fetched numbers that are kept; those that were used longest ago go first."""
 AGAIN_S = 3.0
 """So long what could not be fetched is not asked for again by itself."""
-AT_ONCE = 8
+AT_ONCE = 12
 """So many requests are under way before others: a slow line that loses packets carries more in
 several connections than in one."""
 WAIT_S = 0.1
@@ -73,7 +73,7 @@ class FetchedNumbers:
                 self._came.wait(WAIT_S)
                 check_stopped()
         found = fetch()
-        self._keep(key, found)
+        self.keep(key, found)
         return found
 
     def fetch_ahead(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
@@ -97,7 +97,7 @@ class FetchedNumbers:
 
     def _fetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
         try:
-            self._keep(key, fetch())
+            self.keep(key, fetch())
         except InputError:  # said by the next reading of a text
             self._failed[key] = monotonic()
         finally:
@@ -109,7 +109,8 @@ class FetchedNumbers:
         if is_awaited:
             numbers_arrived()
 
-    def _keep(self, key: Hashable, found: Fetched) -> None:
+    def keep(self, key: Hashable, found: Fetched) -> None:
+        """Keep numbers that have come."""
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = found

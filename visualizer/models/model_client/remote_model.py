@@ -23,7 +23,8 @@ from visualizer.attention.model_answers import (
 from visualizer.errors import InputError
 from visualizer.models.generation_with_cache import ReadToken, TokensByNumber
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_client.fetched_numbers import FetchedNumbers
+from visualizer.models.model_client.fetched_numbers import AT_ONCE, FetchedNumbers
+from visualizer.models.model_client.reading_ahead import ReadingAhead
 from visualizer.models.model_client.stages_from_server import (
     AttentionFromServer,
     MatricesOnServer,
@@ -31,7 +32,7 @@ from visualizer.models.model_client.stages_from_server import (
     WeightsFromServer,
 )
 from visualizer.models.model_client.token_store import stored_token
-from visualizer.models.model_protocol.run_message import MEASURES, RunOnWire, whole_run
+from visualizer.models.model_protocol.run_message import FIRST_LAYER, MEASURES, RunOnWire, whole_run
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource, server_of
 from visualizer.progress_callback import tell_progress
 
@@ -62,10 +63,15 @@ class RemoteModel:
     ----------
     started : object
         What keeps the server running, where it was started from here.
+    text : str
+        The text that is read first, if there is one: the server reads it at once.
     """
 
-    def __init__(self, connection: ModelConnection, started: object = None) -> None:
+    def __init__(self, connection: ModelConnection, started: object = None, text: str = "") -> None:
         self._connection, self._started = connection, started
+        connection.open_ahead(AT_ONCE)
+        asked = _asked_to_read(ModelSource("", "", ""), text)
+        self._ahead = ReadingAhead(connection, asked) if text.strip() else None
         facts = connection.ask("/model", {})[0]
         self.name, self.kind = str(facts.get("name"))[:200], str(facts.get("kind"))[:60]
         self.fingerprint = str(facts.get("fingerprint"))[:64]
@@ -84,7 +90,7 @@ class RemoteModel:
         """Return what it can read in place of a text; empty where it can read that."""
         if not text.strip():
             return ""
-        return str(self._connection.job("/tokens", {"text": text})[0].get("other_text", ""))
+        return str(self._connection.ask("/tokens", {"text": text})[0].get("other_text", ""))
 
     def read(self, source: ModelSource, text: str, made_of: Hashable) -> Run:
         """Have a text read, and return the run.
@@ -96,8 +102,12 @@ class RemoteModel:
         CancelledError
             When the work on this thread is to stop; the server stops, too.
         """
-        sent = {"source": msgspec.to_builtins(replace(source, layers=())), "text": text}
-        values, arrays = self._connection.job("/read", sent, tell_progress)
+        asked = _asked_to_read(source, text)
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.asked == asked:
+            values, arrays = ahead.answer()
+        else:
+            values, arrays = self._connection.job("/read", asked, tell_progress)
         try:
             run = self._run(values, arrays, made_of)
         except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
@@ -124,7 +134,9 @@ class RemoteModel:
 
             def elsewhere(name: str, *, is_attention: bool = False) -> StageFromServer:
                 if is_attention:
-                    return AttentionFromServer(name, shapes[name], dtype, limits, fetched, ask)
+                    return AttentionFromServer(
+                        name, shapes[name], dtype, limits, arrays.get(FIRST_LAYER), fetched, ask
+                    )
                 alike = of_heads if name in of_heads else (name,)
                 return StageFromServer(name, shapes[name], dtype, alike, fetched, ask)
 
@@ -270,20 +282,30 @@ class RemoteTokenReader:
         return str(self._last[2]["text"]), bool(self._last[2]["is_split_alike"])
 
 
-def connect_model(host: str, port: int, token: str, started: object = None) -> RemoteModel:
+def _asked_to_read(source: ModelSource, text: str) -> dict[str, Any]:
+    """Return what the server is asked, which has the model and knows its folder."""
+    sent = replace(source, folder="", name="", fingerprint="", layers=())
+    return {"source": msgspec.to_builtins(sent), "text": text}
+
+
+def connect_model(
+    host: str, port: int, token: str, started: object = None, text: str = ""
+) -> RemoteModel:
     """Connect to a server; the model is found by its address as long as it is held.
 
     Parameters
     ----------
     started : object
         What keeps the server running, where it was started from here.
+    text : str
+        What is likely read first: the server begins with it at once.
 
     Raises
     ------
     InputError
         Of ``server``, when it cannot be reached, or is none; of ``token``, when that is another.
     """
-    model = RemoteModel(ModelConnection(host, port, token), started)
+    model = RemoteModel(ModelConnection(host, port, token), started, text)
     _connected[model.server] = model
     return model
 
@@ -303,7 +325,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
         token = stored_token(server)
         if not token:
             raise InputError("model", NOT_CONNECTED.format(server=server))
-        model = connect_model(host, int(port), token)
+        model = connect_model(host, int(port), token, text=text)
     return model.read(source, text, made_of)
 
 

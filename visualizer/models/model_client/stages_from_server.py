@@ -129,6 +129,8 @@ class AttentionFromServer(StageFromServer):
     ----------
     limits : tuple of float
         The least and the largest number, by which it is coloured before all of it is here.
+    first : ndarray or None
+        That of the first layer, where it is here already.
     """
 
     def __init__(
@@ -137,10 +139,14 @@ class AttentionFromServer(StageFromServer):
         sizes: tuple[int, ...],
         dtype: torch.dtype,
         limits: tuple[float, float],
+        first: np.ndarray | None,
         fetched: FetchedNumbers,
         ask: Ask,
     ) -> None:
         super().__init__(name, sizes, dtype, (name,), fetched, ask)
+        if first is not None:
+            for head, one in enumerate(_tensor(first, sizes[1:]).numpy()):
+                fetched.keep((self._alike, (0, head)), {name: one})
         self._known_limits = limits
         self._whole: Tensor | None = None
 

@@ -117,7 +117,6 @@ class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 JOBS: dict[str, type[Struct]] = {
-    "tokens": TokensRequest,
     "names": NamesRequest,
     "read": ReadRequest,
     "answer": AnswerRequest,
@@ -126,8 +125,9 @@ JOBS: dict[str, type[Struct]] = {
 }
 """What runs the model, one after another, and is told about while it does."""
 AT_ONCE: dict[str, type[Struct]] = {
+    "tokens": TokensRequest,
     "stage": StageRequest,
     "blocks": BlocksRequest,
     "weights": WeightsRequest,
 }
-"""What is read of a run by the process that has it."""
+"""What needs no pass of the model: numbers of a run are read by the process that has it."""

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 ATTENTION = "attention"
 """The name of the array with the weights of attention, or its scores."""
+FIRST_LAYER = "first layer"
+"""The name of the array with those of the first of several layers, where not all are sent."""
 MEASURES = "measures/"
 """How the names of the measures of its heads begin."""
 OF_VECTORS = ("queries", "keys", "values", "bias", "sinks")

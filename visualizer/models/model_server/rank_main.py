@@ -119,7 +119,7 @@ class RankProcess:
                 return model.measures(asked, tell)
             if message.says == "names":
                 return model.names(asked.numbers)
-            return model.tokens(asked) if message.says == "tokens" else model.next_token(asked)
+            return model.next_token(asked)
 
     def _do(self, message: Message, work: Callable[[], Answer], has_answer: bool = True) -> None:
         """Do what a message asks for, and send what comes of it, or that it is done."""

@@ -147,7 +147,7 @@ class ServedJobs:
             self._processes.cancel(number)
 
     async def at_once(self, says: str, asked: Any) -> bytes:
-        """Read numbers of a run where they are.
+        """Have one process answer beside the jobs: numbers of a run where they are.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class ServedJobs:
         """
         if self._at_once >= MOST_AT_ONCE:
             raise JobFailedError("server", TOO_MANY)
-        owners = self._owners.get(asked["run"])
+        owners = self._owners.get(asked.get("run"))
         rank = _owner_of(owners, asked["place"]) if owners and asked.get("place") else 0
         self._at_once += 1
         try:

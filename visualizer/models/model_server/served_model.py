@@ -31,6 +31,7 @@ from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.generation_with_cache import TokenReader
 from visualizer.models.model_protocol.run_message import (
     ATTENTION,
+    FIRST_LAYER,
     MEASURES,
     long_run_values,
     small_weights,
@@ -61,8 +62,9 @@ if TYPE_CHECKING:
 
 MOST_SENT = 2**24
 """Bytes of the weights of all layers that are sent whole; of more, blocks are asked for."""
-MOST_AT_ONCE = 2**16
-"""Bytes of attention that come with the answer; of more, what is read is asked for."""
+MOST_AT_ONCE = 2**14
+"""Bytes of attention that come with the answer, of all layers or else of the first, which is shown
+first; of more, what is read is asked for."""
 MOST_RUNS = 4
 """So many texts are kept, those that were read last: on all processes the same ones, whichever of
 them numbers are asked of."""
@@ -111,12 +113,6 @@ class ServedModel:
 
     # ------------------------------------------------------------------ on all processes
 
-    def tokens(self, asked: TokensRequest) -> Answer:
-        """Split a text into the model's tokens; say what can be read in place of it, if it must."""
-        other = other_text_of(self._model, asked.text)
-        words = () if other else self._model.inputs(asked.text)[1]
-        return {"tokens": words, "other_text": other}, {}
-
     def read(self, number: int, asked: ReadRequest) -> Answer:
         """Read a text, and keep the run under a number."""
         own, sent = self._source, asked.source
@@ -139,8 +135,10 @@ class ServedModel:
                 self._owned.pop(gone, None)
         if not run.trace.is_blockwise:
             values, arrays = whole_run_message(run)
-            if arrays[ATTENTION].nbytes > MOST_AT_ONCE:  # what is shown comes first
-                del arrays[ATTENTION]
+            if arrays[ATTENTION].nbytes > MOST_AT_ONCE:
+                layers = arrays.pop(ATTENTION)
+                if layers.ndim > 3 and layers[0].nbytes <= MOST_AT_ONCE:
+                    arrays[FIRST_LAYER] = layers[0]
             shapes = {name: run.trace.shape(name) for name in run.trace.names}
             more = {
                 "shapes": shapes,
@@ -278,6 +276,12 @@ class ServedModel:
         return {}, joined
 
     # ------------------------------------------------------------------ on one process
+
+    def tokens(self, asked: TokensRequest) -> Answer:
+        """Split a text into the model's tokens; say what can be read in place of it, if it must."""
+        other = other_text_of(self._model, asked.text)
+        words = () if other else self._model.inputs(asked.text)[1]
+        return {"tokens": words, "other_text": other}, {}
 
     def stage(self, asked: StageRequest) -> Answer:
         """Return stages of a text whose numbers are held, as a whole or one matrix of each."""
