@@ -94,7 +94,7 @@ def assert_same_tensors(one: Path, other: Path) -> None:
     ("count", "settings"),
     [
         (2, DROPPING),
-        (4, DROPPING),
+        pytest.param(4, DROPPING, marks=pytest.mark.release),
         (2, LAYERED | {"model": "attention-only"}),
         pytest.param(4, {"model": "bigram"}, marks=pytest.mark.release),
         pytest.param(2, {"model": "average"}, marks=pytest.mark.release),
@@ -113,6 +113,7 @@ def test_several_processes_do_what_one_does(
     assert_same_files(tmp_path / "one", tmp_path / "several")
 
 
+@pytest.mark.release
 def test_in_float64_long_trainings_are_the_same(tmp_path: Path) -> None:
     settings, exact = LAYERED | {"steps": "400"}, "tests.support.training_in_float64"
     alone(*begin(tmp_path / "one", **settings), module=exact)
@@ -122,6 +123,7 @@ def test_in_float64_long_trainings_are_the_same(tmp_path: Path) -> None:
     assert_same_losses(tmp_path / "one", tmp_path / "several")
 
 
+@pytest.mark.release
 def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
     alone(*begin(tmp_path / "whole", **SLOW, steps="80"))
     run = tmp_path / "run"
@@ -169,14 +171,17 @@ def assert_watched(run: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("name", "rank", "status", "said"),
     [
-        ("SIGTERM", None, "143", "stopped at step"),
+        pytest.param("SIGTERM", None, "143", "stopped at step", marks=pytest.mark.release),
         pytest.param("SIGINT", None, "130", "stopped at step", marks=pytest.mark.release),
         pytest.param("SIGTERM", 0, "143", "stopped at step", marks=pytest.mark.release),
         pytest.param("SIGTERM", 1, "143", "stopped at step", marks=pytest.mark.release),
-        ("SIGKILL", 0, "-9", "process 2 of 2: another process of this training ended"),
+        pytest.param(
+            "SIGKILL", 0, "-9", "process 2 of 2: another process of this training ended",
+            marks=pytest.mark.release,
+        ),
         ("SIGKILL", 1, "-9", "another process of this training ended; stopped at step"),
     ],
-)
+)  # fmt: skip
 def test_all_end_and_the_run_goes_on(
     tmp_path: Path, name: str, rank: int | None, status: str, said: str
 ) -> None:
@@ -197,6 +202,7 @@ def test_all_end_and_the_run_goes_on(
     assert_same_losses(tmp_path / "one", run)
 
 
+@pytest.mark.release
 def test_a_cut_run_repeats_its_bits(tmp_path: Path) -> None:
     assert train(2, *begin(tmp_path / "whole", **DROPPING, steps="40"))[0] == 0
     assert train(2, *begin(tmp_path / "cut", **DROPPING, steps="25"))[0] == 0

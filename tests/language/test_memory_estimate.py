@@ -50,6 +50,7 @@ def test_what_does_not_fit_is_refused_with_what_does() -> None:
         check_room(replace(settings, batch=fits + 1), 65)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("of_eight_gib")
 def test_processes_share_a_batch_and_on_the_cpu_the_memory(
     monkeypatch: pytest.MonkeyPatch,

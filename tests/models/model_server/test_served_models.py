@@ -47,8 +47,8 @@ SPREAD = (
 QUICK = {
     "llama": (ALONE, "--tensor-parallel 2"),
     "qwen3": ("--pipeline-parallel 2",),
-    "gemma3_text": ("--tensor-parallel 4",),
-    "gpt_oss": ("--pipeline-parallel 4",),
+    "gemma3_text": ("--tensor-parallel 2",),
+    "gpt_oss": (),
 }
 """What is run at each change; the rest takes minutes more."""
 NO_WINDOW = {"sliding_window": None}
