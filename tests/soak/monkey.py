@@ -273,7 +273,8 @@ class Monkey:
         if focused is None or focused.window() is not target.window():
             return "no focus"
         said = _name(focused)
-        if self._chance.random() < 0.2:
+        takes_input = focused.testAttribute(Qt.WidgetAttribute.WA_InputMethodEnabled)
+        if takes_input and self._chance.random() < 0.2:  # others are sent no such event
             event = QInputMethodEvent()
             event.setCommitString(text := self._chance.choice(STRANGE))
             QApplication.sendEvent(focused, event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import opened_model
 from visualizer.models.answer_model_question import answer_model_question
+from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.remote_model import RemoteModel, connect_model
 from visualizer.models.model_server.served_model import MOST_SENT
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.run import Run
+    from visualizer.models.model_client.connection import Answer
 
 pytest.importorskip("accelerate", reason="models are spread with accelerate")
 
@@ -249,3 +251,27 @@ def test_what_is_wrong_is_said_where_it_was_asked(
         with pytest.raises(InputError, match=said):
             read_text(asked, text, Device.CPU)
     assert read_text(connected.source, TEXT, Device.CPU).trace.read("weights").shape[-1] == 7
+
+
+@pytest.mark.slow
+def test_the_text_that_is_read_first_is_sent_once_and_ahead(
+    connected: RemoteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    job = ModelConnection.job
+
+    def counted(self: ModelConnection, path: str, *others: Any) -> Answer:
+        asked.append(path)
+        return job(self, path, *others)
+
+    monkeypatch.setattr(ModelConnection, "job", counted)
+    host, _, port = connected.server.rpartition(":")
+    model = connect_model(host, int(port), TOKEN, text=TEXT)
+    ahead = read_text(model.source, TEXT, Device.CPU)
+    assert asked == ["/read"]
+    again = read_text(model.source, TEXT, Device.CPU)
+    assert asked == ["/read"] * 2
+    np.testing.assert_array_equal(ahead.trace.read("weights"), again.trace.read("weights"))
+    other = read_text(model.source, f"{TEXT} cat", Device.CPU)
+    assert asked == ["/read"] * 3
+    assert other.trace.read("weights").shape[-1] == again.trace.read("weights").shape[-1] + 1
