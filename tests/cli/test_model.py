@@ -65,7 +65,7 @@ def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixtu
     wanted, _ = model(capsys, folder, "--text", TEXT)
     out, err = model(capsys, folder, "--text", TEXT, "--from-disk")
     assert out == wanted
-    assert "Each pass reads" in err
+    assert "each pass reads" in err
     assert NOT_FROM_DISK in err
 
 

@@ -44,7 +44,7 @@ class StreamingEstimate(Struct, frozen=True):
     memory : int
         Bytes of the weights in memory at most: those outside of layers, and the largest layer.
     seconds : float
-        That reading takes, as fast as the disk was just now.
+        That reading takes at the speed that was measured of the disk.
     """
 
     layers: int
@@ -60,9 +60,9 @@ class StreamingEstimate(Struct, frozen=True):
         minutes = format_count(round(self.seconds / MINUTE), "minute")
         time_ = seconds if rounded < 2 * MINUTE else minutes
         return (
-            f"Each pass reads {format_size(self.bytes)} of {format_count(self.layers, 'layer')} "
-            f"from the disk, about {time_} as fast as it was just now; the weights take "
-            f"{format_size(self.memory)} of memory at most."
+            f"From the disk, each pass reads {format_size(self.bytes)} in "
+            f"{format_count(self.layers, 'layer')}, about {time_} at the speed just measured, and "
+            f"the weights take {format_size(self.memory)} of memory at most."
         )
 
 

@@ -145,7 +145,7 @@ def test_a_model_larger_than_the_memory_is_read_from_the_disk(
     press(dialog, Qt.Key.Key_Return)
     idle(hand)
     assert dialog.problem.text().endswith("can be used.")
-    assert "Each pass reads" in dialog.estimate.text()
+    assert "each pass reads" in dialog.estimate.text()
     assert dialog.disk_button.isVisible()
     dialog.disk_button.click()
     hand.until(lambda: hand.window.workspace.document.model is not None)

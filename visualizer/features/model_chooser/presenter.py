@@ -124,7 +124,7 @@ class ModelChooserPanel(Struct, frozen=True):
     selected : int
         The number of the selected row; −1 where there is none.
     note : str
-        What is to be known of the selected model before it is opened.
+        What is to be known of the selected model before it is opened, unless that was said.
     place : str
         Where models run, as a sentence.
     progress : float or None
@@ -171,7 +171,7 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
         rows,
         message if state.has_library else MISSING,
         at,
-        rows[at].note if at >= 0 else "",
+        rows[at].note if at >= 0 and not state.problem else "",
         place.sentence if place else "",
         state.device,
         state.dtype,
