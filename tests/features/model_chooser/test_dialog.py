@@ -170,6 +170,7 @@ def test_the_offer_of_the_disk_is_taken_back(
     press(dialog, Qt.Key.Key_Down)
     assert dialog.disk_button.isHidden()
     assert not dialog.estimate.isVisible()
+    assert not dialog.problem.isVisible(), "it was said of another choice"
 
 
 @pytest.mark.slow

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from visualizer.session.model_opening import ModelPlace, OpenedSource
     from visualizer.session.workspace import Workspace
 
-NO_OFFER: Mapping[str, object] = {"on_disk": None, "estimate": ""}
-"""Changes that take back the offer to read a model from the disk."""
+NO_OFFER: Mapping[str, object] = {"problem": "", "on_disk": None, "estimate": ""}
+"""Changes that take back why a model was refused, and the offer to read it from the disk."""
 SHOWN_S = 0.05
 """Least interval between progress updates in seconds."""
 
@@ -237,7 +237,7 @@ class ModelChooserController(QObject):
         self._is_called_off.clear()
         self._due = 0.0
         self._change(
-            activity=activity, subject=subject, done=0, of=0, problem="", is_cancelling=False,
+            activity=activity, subject=subject, done=0, of=0, is_cancelling=False,
             **NO_OFFER,
         )  # fmt: skip
         self._worker.ask(request)
