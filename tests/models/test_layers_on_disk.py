@@ -34,8 +34,9 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.language.sampling import Sampling
-from visualizer.models import kept_layers
+from visualizer.models import unfinished_reading_on_disk
 from visualizer.models.activation_patching import context_edits
+from visualizer.models.disk_reading_estimate import SEVERAL_STACKS, disk_reading_estimate
 from visualizer.models.generation_with_cache import generate
 from visualizer.models.layers_on_disk import OTHER_LAYOUT
 from visualizer.models.logit_attribution import logit_lens, logit_parts
@@ -48,7 +49,6 @@ from visualizer.models.opened_model import (
     OpenedModel,
     open_model,
 )
-from visualizer.models.streaming_estimate import SEVERAL_STACKS, streaming_estimate
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
 from visualizer.storage.cache_folder import NAME
@@ -67,8 +67,8 @@ KINDS = ("llama", "qwen3", "gemma3_text", "gpt2", "bert")
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which layers are kept."""
-    monkeypatch.setattr(kept_layers, "cache_folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(kept_layers, "is_in_memory", lambda folder: False)
+    monkeypatch.setattr(unfinished_reading_on_disk, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(unfinished_reading_on_disk, "is_in_memory", lambda folder: False)
     return tmp_path / "cache"
 
 
@@ -279,7 +279,7 @@ def test_a_reading_whose_process_was_killed_goes_on(
         env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)}, capture_output=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 9, ended.stderr
-    monkeypatch.setattr(kept_layers, "cache_folder", lambda: tmp_path / NAME)
+    monkeypatch.setattr(unfinished_reading_on_disk, "cache_folder", lambda: tmp_path / NAME)
     plain, streamed = both(folder)
     assert run_until(streamed, 3) == [2]
     assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
@@ -318,7 +318,7 @@ def test_without_room_for_layers_the_text_is_read_all_the_same(
 
         monkeypatch.setattr(ContainedFile, "write", write)
     else:
-        monkeypatch.setattr(kept_layers, "free_bytes", lambda folder: 0)
+        monkeypatch.setattr(unfinished_reading_on_disk, "free_bytes", lambda folder: 0)
     assert run_until(streamed, 1) == [0]
     assert run_until(streamed, 9) == [0, 1]
     assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
@@ -422,7 +422,7 @@ def test_a_model_that_was_closed_is_read_from_the_disk_again(tmp_path: Path) -> 
 def test_the_estimate_counts_what_is_read_and_held(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     known = read_model_folder(folder)
-    found = streaming_estimate(known, Dtype.FLOAT32)
+    found = disk_reading_estimate(known, Dtype.FLOAT32)
     model = tiny_model("llama")
     layers = [sum(each.numel() for each in layer.parameters()) for layer in model.model.layers]
     outside = known.numbers - sum(layers)

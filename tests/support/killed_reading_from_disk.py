@@ -13,7 +13,7 @@ from unittest.mock import patch
 import torch
 
 from visualizer.attention.spec import Device
-from visualizer.models import kept_layers
+from visualizer.models import unfinished_reading_on_disk
 from visualizer.models.opened_model import open_model
 from visualizer.progress_callback import progress_told_to
 
@@ -27,5 +27,8 @@ if __name__ == "__main__":
     torch.set_num_threads(int(sys.argv[3]))
     model = open_model(Path(sys.argv[1]), Device.CPU, is_from_disk=True)
     # Whatever the folder of the tests lies on.
-    with patch.object(kept_layers, "is_in_memory", return_value=False), progress_told_to(_end):
+    with (
+        patch.object(unfinished_reading_on_disk, "is_in_memory", return_value=False),
+        progress_told_to(_end),
+    ):
         model.attend(sys.argv[2])

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from visualizer.errors import InputError
-from visualizer.models.streaming_estimate import refused
+from visualizer.models.disk_reading_estimate import refused
 from visualizer.models.weight_loading_progress import is_mapped_part
 from visualizer.progress_callback import check_stopped, tell_progress
 from visualizer.storage.regular_file import version_at

@@ -34,8 +34,15 @@ from visualizer.models.chunked_prefill import (
     reads_alike_in_chunks,
     without_cache,
 )
+from visualizer.models.disk_reading_estimate import (
+    INSTEAD,
+    OF_LAB,
+    SEVERAL_STACKS,
+    memory_from_disk,
+    refused,
+    why_not_from_disk,
+)
 from visualizer.models.image_reading import image_tokens
-from visualizer.models.kept_layers import KeptLayers, going_on, key_of
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.layer_recorder import NOTHING_PASSED, record_layers
 from visualizer.models.layers_on_disk import (
@@ -68,15 +75,8 @@ from visualizer.models.run_from_attention_calls import (
 )
 from visualizer.models.run_with_layer_stages import with_layers
 from visualizer.models.runs_of_long_text import runs_of_long_text
-from visualizer.models.streaming_estimate import (
-    INSTEAD,
-    OF_LAB,
-    SEVERAL_STACKS,
-    memory_from_disk,
-    refused,
-    why_not_from_disk,
-)
 from visualizer.models.tokenizer_process import tokenizer_process
+from visualizer.models.unfinished_reading_on_disk import UnfinishedReading, going_on, key_of
 from visualizer.models.weight_loading_progress import LoadedWeights
 from visualizer.number_format import format_size
 from visualizer.progress_callback import CancelledError, no_progress, progress_of_part
@@ -490,7 +490,7 @@ class OpenedModel:
         if not (is_plain and self.on_disk) or _positive(self._config("num_kv_shared_layers")):
             return self.run(given)
         facts = self.folder.fingerprint, self.on_disk.versions, self.model.dtype
-        kept = KeptLayers(key_of(given, *facts))
+        kept = UnfinishedReading(key_of(given, *facts))
         try:
             with going_on(self.on_disk, kept, calls):
                 result = self.run(given)

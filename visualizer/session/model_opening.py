@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from visualizer.models.disk_reading_estimate import DiskReadingEstimate
     from visualizer.models.model_source import ModelSource
-    from visualizer.models.streaming_estimate import StreamingEstimate
     from visualizer.progress_callback import Progress
 
 LIBRARY = "transformers"
@@ -93,7 +93,7 @@ def open_model_source(
     return on_python_thread(partial(_open, path, device, dtype, text, progress, is_from_disk))
 
 
-def estimate_from_disk(path: Path, device: Device, dtype: Dtype) -> StreamingEstimate | None:
+def estimate_from_disk(path: Path, device: Device, dtype: Dtype) -> DiskReadingEstimate | None:
     """Return what reading a model from the disk takes; None where it need not, or cannot be.
 
     Raises
@@ -101,9 +101,9 @@ def estimate_from_disk(path: Path, device: Device, dtype: Dtype) -> StreamingEst
     InputError
         Of ``model``, when its files cannot be read.
     """
+    from visualizer.models.disk_reading_estimate import disk_reading_estimate, why_not_from_disk
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import bytes_in_memory, read_model_folder
-    from visualizer.models.streaming_estimate import streaming_estimate, why_not_from_disk
 
     if is_lab_model(path) or device not in {Device.AUTO, Device.CPU}:
         return None
@@ -111,7 +111,7 @@ def estimate_from_disk(path: Path, device: Device, dtype: Dtype) -> StreamingEst
     is_small = bytes_in_memory(folder.numbers, dtype) <= places[device, dtype].room
     if is_small or why_not_from_disk(folder):
         return None
-    found = streaming_estimate(folder, dtype)
+    found = disk_reading_estimate(folder, dtype)
     return found if found.memory <= places[Device.CPU, dtype].room else None
 
 

@@ -23,10 +23,10 @@ from visualizer.features.model_chooser.presenter import (
     offer_in_words,
     present_model_chooser,
 )
+from visualizer.models.disk_reading_estimate import INSTEAD
 from visualizer.models.local_models import ListedModel, hub_cache, list_models
 from visualizer.models.model_folder import name_of
 from visualizer.models.repository_offer import RepositoryOffer
-from visualizer.models.streaming_estimate import INSTEAD
 from visualizer.progress_callback import CancelledError
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import Worker

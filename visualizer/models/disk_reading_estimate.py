@@ -32,7 +32,7 @@ QUANTISED = "its weights are quantised"
 SEVERAL_STACKS = "it has no single stack of layers"
 
 
-class StreamingEstimate(Struct, frozen=True):
+class DiskReadingEstimate(Struct, frozen=True):
     """What each reading of a text would take.
 
     Parameters
@@ -83,7 +83,7 @@ def memory_from_disk(numbers: int, sizes: LayerSizes, dtype: Dtype) -> int:
     return bytes_in_memory(numbers - sizes.numbers + sizes.largest, dtype)
 
 
-def streaming_estimate(folder: ModelFolder, dtype: Dtype) -> StreamingEstimate:
+def disk_reading_estimate(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstimate:
     """Estimate what reading a model from the disk takes, by reading a part of it.
 
     Raises
@@ -100,7 +100,7 @@ def streaming_estimate(folder: ModelFolder, dtype: Dtype) -> StreamingEstimate:
         raise InputError("model", f"The weights cannot be read: {reason_of(error)}.") from error
     sizes = folder.layer_sizes
     memory = memory_from_disk(folder.numbers, sizes, dtype)
-    return StreamingEstimate(sizes.layers, sizes.bytes, memory, sizes.bytes / speed)
+    return DiskReadingEstimate(sizes.layers, sizes.bytes, memory, sizes.bytes / speed)
 
 
 def _bytes_per_second(file: Path) -> float:

@@ -56,7 +56,7 @@ class _KeptLayer(Struct, frozen=True, eq=False):
     calls: list[AttentionCall]
 
 
-class KeptLayers:
+class UnfinishedReading:
     """The layers that are kept of one text.
 
     Parameters
@@ -152,7 +152,9 @@ def key_of(given: Mapping[str, Any], *facts: object) -> str:
 
 
 @contextmanager
-def going_on(layers: LayersOnDisk, kept: KeptLayers, calls: list[AttentionCall]) -> Iterator[None]:
+def going_on(
+    layers: LayersOnDisk, kept: UnfinishedReading, calls: list[AttentionCall]
+) -> Iterator[None]:
     """Have the model's next run leave out the layers that are kept, and keep those that it reads.
 
     Parameters
