@@ -36,7 +36,9 @@ OF_PLATFORM = "This plugin does not support "
 GROWTH = 1.05
 """How much more memory the program may take at rest later than after its warm-up; medians of
 `COMPARED` rounds are compared, for allocators keep blocks that are partly used."""
-WARM_ROUNDS, COMPARED = 2, 5
+WARM_ROUNDS, COMPARED = 8, 5
+"""In ten minutes every command and pane was used: until then allocators come to share out their
+blocks, and Python, Qt and torch fill their caches. A leak goes on after that."""
 HOLDERS = 3
 """How far what keeps a closed window in memory is followed."""
 

@@ -42,7 +42,7 @@ def tell_arrivals(method: Callable[[], object]) -> None:
 
     It is called as long as its object is there.
     """
-    _told.append(WeakMethod(method))
+    _told.append(WeakMethod(method, _told.remove))
 
 
 def numbers_arrived() -> None:
@@ -50,5 +50,3 @@ def numbers_arrived() -> None:
     for one in [*_told]:
         if (method := one()) is not None:
             method()
-        else:
-            _told.remove(one)
