@@ -23,6 +23,8 @@ DROP_FROM_PROGRAMS, IGNORE_PERMISSIONS = 24, (1, 2)
 """Of Linux's ``prctl``: a capability that programs started from here do not have."""
 BEGINS, DID, FIGURE = "begins ", "did ", "figure "
 """Beginnings of the lines that the program under test prints."""
+LONGEST_GAP_S = 1.0
+"""The GUI thread is never away for longer."""
 KILLED = "killed"
 """The last line of one that kills itself, and is to be started again."""
 
@@ -36,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         _obey_permissions()
         while (left := (end - time.monotonic()) / 60) > 0:
             said = Said(count)
-            was_killed = _live([options.seed, life, left, name], said)
+            was_killed = _live([options.seed, life, options.longest_gap, left, name], said)
             count, failures, life = said.count, failures + said.failures, life + 1
             if not was_killed:
                 break
@@ -97,6 +99,10 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="decides every action")
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument(
+        "--longest-gap", type=float, default=LONGEST_GAP_S, metavar="SECONDS",
+        help="of the window's thread; more where the machine has other work",
+    )  # fmt: skip
     return parser.parse_args(arguments)
 
 

@@ -62,12 +62,16 @@ class Run:
     ----------
     life : int
         How many times it was killed before; what it left in ``place`` is there then.
+    longest_gap : float
+        As of `Watch`.
     """
 
-    def __init__(self, seed: int, life: int, minutes: float, place: Path) -> None:
+    def __init__(
+        self, seed: int, life: int, longest_gap: float, minutes: float, place: Path
+    ) -> None:
         self._chance = random.Random(f"{seed} {life}")
         self._unsaved = place / "unsaved"
-        self.watch = Watch(_tell)
+        self.watch = Watch(_tell, longest_gap)
         self.watch.install()
         if life == 0:
             make_files(place / "documents", self._chance)
@@ -216,7 +220,7 @@ def _tell(line: str) -> None:
     sys.stdout.flush()
 
 
-def main(seed: str, life: str, minutes: str, place: str) -> int:
+def main(seed: str, life: str, longest_gap: str, minutes: str, place: str) -> int:
     """Use the program, and return 1 if anything failed."""
     faulthandler.enable()
     application = make_application()
@@ -224,7 +228,7 @@ def main(seed: str, life: str, minutes: str, place: str) -> int:
     files = FileManager()
     for scheme in ("file", "http", "https"):
         QDesktopServices.setUrlHandler(scheme, files, "take")  # type: ignore[arg-type]
-    run = Run(int(seed), int(life), float(minutes), Path(place))
+    run = Run(int(seed), int(life), float(longest_gap), float(minutes), Path(place))
     run.go()
     faulthandler.cancel_dump_traceback_later()
     failed = bool(run.watch.failures)

@@ -70,7 +70,17 @@ def test_faults_are_the_same_for_a_seed_and_are_mended(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_program_survives_half_a_minute() -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.soak", "--seed", "1", "--minutes", "0.5"],
+        [
+            sys.executable,
+            "-m",
+            "tests.soak",
+            "--seed",
+            "1",
+            "--minutes",
+            "0.5",
+            "--longest-gap",
+            "10",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

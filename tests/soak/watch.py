@@ -19,7 +19,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 from shiboken6 import isValid
 
 from tests.benchmarks.heartbeat import Heart
-from tests.soak.__main__ import FIGURE
+from tests.soak.__main__ import FIGURE, LONGEST_GAP_S
 from visualizer.errors import is_out_of_memory
 from visualizer.shell.window import MainWindow
 
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QMessageLogContext
 
-GAP_S, LONGEST_GAP_S = 0.25, 1.0
-"""The GUI thread may rarely be away for so long, and never for longer than the second. How often it
-was is printed."""
+GAP_S = 0.25
+"""The GUI thread may rarely be away for so long. How often it was is printed."""
 OF_PLATFORM = "This plugin does not support "
 """The platform without a screen says so of every window that is shown."""
 GROWTH = 1.05
@@ -50,13 +49,15 @@ class Watch:
     ----------
     tell : callable
         Takes the lines that are printed.
+    longest_gap : float
+        For so many seconds the window's thread may be away.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], longest_gap: float = LONGEST_GAP_S) -> None:
         self.failures: set[str] = set()
         self.resting: list[int] = []
         """Memory at the end of each round, with one plain window, in bytes."""
-        self._tell = tell
+        self._tell, self._longest_gap = tell, longest_gap
         self._heart: Heart | None = None
         self._gaps: list[tuple[float, float]] = []
         self.may_lack_memory: Callable[[], bool] = lambda: False
@@ -101,7 +102,7 @@ class Watch:
             gap, work = max(self._gaps)
             said = f"gap of {gap * 1000:.0f} ms, {work * 1000:.0f} at work"
             self._tell(f"{FIGURE}{said}: {what}")
-            if gap > LONGEST_GAP_S:
+            if gap > self._longest_gap:
                 self.fail("the window's thread was away", said)
             self._gaps = []
 
