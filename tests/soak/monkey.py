@@ -9,6 +9,7 @@ from PySide6.QtGui import (
     QDragEnterEvent,
     QDragMoveEvent,
     QDropEvent,
+    QGuiApplication,
     QInputMethodEvent,
     QKeySequence,
     QWheelEvent,
@@ -450,7 +451,9 @@ def _is_usable(widget: QWidget) -> bool:
 def _handle(widget: QWidget) -> QWindow | None:
     """Return the window that the system sends a widget's events to."""
     window = widget.window() if isValid(widget) else None
-    return window.windowHandle() if window and window.isVisible() else None
+    handle = window.windowHandle() if window and window.isVisible() else None
+    # What Python knows of a window that Qt has made may outlive it.
+    return handle if handle in QGuiApplication.allWindows() else None
 
 
 def _is_within(handle: QWindow, at: QPoint) -> bool:
