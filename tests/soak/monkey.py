@@ -258,7 +258,7 @@ class Monkey:
         if handle := _handle(target):
             QTest.keyPress(handle, key, modifiers)
             if _handle(target) == handle:  # a window may have been closed, and deleted meanwhile
-                QTest.keyRelease(handle, key, modifiers)
+                QTest.keyRelease(handle, key)  # those of the modifiers may find no window any more
         return said
 
     def _keys(self, target: QWidget) -> str:
