@@ -25,7 +25,7 @@ from visualizer.heatmap.step_cell_and_prediction_highlights import (
     step_highlights,
 )
 from visualizer.models.model_folder import read_model_folder
-from visualizer.models.model_source import ModelSource
+from visualizer.models.model_source import HeadEdit, HeadEditKind, ModelSource
 from visualizer.models.text_reading import read_text
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -99,6 +99,31 @@ def test_the_stages_of_a_model_light_what_they_read(tmp_path: Path, grain: Grain
                 for term in range(len(factor.read))
             }  # fmt: skip
             assert read == explained
+
+
+@pytest.mark.parametrize("edit", [
+    HeadEdit(0, 1, HeadEditKind.MEAN),
+    HeadEdit(0, 1, HeadEditKind.PATCHED, text="the dog ran"),
+    HeadEdit(0, 3, HeadEditKind.OFF),
+])  # fmt: skip
+@pytest.mark.parametrize("columns", [range(16), range(4, 8), range(4, 5)])
+def test_the_context_of_an_edited_head_is_not_lit_where_it_is_not_read(
+    tiny_model_folder: Path, edit: HeadEdit, columns: range
+) -> None:
+    folder = read_model_folder(tiny_model_folder)
+    source = ModelSource(str(tiny_model_folder), folder.name, folder.fingerprint, edits=(edit,))
+    run = read_text(source, "the cat sat", Device.CPU)
+    highlights = step_highlights(resolved(run, View()), Step("concat", range(2), columns))
+    read = {at for one in highlights if not one.is_made for at in cells_of(one)}
+    explained = {
+        (factor.name, factor.source(term)[1:])
+        for row in range(2)
+        for column in columns
+        for group in explain(run.trace, "concat", (0, row, column)).groups
+        for factor in group.factors if factor.name in run.trace
+        for term in range(len(factor.read))
+    }  # fmt: skip
+    assert read == explained
 
 
 @given(cases(), st.data())

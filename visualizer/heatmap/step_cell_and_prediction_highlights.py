@@ -17,6 +17,7 @@ from visualizer.session.timeline import Step, step_ms
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
+    from visualizer.explanations.cell_terms import Explanation, Factor
     from visualizer.session.cell_address import Cell
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.timeline import Place, Timeline
@@ -121,14 +122,40 @@ def _read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[Highligh
     end = (*before, step.rows[-1], step.columns[-1])
     first = explain(trace, step.stage, cell)
     last = first if end == cell else explain(trace, step.stage, end)
+    lows, highs = _factors(trace, first), _factors(trace, last)
+    inner = (explain(trace, step.stage, (*before, step.rows[0], at)) for at in _heads(trace, step))
+    names = [one.name for one in lows]
+    if any([one.name for one in other] != names
+           for other in (highs, *(_factors(trace, one) for one in inner))):  # fmt: skip
+        # As of an edited head, whose context vectors are no stage's.
+        return [block for half in _halves(step) for block in _read_by(trace, half, before)]
     found = []
-    for groups in zip(first.groups, last.groups, strict=True):
-        # Without constants: a rotation changes the sign of one half alone.
-        factors = ([one for one in group.factors if one.name in trace] for group in groups)
-        for low, high in zip(*factors, strict=True):
-            if low.name != step.stage:
-                found += _between(trace, low.name, low.index, high.index)
+    for low, high in zip(lows, highs, strict=True):
+        if low.name != step.stage:
+            found += _between(trace, low.name, low.index, high.index)
     return found
+
+
+def _heads(trace: Trace, step: Step) -> range:
+    """Return the columns of a step at which another head begins, where heads stand in a row."""
+    if step.stage != "concat":
+        return range(0)
+    width = trace.shape(step.stage)[-1] // trace.spec.heads
+    return range(-(-step.columns[0] // width) * width, step.columns[-1] + 1, width)
+
+
+def _factors(trace: Trace, explanation: Explanation) -> list[Factor]:
+    """Return the factors without constants: a rotation changes the sign of one half alone."""
+    groups = explanation.groups
+    return [one for group in groups for one in group.factors if one.name in trace]
+
+
+def _halves(step: Step) -> tuple[Step, Step]:
+    """Split a step of several cells by its columns, or by its rows."""
+    name = "columns" if len(step.columns) > 1 else "rows"
+    cells = getattr(step, name)
+    middle = len(cells) // 2
+    return replace(step, **{name: cells[:middle]}), replace(step, **{name: cells[middle:]})
 
 
 def _between(
