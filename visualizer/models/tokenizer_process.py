@@ -236,8 +236,8 @@ class _StartedProcess:
 
     def ask(self, says: str, values: Mapping[str, Any], limits: AnswerLimits) -> Message:
         """Send a message and wait for the answer; see `TokenizerProcess.ask`."""
+        start, first = monotonic(), 0  # before it is sent: the process counts from its arrival
         self._send(Message(says, {**values, "seconds": limits.seconds}))
-        start, first = monotonic(), 0
         while True:
             try:
                 answer = self._answers.get(timeout=LOOKED_EVERY_S)
