@@ -12,6 +12,7 @@ from PySide6.QtGui import (
     QGuiApplication,
     QInputMethodEvent,
     QKeySequence,
+    QMouseEvent,
     QWheelEvent,
 )
 from PySide6.QtTest import QTest
@@ -317,11 +318,16 @@ class Monkey:
         button = RIGHT if self._chance.random() < 0.08 else LEFT
         modifiers = self._chance.choice([NONE] * 8 + [SHIFT, CONTROL])
         _press(widget, at, button, modifiers)
-        if self._chance.random() < 0.08:
-            for _ in range(2):
-                if isValid(widget):
-                    _press(widget, at, LEFT, NONE)
+        if self._chance.random() < 0.08 and _handle(widget):
+            self._click_twice(widget, at)
         return said
+
+    def _click_twice(self, widget: QWidget, at: QPoint) -> None:
+        """Click once more, as soon as makes a double click of it."""
+        place, global_place = QPointF(at), QPointF(widget.mapToGlobal(at))
+        twice = QEvent.Type.MouseButtonDblClick
+        QApplication.sendEvent(widget, QMouseEvent(twice, place, global_place, LEFT, LEFT, NONE))
+        self._let_go(widget)
 
     def _hover(self, target: QWidget) -> str:
         for _ in range(self._chance.choice([1, 4, 12])):

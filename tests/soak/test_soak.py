@@ -69,18 +69,9 @@ def test_faults_are_the_same_for_a_seed_and_are_mended(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_program_survives_half_a_minute() -> None:
+    options = "--seed 1 --minutes 0.5 --longest-gap 10"  # beside other tests
     ended = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.soak",
-            "--seed",
-            "1",
-            "--minutes",
-            "0.5",
-            "--longest-gap",
-            "10",
-        ],
+        [sys.executable, "-m", "tests.soak", *options.split()],
         cwd=ROOT,
         capture_output=True,
         text=True,

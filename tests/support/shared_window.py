@@ -32,7 +32,7 @@ from PySide6.QtWidgets import (
 from shiboken6 import isValid
 
 from tests.support.waiting import wait_until
-from tests.support.window_input import PATIENCE_MS
+from tests.support.window_input import PATIENCE_MS, leave
 from visualizer import app
 from visualizer.documents.document_file import SavedDocument
 from visualizer.export.dialog.preview_controller import PreviewController
@@ -285,9 +285,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     window.board.clearFocus()  # a frame drawn around it goes
     window.board.setFocus()
     for view in (window.board, window.lines.view):
-        QApplication.sendEvent(view.viewport(), QEvent(QEvent.Type.Leave))
-        view._leaving.stop()  # hundreds of windows would wait for it
-        view._forget_pointed()
+        leave(view, at_once=True)  # hundreds of windows would wait
     window.statusBar().showMessage("")
     window.export_controller.settings, window.export_controller.folder = (
         start.settings,

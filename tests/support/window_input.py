@@ -43,9 +43,12 @@ LEFT = Qt.MouseButton.LeftButton
 PATIENCE_MS = 10_000
 
 
-def leave(area: CellScrollArea) -> None:
-    """Move the pointer away from cells."""
+def leave(area: CellScrollArea, *, at_once: bool = False) -> None:
+    """Move the pointer away from cells, and wait until that counts, unless it is to at once."""
     QApplication.sendEvent(area.viewport(), QEvent(QEvent.Type.Leave))
+    if at_once:
+        area._leaving.stop()
+        area._forget_pointed()
     wait_until(lambda: not area._leaving.isActive(), PATIENCE_MS)
 
 

@@ -17,7 +17,7 @@ from visualizer.session.timeline import Step, step_ms
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
-    from visualizer.explanations.cell_terms import Explanation, Factor
+    from visualizer.explanations.cell_terms import Factor
     from visualizer.session.cell_address import Cell
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.timeline import Place, Timeline
@@ -118,35 +118,31 @@ def cell_highlights(resolved: Resolved, cell: Cell) -> tuple[HighlightBlock, ...
 
 
 def _read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[HighlightBlock]:
-    cell = (*before, step.rows[0], step.columns[0])
-    end = (*before, step.rows[-1], step.columns[-1])
-    first = explain(trace, step.stage, cell)
-    last = first if end == cell else explain(trace, step.stage, end)
-    lows, highs = _factors(trace, first), _factors(trace, last)
-    inner = (explain(trace, step.stage, (*before, step.rows[0], at)) for at in _heads(trace, step))
-    names = [one.name for one in lows]
-    if any([one.name for one in other] != names
-           for other in (highs, *(_factors(trace, one) for one in inner))):  # fmt: skip
+    row, column = step.rows[0], step.columns[0]
+    heads = ((row, at) for at in _first_columns_of_heads(trace, step))
+    cells = dict.fromkeys([(row, column), *heads, (step.rows[-1], step.columns[-1])])
+    factors = [_factors(trace, step.stage, (*before, *cell)) for cell in cells]
+    if len({tuple(one.name for one in each) for each in factors}) > 1:
         # As of an edited head, whose context vectors are no stage's.
         return [block for half in _halves(step) for block in _read_by(trace, half, before)]
     found = []
-    for low, high in zip(lows, highs, strict=True):
+    for low, high in zip(factors[0], factors[-1], strict=True):
         if low.name != step.stage:
             found += _between(trace, low.name, low.index, high.index)
     return found
 
 
-def _heads(trace: Trace, step: Step) -> range:
-    """Return the columns of a step at which another head begins, where heads stand in a row."""
+def _first_columns_of_heads(trace: Trace, step: Step) -> range:
+    """Return the columns of a step at which a head begins, where heads stand side by side."""
     if step.stage != "concat":
         return range(0)
     width = trace.shape(step.stage)[-1] // trace.spec.heads
     return range(-(-step.columns[0] // width) * width, step.columns[-1] + 1, width)
 
 
-def _factors(trace: Trace, explanation: Explanation) -> list[Factor]:
-    """Return the factors without constants: a rotation changes the sign of one half alone."""
-    groups = explanation.groups
+def _factors(trace: Trace, stage: str, index: tuple[int, ...]) -> list[Factor]:
+    """Return what a cell reads, but constants: a rotation changes the sign of one half alone."""
+    groups = explain(trace, stage, index).groups
     return [one for group in groups for one in group.factors if one.name in trace]
 
 

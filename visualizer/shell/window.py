@@ -143,9 +143,9 @@ class MainWindow(QMainWindow):
         self._panes_later = QTimer(self, singleShot=True, interval=0)
         """Until the events that wait behind the heatmaps of a long text are taken."""
         self._half_shown: Screen | None = None
+        """The screen whose heatmaps alone are shown so far."""
         self._panes_of = ""
         """The fingerprint of the model that the panes show, if it is one."""
-        """The screen whose heatmaps alone are shown so far."""
         self._panes_later.timeout.connect(self._show_panes)
         self._drawn_later = QTimer(self, singleShot=True, interval=0)
         self._drawn_later.timeout.connect(self._show_drawn_panes)

@@ -10,12 +10,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from visualizer.progress_callback import (
-    check_stopped,
-    progress_told_to,
-    stopped_when,
-    tell_progress,
-)
+from visualizer.progress_callback import check_stopped, stopped_when, tell_progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,9 +74,9 @@ def _read(connection: ModelConnection, asked: Mapping[str, Any], course: _Course
         course.progress = (done, of)
 
     try:
-        with stopped_when(course.is_given_up.is_set), progress_told_to(tell):
+        with stopped_when(course.is_given_up.is_set):
             course.answer = connection.job("/read", asked, tell)
     except Exception as error:  # noqa: BLE001 - raised where it is waited for
-        course.error = error
+        course.error = error.with_traceback(None)  # its frames hold the text and this
     finally:
         course.is_over.set()
