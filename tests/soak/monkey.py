@@ -305,8 +305,10 @@ class Monkey:
             return "no menus"
         bar = window.menuBar()
         action = self._chance.choice(bar.actions())
+        said = f"the menu {action.text()!r}"
+        self.tell(said)
         _press(bar, bar.actionGeometry(action).center(), LEFT, NONE)
-        return f"the menu {action.text()!r}"
+        return said
 
     def _click(self, target: QWidget) -> str:
         found = self._some_place(target)
@@ -431,7 +433,7 @@ class Monkey:
         if not isinstance(window, MainWindow) or target is not window:
             return "no connection"
         self._key(window, Qt.Key.Key_Z, CONTROL | ALT)
-        dialog = window.findChild(ModelConnectionDialog)
+        dialog = window.findChild(ModelConnectionDialog) if isValid(window) else None
         if dialog is None or not dialog.isVisible() or not dialog.connect_button.isEnabled():
             return "the dialog of servers"
         port = dialog.port.findChild(QLineEdit)
