@@ -89,11 +89,12 @@ class Faults:
         """Make one fault, and say which."""
         self.mend()
         self._left = self._chance.randrange(5, 60)
-        makers = [self._read_only, self._damage, self._kill_children, self._lose_file]
+        # To serve a model or to open one again takes more of the machine than all else.
+        makers = [*3 * [self._read_only, self._damage, self._lose_file], self._kill_children]
         if sys.platform != "win32":
-            makers += [self._fill_disk, self._limit_memory]
+            makers += 3 * [self._fill_disk, self._limit_memory]
             if self._server:
-                makers += [self._lose_server, self._pause_server]
+                makers += [self._lose_server, self._pause_server, self._pause_server]
         return self._chance.choice(makers)()
 
     def _read_only(self) -> str:

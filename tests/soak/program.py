@@ -40,7 +40,8 @@ ROUND_S = 75.0
 REST_MS = 3000
 BLOCKED_S = 0.5
 """An action that lasts longer waits for an answer."""
-PAUSES_MS = (0, 0, 0, 5, 5, 5, 20, 20, 60, 60, 300)
+PAUSES_MS = (*12 * (0,), *12 * (5,), *8 * (20,), *4 * (60,), 300)
+"""Between two actions. In the long ones all that was begun comes to its end."""
 LIVES_S = (240.0, 1800.0)
 """So long the program lives at least and at most before it is killed in the midst of its use."""
 KEPT_MS = 3000
