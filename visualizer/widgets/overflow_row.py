@@ -126,6 +126,7 @@ class OverflowRow(QWidget):
         for item in changed:
             item.is_wanted, item.is_measured = wanted[item.widget], False
         if changed:
+            self.overflow_menu.close()  # it may hold controls of which there are none any more
             self.fit()
             self.updateGeometry()
 

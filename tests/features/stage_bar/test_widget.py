@@ -94,6 +94,23 @@ def test_the_menu_of_stages_is_reached_by_keys(hand: Hand) -> None:
     assert hand.stages[-1] == "output"
 
 
+def test_the_menu_closes_as_there_are_other_stages(hand: Hand) -> None:
+    everything(hand)
+    hand.window.resize(800, 600)
+    rail = hand.window.stage_bar
+    hand.until(rail.more.isVisible)
+    open_ = []
+
+    def change() -> None:
+        open_.append(rail.overflow_menu.isVisible())
+        hand.window.workspace.set("mechanism", "simplified")
+        hand.settle()
+        open_.append(rail.overflow_menu.isVisible())
+
+    assert "Scaled" in hand.read_menu(rail.more, change)  # of which there are none any more
+    assert open_ == [True, False]
+
+
 def test_in_a_wide_window_all_of_it_is_seen(hand: Hand) -> None:
     hand.window.resize(2200, 800)
     everything(hand)
