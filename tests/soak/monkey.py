@@ -255,12 +255,22 @@ class Monkey:
         return f"command {row.id}"
 
     def _key(self, target: QWidget, key: Qt.Key, modifiers: Qt.KeyboardModifier) -> str:
-        said = f"{key.name} {modifiers.name} in {_name(QApplication.focusWidget() or target)}"
-        if handle := _handle(target):
-            QTest.keyPress(handle, key, modifiers)
-            if _handle(target) == handle:  # a window may have been closed, and deleted meanwhile
-                QTest.keyRelease(handle, key)  # those of the modifiers may find no window any more
+        """Press a key; sent to a window, it would take other events between modifier and key."""
+        focused = QApplication.focusWidget()
+        is_here = focused is not None and isValid(target) and focused.window() is target.window()
+        receiver = focused if focused is not None and is_here else target
+        said = f"{key.name} {modifiers.name} in {_name(receiver)}"
+        if _handle(target) and not self._is_blocked(target.window()):
+            QTest.keyClick(receiver, key, modifiers)
         return said
+
+    def _is_blocked(self, window: QWidget) -> bool:
+        """Whether a dialog keeps all input from a window."""
+        modal = [each for each in self._dialogs() if each.isModal() and each is not window]
+        application = Qt.WindowModality.ApplicationModal
+        return any(
+            each.windowModality() is application or each.parent() is window for each in modal
+        )
 
     def _keys(self, target: QWidget) -> str:
         key = self._chance.choice(KEYS)

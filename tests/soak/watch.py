@@ -103,7 +103,7 @@ class Watch:
             said = f"gap of {gap * 1000:.0f} ms, {work * 1000:.0f} at work"
             self._tell(f"{FIGURE}{said}: {what}")
             if gap > self._longest_gap:
-                self.fail("the window's thread was away", said)
+                self.fail(f"the window's thread was away: {said}")
             self._gaps = []
 
     def forget_gaps(self) -> None:

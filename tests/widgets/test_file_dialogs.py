@@ -85,7 +85,7 @@ def test_a_second_return_while_it_asks_neither_deletes_it_nor_names_a_second_fil
         QTimer.singleShot(0, answer_second)
         QTest.keyClick(line, Qt.Key.Key_Return)
         assert not dialog.isVisible()
-        assert chosen == [str(file)]
+        assert chosen == []  # what is done with it might delete the dialog with the question in it
         QTimer.singleShot(0, answer_first)
 
     def answer_second() -> None:
@@ -102,3 +102,28 @@ def test_a_second_return_while_it_asks_neither_deletes_it_nor_names_a_second_fil
     assert asked == [1, 2]
     assert chosen == [str(file)]
     qtbot.waitUntil(lambda: not isValid(dialog))
+
+
+def test_the_answer_may_close_the_window(qtbot: QtBot, tmp_path: Path) -> None:
+    window = QWidget()
+    window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    window.show()
+    file = tmp_path / "old.csv"
+    file.write_text("kept", encoding="utf-8")
+    dialog = ask_save_path(window, "Save", file, "(*.csv)", lambda name: window.close())
+    qtbot.waitExposed(dialog)
+    line = name_of(dialog)
+
+    def press_again() -> None:  # while the first question is open
+        QTimer.singleShot(0, lambda: boxes(dialog)[-1].button(BUTTON.Yes).click())
+        QTest.keyClick(line, Qt.Key.Key_Return)
+        QTimer.singleShot(0, answer_first)
+
+    def answer_first() -> None:
+        delete_what_may_be()
+        assert isValid(window)
+        boxes(dialog)[0].button(BUTTON.Yes).click()
+
+    QTimer.singleShot(0, press_again)
+    QTest.keyClick(line, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: not isValid(window))

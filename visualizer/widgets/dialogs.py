@@ -73,13 +73,15 @@ class _FileDialogGuard(QObject):
     Its questions and errors are message boxes on the stack, each with an event loop of its own.
     They quote file names, which Qt would take for HTML where they look like it. And while one is
     open, its list of completions may come up late and pass one more Return to the dialog: that
-    must neither delete the dialog with the box in it, nor name a second file.
+    must not delete the dialog with the box in it, which its window does, too, if that is closed
+    by the answer; nor must it name a second file.
     """
 
     def __init__(self, dialog: QFileDialog, then: Callable[[str], object]) -> None:
         super().__init__(dialog)
         self._dialog, self._then = dialog, then
-        self._is_chosen = self._is_over = False
+        self._chosen = ""
+        self._is_answered = self._is_over = False
         dialog.fileSelected.connect(self._choose)
         dialog.finished.connect(self._end)
         dialog.installEventFilter(self)
@@ -90,23 +92,23 @@ class _FileDialogGuard(QObject):
                 box = event.child()
                 if isinstance(box, QMessageBox):  # before it is laid out
                     box.setTextFormat(Qt.TextFormat.PlainText)
-            elif event.type() == QEvent.Type.ChildRemoved and self._is_over:
-                self._delete()
+            elif event.type() == QEvent.Type.ChildRemoved and self._is_answered:
+                self._end()
         return super().eventFilter(dialog, event)
 
     def _choose(self, name: str) -> None:
-        if not self._is_chosen:
-            self._is_chosen = True
-            self._then(name)
+        self._chosen = self._chosen or name
 
     def _end(self) -> None:
+        """Hand on the answer and delete the dialog, once nothing of it is open."""
+        self._is_answered = True
+        if self._is_over or self._dialog.findChild(QMessageBox):
+            return
         self._is_over = True
-        self._delete()
-
-    def _delete(self) -> None:
-        if not self._dialog.findChild(QMessageBox):
-            self._dialog.removeEventFilter(self)  # what it owns is removed as it is deleted
-            self._dialog.deleteLater()
+        self._dialog.removeEventFilter(self)  # what it owns is removed as it is deleted
+        self._dialog.deleteLater()
+        if self._chosen:
+            self._then(self._chosen)
 
 
 LIST_SIZE = QSize(720, 640)
