@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QApplication, QPushButton
+from shiboken6 import isValid
 
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer import app
 from visualizer.attention import run_parameters_as_spec_weights
+from visualizer.attention.numbers_elsewhere import numbers_arrived
 from visualizer.attention.spec import LAYERS, NumberMatrix
+from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import NO_MEMORY, InputError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
+from visualizer.session.view import View
 from visualizer.shell.panel_presenters import EMPTY, WAITING, PanelPresenters
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
     from tests.support.window_fixtures import Gate, Open
     from visualizer.shell.window import MainWindow
+    from visualizer.shell.window_manager import WindowManager
 
 
 @pytest.fixture
@@ -396,3 +401,13 @@ def test_too_many_weights_are_not_kept_and_that_is_said(
     gated.workspace.set("seed", 7)
     hand.settle()
     assert hand.problem("own_weights") == ""
+
+
+def test_numbers_may_arrive_after_the_window_is_gone(windows: WindowManager, qtbot: QtBot) -> None:
+    windows.begin(SavedDocument(Document(), View()), None)
+    window = windows.all[0]
+    Hand(qtbot, window).settle()
+    workspace = window.workspace
+    window.close()
+    qtbot.waitUntil(lambda: not isValid(workspace))
+    numbers_arrived()

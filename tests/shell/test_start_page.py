@@ -90,6 +90,13 @@ def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager)
     assert hand.window.start_page.page is page
 
 
+def test_the_lesson_opens_before_lessons_are_loaded(hand: Hand) -> None:
+    hand.window.lesson_controller.lessons = ()  # as until the window was painted
+    choose(hand, Example.LESSON)
+    hand.settle()
+    assert hand.window.lesson.isVisible()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("given", ["document", "file", "last"])
 def test_a_document_comes_without_the_page(

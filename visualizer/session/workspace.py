@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -308,7 +309,8 @@ class Workspace(QObject):
             self.look(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
 
     def _tell_arrival(self) -> None:
-        self._arrived.emit()
+        with suppress(RuntimeError):  # the window is closed
+            self._arrived.emit()
 
     def show_again(self) -> None:
         """Make the screen anew, as more is known of the reading that is shown."""

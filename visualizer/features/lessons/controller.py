@@ -98,6 +98,8 @@ class LessonController(QObject):
 
     def open(self, number: int) -> None:
         """Open a lesson; closing it restores the previous document and view."""
+        if not self.lessons:  # chosen on the start page as soon as that was painted
+            self.load()
         workspace = self._workspace
         if self.position is None or self._opened.before is None:
             self._opened.before = workspace.document, without_playback(workspace.wanted)
