@@ -256,12 +256,12 @@ class Monkey:
 
     def _key(self, target: QWidget, key: Qt.Key, modifiers: Qt.KeyboardModifier) -> str:
         """Press a key; sent to a window, it would take other events between modifier and key."""
-        focused = QApplication.focusWidget()
-        is_here = focused is not None and isValid(target) and focused.window() is target.window()
-        receiver = focused if focused is not None and is_here else target
+        if not _handle(target) or self._is_blocked(target.window()):
+            return f"no {key.name}"
+        inner: QWidget | None = target.window().focusWidget()
+        receiver = target if inner is None else inner
         said = f"{key.name} {modifiers.name} in {_name(receiver)}"
-        if _handle(target) and not self._is_blocked(target.window()):
-            QTest.keyClick(receiver, key, modifiers)
+        QTest.keyClick(receiver, key, modifiers)
         return said
 
     def _is_blocked(self, window: QWidget) -> bool:
