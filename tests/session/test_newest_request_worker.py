@@ -194,6 +194,17 @@ def test_stopping_lets_what_runs_end_and_drops_what_waits(
     assert not worker.is_working
 
 
+def test_finishing_does_what_waits_though_no_answer_can_arrive(worker: Worker) -> None:
+    held, after = Held("held"), list[int]()
+    worker.ask(held)
+    assert held.begun.wait(SECONDS)
+    worker.ask(lambda: after.append(1))
+    threading.Timer(0.1, held.go_on.set).start()
+    worker.finish()  # on the thread that would take the answers
+    assert after == [1]
+    assert worker.isFinished()
+
+
 def release_when_stopping(worker: Worker, held: Held) -> None:
     while worker._waiting is not None:
         held.go_on.wait(0.001)

@@ -307,6 +307,23 @@ def test_a_window_that_is_closed_meanwhile_is_not_styled(
 
 
 @pytest.mark.slow
+def test_a_window_may_be_closed_as_soon_as_it_is_styled(
+    windows: WindowManager, qtbot: QtBot
+) -> None:
+    first, second = windows.open(Document()), windows.open(Document())
+    Hand(qtbot, second).settle()
+    hand = Hand(qtbot, first)
+    hand.settle()
+    second.set_scheme = lambda scheme: second.close()  # type: ignore[assignment, method-assign]
+    choose_in_menu(hand)
+    styling = windows._styling
+    assert styling
+    with qtbot.waitSignal(styling.ended):
+        pass
+    assert windows.all == [first]
+
+
+@pytest.mark.slow
 def test_the_labs_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) -> None:
     window = windows.open(Document())
     hand = Hand(qtbot, window)

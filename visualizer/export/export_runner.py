@@ -102,10 +102,8 @@ class ExportRunner(QObject):
 
     def close(self) -> None:
         """Finish what was requested, report the outcome, and end the thread."""
-        while self._worker.is_working:  # a request that has not started would be lost
-            self._worker.wait(10)
-        self._worker.stop()
-        QCoreApplication.sendPostedEvents(self, QEvent.Type.MetaCall.value)
+        self._worker.finish()
+        QCoreApplication.sendPostedEvents(self._worker, QEvent.Type.MetaCall.value)
 
     def _take(self, written: Path | ClipboardFigure | str) -> None:
         if isinstance(written, Path):

@@ -102,6 +102,12 @@ class Worker(QThread):
         self.stop_soon()
         self.wait()
 
+    def finish(self) -> None:
+        """Do what was asked, the waiting request too, and end the thread; answers are not told."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_running and self._waiting is None)
+        self.stop()
+
     def stop_soon(self) -> None:
         """Begin to stop, and wait for nothing."""
         with self._changed:
@@ -170,6 +176,7 @@ class Worker(QThread):
         with self._changed:
             self._is_running = False
             self._undelivered += 1
+            self._changed.notify_all()
 
     def _deliver(self, told: SignalInstance, answer: object) -> None:
         """Tell an answer on the thread that created the worker.

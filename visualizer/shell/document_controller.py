@@ -365,9 +365,7 @@ class DocumentController(QObject):
     def close(self) -> None:
         """Finish pending writes and remove the recovery file."""
         self._has_closed, self._then = True, None
-        while self._worker.is_working:
-            self._worker.wait(10)
-        self._worker.stop()
+        self._worker.finish()
         self.autosave_controller.close()
 
     # ------------------------------------------------------------------ how it went

@@ -250,6 +250,7 @@ class WindowManager(QObject):
                 if window in self._windows():  # else it was closed meanwhile
                     window.set_scheme(app_settings.load_scheme())
                     yield
+                if window in self._windows():
                     window.setUpdatesEnabled(True)
                 yield
         finally:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import QModelIndex, QPoint, QRect, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit
@@ -20,6 +21,7 @@ from visualizer.features.tensor_editor.widget import NumberTableModel
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.user_prediction import Prediction
+from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -506,3 +508,17 @@ def test_a_size_that_no_longer_fits_says_so_and_keeps_what_fits(clerk: Clerk) ->
     hand.window.setup.remedy("own_weights")
     hand.settle()
     assert [name for name, _ in clerk.document.spec.own_weights] == ["W_output"]
+
+
+def test_a_table_without_rows_is_shown_again(hand: Hand) -> None:
+    pane: NumberTablePane = hand.window.panes["Numbers"]
+    hand.window.docks.open("Numbers")
+    hand.until(lambda: hand.window.workspace.screen.panel(TABLE) is not None)
+    table = hand.window.workspace.screen.panel(TABLE)
+    assert table
+    empty = replace(table, rows=replace(table.rows, labels=()), current=None)
+    changed: list[QModelIndex] = []
+    pane.grid.model().dataChanged.connect(lambda first, *_: changed.append(first))
+    for theme in (LIGHT, DARK):
+        pane.grid.show_table(empty, theme)
+    assert changed == []  # Qt warns of a change of what is not there

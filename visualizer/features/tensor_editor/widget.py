@@ -216,7 +216,7 @@ class NumberTableModel(QAbstractTableModel):
         self.table, self._theme = table, theme
         if not is_same:
             self.endResetModel()
-        elif table and not is_read:
+        elif table and not is_read and all(table.shape):
             rows, columns = table.shape
             self.dataChanged.emit(self.index(0, 0), self.index(rows - 1, columns - 1))
 
