@@ -205,6 +205,21 @@ def test_finishing_does_what_waits_though_no_answer_can_arrive(worker: Worker) -
     assert worker.isFinished()
 
 
+def test_finishing_once_the_end_is_wanted_waits_for_no_answer(worker: Worker) -> None:
+    begun = threading.Event()
+
+    def work() -> None:
+        begun.set()
+        while True:
+            check_stopped()
+
+    worker.ask(work)
+    assert begun.wait(SECONDS)
+    worker.stop_soon()
+    worker.finish()
+    assert worker.isFinished()
+
+
 def release_when_stopping(worker: Worker, held: Held) -> None:
     while worker._waiting is not None:
         held.go_on.wait(0.001)

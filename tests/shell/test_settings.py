@@ -290,32 +290,19 @@ def test_other_windows_follow_one_after_the_other(
 
 
 @pytest.mark.slow
-def test_a_window_that_is_closed_meanwhile_is_not_styled(
-    windows: WindowManager, qtbot: QtBot
+@pytest.mark.parametrize("is_styled", [False, True])
+def test_a_window_may_be_closed_while_others_are_styled(
+    windows: WindowManager, qtbot: QtBot, *, is_styled: bool
 ) -> None:
     first, second = windows.open(Document()), windows.open(Document())
     Hand(qtbot, second).settle()
     hand = Hand(qtbot, first)
     hand.settle()
+    if is_styled:
+        second.set_scheme = lambda scheme: second.close()  # type: ignore[assignment, method-assign]
     choose_in_menu(hand)
-    second.close()  # what is done with it now raises an error, as it is deleted
-    styling = windows._styling
-    assert styling
-    with qtbot.waitSignal(styling.ended):
-        pass
-    assert windows.all == [first]
-
-
-@pytest.mark.slow
-def test_a_window_may_be_closed_as_soon_as_it_is_styled(
-    windows: WindowManager, qtbot: QtBot
-) -> None:
-    first, second = windows.open(Document()), windows.open(Document())
-    Hand(qtbot, second).settle()
-    hand = Hand(qtbot, first)
-    hand.settle()
-    second.set_scheme = lambda scheme: second.close()  # type: ignore[assignment, method-assign]
-    choose_in_menu(hand)
+    if not is_styled:
+        second.close()  # what is done with it now raises an error, as it is deleted
     styling = windows._styling
     assert styling
     with qtbot.waitSignal(styling.ended):

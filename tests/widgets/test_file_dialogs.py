@@ -13,6 +13,7 @@ from shiboken6 import isValid
 from visualizer.widgets.dialogs import ask_save_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytestqt.qtbot import QtBot
@@ -71,21 +72,26 @@ def test_a_cancelled_dialog_is_gone(window: QWidget, qtbot: QtBot, tmp_path: Pat
     qtbot.waitUntil(lambda: not isValid(dialog))
 
 
-def test_a_second_return_while_it_asks_neither_deletes_it_nor_names_a_second_file(
-    window: QWidget, qtbot: QtBot, tmp_path: Path
-) -> None:
-    file = tmp_path / "old.csv"
-    file.write_text("kept", encoding="utf-8")
-    chosen: list[str] = []
-    dialog = saving(window, qtbot, file, chosen)
+def answer_twice(dialog: QFileDialog, then: Callable[[], object]) -> list[int]:
+    """Press Return again while a question is open; answer the second question, then the first.
+
+    Parameters
+    ----------
+    then : callable
+        Called once the second question is answered.
+
+    Returns
+    -------
+    list of int
+        How many questions were open before each further step.
+    """
     line, asked = name_of(dialog), list[int]()
 
-    def press_again() -> None:  # while the first question is open
+    def press_again() -> None:
         asked.append(len(boxes(dialog)))
         QTimer.singleShot(0, answer_second)
         QTest.keyClick(line, Qt.Key.Key_Return)
-        assert not dialog.isVisible()
-        assert chosen == []  # what is done with it might delete the dialog with the question in it
+        then()
         QTimer.singleShot(0, answer_first)
 
     def answer_second() -> None:
@@ -99,7 +105,22 @@ def test_a_second_return_while_it_asks_neither_deletes_it_nor_names_a_second_fil
 
     QTimer.singleShot(0, press_again)
     QTest.keyClick(line, Qt.Key.Key_Return)
-    assert asked == [1, 2]
+    return asked
+
+
+def test_a_second_return_while_it_asks_neither_deletes_it_nor_names_a_second_file(
+    window: QWidget, qtbot: QtBot, tmp_path: Path
+) -> None:
+    file = tmp_path / "old.csv"
+    file.write_text("kept", encoding="utf-8")
+    chosen: list[str] = []
+    dialog = saving(window, qtbot, file, chosen)
+
+    def look() -> None:
+        assert not dialog.isVisible()
+        assert chosen == []  # what is done with it might delete the dialog with the question in it
+
+    assert answer_twice(dialog, look) == [1, 2]
     assert chosen == [str(file)]
     qtbot.waitUntil(lambda: not isValid(dialog))
 
@@ -112,18 +133,5 @@ def test_the_answer_may_close_the_window(qtbot: QtBot, tmp_path: Path) -> None:
     file.write_text("kept", encoding="utf-8")
     dialog = ask_save_path(window, "Save", file, "(*.csv)", lambda name: window.close())
     qtbot.waitExposed(dialog)
-    line = name_of(dialog)
-
-    def press_again() -> None:  # while the first question is open
-        QTimer.singleShot(0, lambda: boxes(dialog)[-1].button(BUTTON.Yes).click())
-        QTest.keyClick(line, Qt.Key.Key_Return)
-        QTimer.singleShot(0, answer_first)
-
-    def answer_first() -> None:
-        delete_what_may_be()
-        assert isValid(window)
-        boxes(dialog)[0].button(BUTTON.Yes).click()
-
-    QTimer.singleShot(0, press_again)
-    QTest.keyClick(line, Qt.Key.Key_Return)
+    assert answer_twice(dialog, delete_what_may_be) == [1, 2]
     qtbot.waitUntil(lambda: not isValid(window))

@@ -103,9 +103,16 @@ class Worker(QThread):
         self.wait()
 
     def finish(self) -> None:
-        """Do what was asked, the waiting request too, and end the thread; answers are not told."""
+        """Do what was asked, the waiting request too, and end the thread.
+
+        The answers are told with the events that follow, if any do.
+        """
+
+        def is_done() -> bool:
+            return self._is_stopping or not (self._is_running or self._waiting)
+
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_running and self._waiting is None)
+            self._changed.wait_for(is_done)
         self.stop()
 
     def stop_soon(self) -> None:

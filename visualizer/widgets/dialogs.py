@@ -72,9 +72,9 @@ class _FileDialogGuard(QObject):
 
     Its questions and errors are message boxes on the stack, each with an event loop of its own.
     They quote file names, which Qt would take for HTML where they look like it. And while one is
-    open, its list of completions may come up late and pass one more Return to the dialog: that
-    must not delete the dialog with the box in it, which its window does, too, if that is closed
-    by the answer; nor must it name a second file.
+    open, its list of completions may come up late and pass one more Return to the dialog. So only
+    the first name counts; and the dialog is deleted, and the name handed on, once no box is open:
+    what is done with the name may close the window, which deletes the dialog as well.
     """
 
     def __init__(self, dialog: QFileDialog, then: Callable[[str], object]) -> None:
