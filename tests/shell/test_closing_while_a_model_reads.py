@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 
 from tests.support.held_reading import HeldReading, read_few_tokens_at_once
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.window_input import Hand
     from visualizer.shell.window import MainWindow
 
@@ -38,3 +40,22 @@ def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.Monkey
     window.close()
     assert held.calls == held.at
     assert not window.isVisible()
+
+
+def test_no_pane_is_opened_once_the_window_is_closed(hand: Hand, tiny_model_folder: Path) -> None:
+    window = hand.window
+    window.document_controller.give_up()
+
+    def close() -> None:
+        window.document_controller.give_up()
+        window.close()
+
+    seen = window.docks.by_id["Layers"].visibilityChanged
+    seen.connect(lambda: QTimer.singleShot(0, close))  # before the next pane's turn
+    window.document_controller.open(tiny_model_folder)
+    hand.until(lambda: not window.isVisible())
+    later: list[bool] = []
+    QTimer.singleShot(5, lambda: later.append(True))  # after the next pane's turn
+    hand.until(lambda: bool(later))
+    assert "Layers" in window.panes
+    assert "Next token" not in window.panes

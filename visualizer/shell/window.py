@@ -140,6 +140,9 @@ class MainWindow(QMainWindow):
         self._add_intents()
         self._has_lesson = self._had_weights = False
         self._model_folder = ""
+        self._panes_to_open: list[str] = []
+        self._next_pane = QTimer(self, singleShot=True, interval=1)
+        self._next_pane.timeout.connect(self._open_next_pane)
         self._panes_later = QTimer(self, singleShot=True, interval=0)
         """Until the events that wait behind the heatmaps of a long text are taken."""
         self._half_shown: Screen | None = None
@@ -508,21 +511,18 @@ class MainWindow(QMainWindow):
         is_new = folder not in ("", self._model_folder)
         self._model_folder = folder
         if is_new:
-            self._open_in_turn(("Layers", "Next token"))
+            self._panes_to_open = ["Layers", "Next token"]
+            self._next_pane.start()
 
-    def _open_in_turn(self, panes: tuple[str, ...]) -> None:
-        """Open panes one after the other, each after what is shown and asked for meanwhile.
+    def _open_next_pane(self) -> None:
+        """Open a pane, and the next one after what is shown and asked for meanwhile.
 
         All at once would take long; and Qt brings a tab to the front only once those beside it
         have been laid out.
         """
-
-        def open_first() -> None:
-            self.docks.open(panes[0])
-            self._open_in_turn(panes[1:])
-
-        if panes:
-            QTimer.singleShot(1, self, open_first)
+        self.docks.open(self._panes_to_open.pop(0))
+        if self._panes_to_open:
+            self._next_pane.start()
 
     def _open_pane_of_command(self) -> None:
         for command, pane in SHOWN_IN.items():
@@ -668,7 +668,7 @@ class MainWindow(QMainWindow):
         app_settings.save_last(self.document_controller.path)
         self.hide()
         self.playback_controller.stop()
-        for timer in (self._panes_later, self._drawn_later):
+        for timer in (self._panes_later, self._drawn_later, self._next_pane):
             timer.stop()
         self._forget_half_shown()
         self.workspace.close_soon()  # while its model reads a long text, others wait for that
