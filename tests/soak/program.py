@@ -86,6 +86,8 @@ class Run:
         now = time.monotonic()
         self._end, self._rest_at = now + 60 * minutes, now + ROUND_S
         self._dies_at = now + self._chance.uniform(*LIVES_S)
+        self._timer = QTimer(singleShot=True)
+        self._timer.timeout.connect(self._beat)
         self._depth = 0
         self._blocked_at = 0.0
         self._is_resting = False
@@ -113,8 +115,8 @@ class Run:
         _tell(f"{FIGURE}{len(known) - len(rare)} of {len(known)} commands; not: {', '.join(rare)}")
 
     def _arm(self) -> None:
-        # A timer of its own each time: it also fires while an action waits for an answer.
-        QTimer.singleShot(self._chance.choice(PAUSES_MS), self._beat)
+        # Started anew within its own beat: it also fires while an action waits for an answer.
+        self._timer.start(self._chance.choice(PAUSES_MS))
 
     def _beat(self) -> None:
         if self._is_resting:
