@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from time import perf_counter, thread_time
 
 from PySide6.QtCore import QObject, Qt, QTimer
@@ -28,8 +29,11 @@ class Heart(QObject):
         super().__init__()
         self.gaps: list[float] = []
         self.work: list[float] = []
-        """Of each gap, the seconds in which this thread was at work; the machine took the rest."""
-        self._last, self._worked = perf_counter(), thread_time()
+        """Of each gap, the seconds in which this thread was at work."""
+        self.waited: list[float] = []
+        """Of each gap, the seconds in which this thread could have worked, but no processor was
+        free; 0 where the system does not tell. The rest waited for a lock, a file or an event."""
+        self._last, self._worked, self._waited = perf_counter(), thread_time(), _wait_time()
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._beat)
@@ -37,14 +41,24 @@ class Heart(QObject):
 
     def gaps_since(self) -> list[float]:
         """The gaps since this was asked last."""
-        gaps, self.gaps, self.work = self.gaps, [], []
+        gaps, self.gaps, self.work, self.waited = self.gaps, [], [], []
         return gaps
 
     def _beat(self) -> None:
-        now, worked = perf_counter(), thread_time()
+        now, worked, waited = perf_counter(), thread_time(), _wait_time()
         self.gaps.append(now - self._last)
         self.work.append(worked - self._worked)
-        self._last, self._worked = now, worked
+        self.waited.append(waited - self._waited)
+        self._last, self._worked, self._waited = now, worked, waited
+
+
+def _wait_time() -> float:
+    """Return for how many seconds this thread has waited for a processor since it began."""
+    try:
+        told = Path("/proc/thread-self/schedstat").read_text(encoding="ascii")
+    except OSError:  # not Linux, or one that does not count
+        return 0.0
+    return int(told.split()[1]) / 1e9
 
 
 def measure(repeats: int) -> int:

@@ -59,7 +59,7 @@ class Watch:
         """Memory at the end of each round, with one plain window, in bytes."""
         self._tell, self._longest_gap = tell, longest_gap
         self._heart: Heart | None = None
-        self._gaps: list[tuple[float, float]] = []
+        self._gaps: list[tuple[float, float, float]] = []
         self.may_lack_memory: Callable[[], bool] = lambda: False
         """Whether memory may run out now, which is no failure if it is said."""
 
@@ -92,15 +92,17 @@ class Watch:
                 widget.close()
                 self.fail((details.splitlines() or ["a bug"])[-1], details)
         if self._heart:
-            beats = zip(self._heart.gaps, self._heart.work, strict=True)
+            heart = self._heart
+            beats = zip(heart.gaps, heart.work, heart.waited, strict=True)
             self._gaps += [beat for beat in beats if beat[0] > GAP_S]
-            self._heart.gaps_since()
+            heart.gaps_since()
 
     def note(self, what: str) -> None:
         """Tell which gaps an action made."""
         if self._gaps:
-            gap, work = max(self._gaps)
+            gap, work, waited = max(self._gaps)
             said = f"gap of {gap * 1000:.0f} ms, {work * 1000:.0f} at work"
+            said = f"{said}, {waited * 1000:.0f} waiting for a processor"
             self._tell(f"{FIGURE}{said}: {what}")
             if gap > self._longest_gap:
                 self.fail(f"the window's thread was away: {said}")
