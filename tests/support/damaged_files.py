@@ -224,11 +224,18 @@ ARRAYS: tuple[Callable[[np.ndarray], bytes], ...] = (
 # --------------------------------------------------------------------------- hostile files
 
 
+WHAT_ZIPFILE_RAISES = (
+    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError,
+)  # fmt: skip
+"""For files that are damaged already."""
+
+
 def unpacked(content: bytes) -> Members:
+    """Return the files in a zip by their names; none of one that is damaged."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return {name: archive.read(name) for name in archive.namelist()}
-    except zipfile.BadZipFile:
+    except WHAT_ZIPFILE_RAISES:
         return {}
 
 
