@@ -39,6 +39,11 @@ class Heart(QObject):
         self._timer.timeout.connect(self._beat)
         self._timer.start(BEAT_MS)
 
+    @property
+    def pause(self) -> float:
+        """The seconds since the last beat; of any thread."""
+        return perf_counter() - self._last
+
     def gaps_since(self) -> list[float]:
         """The gaps since this was asked last."""
         gaps, self.gaps, self.work, self.waited = self.gaps, [], [], []

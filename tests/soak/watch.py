@@ -7,8 +7,10 @@ import gc
 import logging
 import sys
 import threading
+import time
 import traceback
 import warnings
+from pathlib import Path
 from statistics import median
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 GAP_S = 0.25
 """The GUI thread may rarely be away for so long. How often it was is printed."""
+LONG_WORK_S, SAMPLE_S, MOST_SAMPLES, FRAMES = 0.5, 0.05, 40, 14
+"""Of a gap with so much work is told where it was: every so many seconds, in so many frames."""
 OF_PLATFORM = "This plugin does not support "
 """The platform without a screen says so of every window that is shown."""
 GROWTH = 1.05
@@ -59,6 +63,7 @@ class Watch:
         """Memory at the end of each round, with one plain window, in bytes."""
         self._tell, self._longest_gap = tell, longest_gap
         self._heart: Heart | None = None
+        self._stacks: _StacksInPauses | None = None
         self._gaps: list[tuple[float, float, float]] = []
         self.may_lack_memory: Callable[[], bool] = lambda: False
         """Whether memory may run out now, which is no failure if it is said."""
@@ -77,6 +82,8 @@ class Watch:
         log.setLevel(logging.WARNING)
         logging.getLogger().addHandler(log)
         self._heart = Heart()
+        self._stacks = _StacksInPauses(self._heart)
+        self._stacks.start()
 
     def fail(self, what: str, details: str = "") -> None:
         """Tell a failure, unless the same one was told before."""
@@ -104,14 +111,18 @@ class Watch:
             said = f"gap of {gap * 1000:.0f} ms, {work * 1000:.0f} at work"
             said = f"{said}, {waited * 1000:.0f} waiting for a processor"
             self._tell(f"{FIGURE}{said}: {what}")
+            stacks = self._stacks.take() if self._stacks else []
+            if work > LONG_WORK_S:
+                self._tell("\n".join(stacks))
             if gap > self._longest_gap:
                 self.fail(f"the window's thread was away: {said}")
             self._gaps = []
 
     def forget_gaps(self) -> None:
         """Leave out what the test itself did."""
-        if self._heart:
+        if self._heart and self._stacks:
             self._heart.gaps_since()
+            self._stacks.take()
 
     def rest(self, windows: int) -> None:
         """Measure the memory while nothing is open but some plain windows.
@@ -152,6 +163,28 @@ class Watch:
         is_quiet = kind in (QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg)
         if not is_quiet and not message.startswith(OF_PLATFORM):
             self.fail(f"Qt: {message}", "".join(traceback.format_stack(limit=12)))
+
+
+class _StacksInPauses(threading.Thread):
+    """Notes where the window's thread is while its heart does not beat."""
+
+    def __init__(self, heart: Heart) -> None:
+        super().__init__(name="stacks in pauses", daemon=True)
+        self._heart, self._watched = heart, threading.get_ident()
+        self._found: list[str] = []
+
+    def run(self) -> None:
+        while True:
+            time.sleep(SAMPLE_S)
+            if self._heart.pause > GAP_S and len(self._found) < MOST_SAMPLES:
+                stack = traceback.extract_stack(sys._current_frames()[self._watched])
+                lines = [f"{Path(each.filename).stem}.{each.name}:{each.lineno}" for each in stack]
+                self._found.append("  at " + " < ".join(lines[: -FRAMES - 1 : -1]))
+
+    def take(self) -> list[str]:
+        """Return what was found since this was asked last, each place once."""
+        found, self._found = self._found, []
+        return [*dict.fromkeys(found)]
 
 
 def _holders(held: object, but: tuple[object, ...], depth: int = 0) -> Iterator[str]:
