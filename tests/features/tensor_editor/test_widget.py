@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from PySide6.QtCore import QModelIndex, QPoint, QRect, Qt
+from PySide6.QtCore import QEvent, QModelIndex, QPoint, QRect, Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit
+from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QWidget
 
 from tests.support.window_input import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import BooleanMatrix, Mask, NumberMatrix
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 Z, Y = Qt.Key.Key_Z, Qt.Key.Key_Y
 DISPLAY = Qt.ItemDataRole.DisplayRole
+KEY_PRESS, NO_MODIFIER = QEvent.Type.KeyPress, Qt.KeyboardModifier.NoModifier
 
 
 class Clerk:
@@ -353,6 +355,27 @@ def test_newer_numbers_do_not_write_over_what_is_being_typed(clerk: Clerk) -> No
     hand.settle()
     assert clerk.shown(0, 0) == "4.0000"
     assert clerk.document.spec.seed == 5
+
+
+def test_a_table_that_is_replaced_between_return_and_its_effect_takes_nothing(
+    clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clerk.choose("W_value")
+    clerk.click(0, 0)
+    QTest.keyClicks(clerk.grid, "4")
+    asked: list[QWidget] = []
+    take = clerk.grid.commitData
+
+    def note(editor: QWidget) -> None:
+        asked.append(editor)
+        take(editor)
+
+    monkeypatch.setattr(clerk.grid, "commitData", note)
+    before, editor = clerk.document, clerk.setup_pane()
+    QApplication.sendEvent(editor, QKeyEvent(KEY_PRESS, Qt.Key.Key_Return, NO_MODIFIER))
+    clerk.grid.show_table(None, LIGHT)
+    clerk.hand.until(lambda: asked == [editor])  # Qt warns of an editor that is not the table's
+    assert clerk.document == before
 
 
 # -------------------------------------------------------------------------- copying and pasting

@@ -378,6 +378,11 @@ class NumberTableView(QTableView):
         else:
             super().dataChanged(first, last, roles)
 
+    def commitData(self, editor: QWidget) -> None:
+        """Take what was typed, unless another table came between the key and its effect."""
+        if self._is_typing:
+            super().commitData(editor)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Handle copy, paste and the start of an edit, as a spreadsheet does."""
         if event.matches(QKeySequence.StandardKey.Copy):
