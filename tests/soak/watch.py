@@ -7,7 +7,6 @@ import gc
 import logging
 import sys
 import threading
-import time
 import traceback
 import warnings
 from pathlib import Path
@@ -172,10 +171,10 @@ class _StacksInPauses(threading.Thread):
         super().__init__(name="stacks in pauses", daemon=True)
         self._heart, self._watched = heart, threading.get_ident()
         self._found: list[str] = []
+        self._is_over = threading.Event()  # with the program: nothing sets it
 
     def run(self) -> None:
-        while True:
-            time.sleep(SAMPLE_S)
+        while not self._is_over.wait(SAMPLE_S):
             if self._heart.pause > GAP_S and len(self._found) < MOST_SAMPLES:
                 stack = traceback.extract_stack(sys._current_frames()[self._watched])
                 lines = [f"{Path(each.filename).stem}.{each.name}:{each.lineno}" for each in stack]
