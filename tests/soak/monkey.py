@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
@@ -99,6 +101,8 @@ class Monkey:
         """Those whose keys were pressed."""
         self.tell: Callable[[str], None] = lambda what: None
         """Told of what is begun, and may not come to its end."""
+        self._more: deque[Callable[[], object]] = deque()
+        """The other events of an action of several: each comes by itself, as from a user."""
         self._kinds: tuple[tuple[int, Callable[[QWidget], str]], ...] = (
             (30, self._command),
             (8, self._menu),
@@ -116,14 +120,24 @@ class Monkey:
             (1, self._connect),
         )
 
+    @property
+    def is_underway(self) -> bool:
+        """Whether an action of several events has not come to its end."""
+        return bool(self._more)
+
     def act(self, depth: int) -> str:
-        """Do one thing, and say which.
+        """Do one thing, and say which; nothing where it goes on with the last one.
 
         Parameters
         ----------
         depth : int
             How many actions have not ended: more than one where one of them waits for an answer.
         """
+        if depth > 1:
+            self._more.clear()
+        elif self._more:
+            self._more.popleft()()
+            return ""
         self.faults.count_down()
         if popup := QApplication.activePopupWidget():
             return self._use_popup(popup)
@@ -275,10 +289,9 @@ class Monkey:
     def _keys(self, target: QWidget) -> str:
         key = self._chance.choice(KEYS)
         modifiers = self._chance.choice([NONE, NONE, NONE, SHIFT, CONTROL])
-        for _ in range(self._chance.choice([1, 1, 1, 3, 12])):
-            if isValid(target):
-                said = self._key(target, key, modifiers)
-        return said
+        press = partial(self._key, target, key, modifiers)
+        self._more.extend((self._chance.choice([1, 1, 1, 3, 12]) - 1) * [press])
+        return press()
 
     def _type(self, target: QWidget) -> str:
         focused = QApplication.focusWidget()
@@ -293,9 +306,7 @@ class Monkey:
         else:
             text = self._chance.choice(TEXTS)
             for letter in text[: self._chance.choice([3, 20, 300])]:
-                if not isValid(focused):
-                    break
-                QTest.keyClicks(focused, letter)
+                self._more.append(partial(_type_letter, focused, letter))
         return f"types {text[:20]!r} into {said}"
 
     def _paste(self, target: QWidget) -> str:
@@ -342,12 +353,15 @@ class Monkey:
         self._let_go(widget)
 
     def _hover(self, target: QWidget) -> str:
-        for _ in range(self._chance.choice([1, 4, 12])):
-            found = self._some_place(target) if isValid(target) else None
-            if found and (handle := _handle(found[0])):
-                place = found[0].mapTo(found[0].window(), found[1])
-                if _is_within(handle, place):
-                    QTest.mouseMove(handle, place)
+        self._more.extend((self._chance.choice([1, 4, 12]) - 1) * [partial(self._move, target)])
+        return self._move(target)
+
+    def _move(self, target: QWidget) -> str:
+        found = self._some_place(target) if isValid(target) else None
+        if found and (handle := _handle(found[0])):
+            place = found[0].mapTo(found[0].window(), found[1])
+            if _is_within(handle, place):
+                QTest.mouseMove(handle, place)
         return f"moves over {_name(found[0]) if found else 'nothing'}"
 
     def _drag(self, target: QWidget) -> str:
@@ -364,10 +378,8 @@ class Monkey:
             return "no place"
         QTest.mousePress(handle, LEFT, NONE, first)
         for part in range(1, 6):
-            at = first + (last - first) * part / 5
-            if isValid(handle) and _is_within(handle, at):
-                QTest.mouseMove(handle, at)
-        self._let_go(window)
+            self._more.append(partial(_drag_to, handle, first + (last - first) * part / 5))
+        self._more.append(partial(self._let_go, window))
         return said
 
     def _let_go(self, target: QWidget) -> None:
@@ -384,13 +396,8 @@ class Monkey:
         way = self._chance.choice([-240, -120, 120, 240, 15])
         turned = QPoint(0, way) if self._chance.random() < 0.8 else QPoint(way, 0)
         modifiers = self._chance.choice([NONE, NONE, CONTROL, SHIFT])
-        for _ in range(self._chance.choice([1, 1, 5])):
-            if isValid(widget):
-                event = QWheelEvent(
-                    QPointF(at), QPointF(widget.mapToGlobal(at)), QPoint(), turned,
-                    Qt.MouseButton.NoButton, modifiers, Qt.ScrollPhase.NoScrollPhase, False,
-                )  # fmt: skip
-                QApplication.sendEvent(widget, event)
+        turn = partial(_turn_wheel, widget, at, turned, modifiers)
+        self._more.extend(self._chance.choice([1, 1, 5]) * [turn])
         return said
 
     def _drop(self, target: QWidget) -> str:
@@ -477,6 +484,27 @@ def _handle(widget: QWidget) -> QWindow | None:
 def _is_within(handle: QWindow, at: QPoint) -> bool:
     """Whether a point is within a window, whose widget may have another size for a moment."""
     return 0 <= at.x() < handle.width() and 0 <= at.y() < handle.height()
+
+
+def _type_letter(widget: QWidget, letter: str) -> None:
+    if isValid(widget):
+        QTest.keyClicks(widget, letter)
+
+
+def _drag_to(handle: QWindow, at: QPoint) -> None:
+    if handle in QGuiApplication.allWindows() and _is_within(handle, at):
+        QTest.mouseMove(handle, at)
+
+
+def _turn_wheel(
+    widget: QWidget, at: QPoint, turned: QPoint, modifiers: Qt.KeyboardModifier
+) -> None:
+    if isValid(widget):
+        event = QWheelEvent(
+            QPointF(at), QPointF(widget.mapToGlobal(at)), QPoint(), turned,
+            Qt.MouseButton.NoButton, modifiers, Qt.ScrollPhase.NoScrollPhase, False,
+        )  # fmt: skip
+        QApplication.sendEvent(widget, event)
 
 
 def _press(

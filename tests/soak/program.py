@@ -90,6 +90,7 @@ class Run:
         self._timer.timeout.connect(self._beat)
         self._depth = 0
         self._blocked_at = 0.0
+        self._did = ""
         self._is_resting = False
 
     @property
@@ -116,7 +117,7 @@ class Run:
 
     def _arm(self) -> None:
         # Started anew within its own beat: it also fires while an action waits for an answer.
-        self._timer.start(self._chance.choice(PAUSES_MS))
+        self._timer.start(0 if self._monkey.is_underway else self._chance.choice(PAUSES_MS))
 
     def _beat(self) -> None:
         if self._is_resting:
@@ -140,9 +141,13 @@ class Run:
             did = self._monkey.act(self._depth)
         finally:
             self._depth -= 1
-        _tell(f"{DID}{did}")
+        if did:
+            self._did = did
+            _tell(f"{DID}{did}")
+        if self._monkey.is_underway:
+            self._arm()
         self.watch.look()
-        self.watch.note(did)
+        self.watch.note(self._did)
 
     @property
     def _is_lab_open(self) -> bool:
