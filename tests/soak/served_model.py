@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOKEN = "a token for a random use"
+LOWEST_PRIORITY = 19
 
 
 class ModelServer:
@@ -40,6 +41,9 @@ class ModelServer:
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 env={**os.environ, "ATTENTION_VISUALIZER_TOKEN": TOKEN}, start_new_session=True,
             )  # fmt: skip
+            # It stands for another machine, whose work takes nothing from this one's window.
+            if sys.platform != "win32":
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, LOWEST_PRIORITY)
 
     def lose(self) -> None:
         """Kill the server, its processes of the model too, in the midst of what it does."""
