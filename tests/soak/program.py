@@ -100,8 +100,7 @@ class Run:
 
     def go(self) -> None:
         """Use the program; it may end and be started again meanwhile."""
-        linger(100)  # the beat that ends what was made above
-        self.watch.forget_gaps()
+        self._forget_own_work()
         self._arm()
         while not self.is_over:
             if not self._manager.all and not self._is_lab_open:
@@ -114,6 +113,11 @@ class Run:
         known = {row.id for row in COMMANDS if row.shortcuts}
         rare = sorted(known - self._monkey.commands)
         _tell(f"{FIGURE}{len(known) - len(rare)} of {len(known)} commands; not: {', '.join(rare)}")
+
+    def _forget_own_work(self) -> None:
+        """Leave out the gap of what this has just done, which ends with the next beat."""
+        linger(100)
+        self.watch.forget_gaps()
 
     def _arm(self) -> None:
         # Started anew within its own beat: it also fires while an action waits for an answer.
@@ -162,7 +166,7 @@ class Run:
         linger(REST_MS)
         self.watch.look()
         self.watch.rest(len(self._manager.all))
-        self.watch.forget_gaps()
+        self._forget_own_work()
         self._rest_at = time.monotonic() + ROUND_S
         self._is_resting = False
         self._arm()
