@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, IncompleteRead
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
@@ -62,6 +62,7 @@ class _Line:
         except (ValueError, LookupError, TypeError):
             nonce = None
         if not isinstance(nonce, str) or greeting[0] != 200:
+            self.close()
             raise InputError("server", ANOTHER.format(address=f"{host}:{port}"))
         self._signer = RequestSigner(token, nonce)
         if self._http.sock:
@@ -78,13 +79,22 @@ class _Line:
     ) -> tuple[int, bytes]:
         try:
             self._http.request(method, path, body, dict(headers))
-            answer = self._http.getresponse()
-            found = answer.read(MOST_ANSWER)
+            with self._http.getresponse() as answer:
+                found = answer.read(MOST_ANSWER)
+                if answer.length and len(found) < MOST_ANSWER:
+                    raise IncompleteRead(found, answer.length)
         except (OSError, HTTPException, ValueError) as error:
             self.close()
-            why = reason_of(error) if isinstance(error, OSError) else ""
-            raise _LostError(why or type(error).__name__) from error
+            raise _LostError(_why(error)) from error
         return answer.status, found
+
+
+def _why(error: Exception) -> str:
+    """Say why a request has no answer."""
+    if isinstance(error, IncompleteRead):
+        return "its answer ended early"
+    said = reason_of(error) if isinstance(error, OSError) else ""
+    return said or type(error).__name__
 
 
 def _close(lines: list[_Line]) -> None:

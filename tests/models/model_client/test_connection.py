@@ -1,0 +1,97 @@
+"""What a connection makes of answers that end early, and of a stranger's."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from visualizer.errors import InputError
+from visualizer.models.model_client.connection import ModelConnection
+from visualizer.models.model_protocol.answer_body import answer_body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE_S = 10.0
+GREETING = json.dumps({"program": "attention-visualizer", "nonce": "a"}).encode()
+FACTS = answer_body({"name": "tiny"})
+
+
+class Scripted(ThreadingTCPServer):
+    """Answers requests by a script: each of these bodies, or the first part of it and no more.
+
+    Parameters
+    ----------
+    script : list of (bytes, int)
+        The bodies, and how much of each is sent.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, script: list[tuple[bytes, int]]) -> None:
+        self.script, self.was_closed = script, Event()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def port(self) -> int:
+        port: int = self.server_address[1]
+        return port
+
+
+class _Handler(StreamRequestHandler):
+    server: Scripted
+
+    def handle(self) -> None:
+        while self.rfile.readline():
+            size = 0
+            while line := self.rfile.readline().strip().lower():
+                if line.startswith(b"content-length:"):
+                    size = int(line.partition(b":")[2])
+            self.rfile.read(size)
+            body, sent = self.server.script.pop(0)
+            head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n"
+            self.wfile.write(head.encode() + body[:sent])
+            if sent < len(body):
+                return
+        self.server.was_closed.set()
+
+
+@contextmanager
+def scripted(*script: tuple[bytes, int]) -> Iterator[Scripted]:
+    with Scripted([*script]) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def test_an_answer_that_ends_early_is_asked_for_again() -> None:
+    short = (FACTS, len(FACTS) // 2)
+    whole = (FACTS, len(FACTS))
+    greeting = (GREETING, len(GREETING))
+    with scripted(greeting, whole, short, greeting, whole) as server:
+        connection = ModelConnection("127.0.0.1", server.port, "token")
+        for _ in range(2):
+            assert connection.ask("/model", {})[0] == {"name": "tiny"}
+        assert server.script == []
+
+
+def test_a_greeting_that_ends_early_is_not_taken_for_a_stranger_s() -> None:
+    with scripted((GREETING, 5)) as server:
+        connection = ModelConnection("127.0.0.1", server.port, "token")
+        with pytest.raises(InputError, match="cannot be reached: its answer ended early"):
+            connection.ask("/model", {})
+
+
+def test_the_connection_to_a_stranger_is_closed() -> None:
+    said = b"<html>Welcome</html>"
+    with scripted((said, len(said))) as server:
+        connection = ModelConnection("127.0.0.1", server.port, "token")
+        with pytest.raises(InputError, match="is no server of this program") as caught:
+            connection.ask("/model", {})
+        assert server.was_closed.wait(PATIENCE_S)  # while the error, which knows it, is kept
+        assert caught.value.field == "server"
