@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 GAP_S = 0.25
 """The GUI thread may rarely be away for so long. How often it was is printed."""
-LONG_WORK_S, SAMPLE_S, MOST_SAMPLES, FRAMES = 0.5, 0.05, 40, 14
-"""Of a gap with so much work is told where it was: every so many seconds, in so many frames."""
+LONG_S, SAMPLE_S, MOST_SAMPLES, FRAMES, OTHER_FRAMES = 0.5, 0.05, 40, 14, 5
+"""Of a gap of which so much was no waiting for a processor is told where the threads were: every
+so many seconds, in so many frames."""
 OF_PLATFORM = "This plugin does not support "
 """The platform without a screen says so of every window that is shown."""
 GROWTH = 1.05
@@ -111,7 +112,7 @@ class Watch:
             said = f"{said}, {waited * 1000:.0f} waiting for a processor"
             self._tell(f"{FIGURE}{said}: {what}")
             stacks = self._stacks.take() if self._stacks else []
-            if work > LONG_WORK_S:
+            if gap - waited > LONG_S:
                 self._tell("\n".join(stacks))
             if gap > self._longest_gap:
                 self.fail(f"the window's thread was away: {said}")
@@ -142,9 +143,11 @@ class Watch:
             self.fail("closed windows stay in memory", f"{len(alive)}, one held by\n{holders}")
         alive.clear()
         _trim()
-        self.resting.append(psutil.Process().memory_info().rss)
-        mebi = self.resting[-1] / 2**20
-        self._tell(f"{FIGURE}{mebi:.0f} MiB at rest, {len(QApplication.allWidgets()):,} widgets")
+        memory = psutil.Process().memory_info()
+        self.resting.append(memory.rss)
+        mebi, of_files = memory.rss / 2**20, getattr(memory, "shared", 0) / 2**20
+        widgets = len(QApplication.allWidgets())
+        self._tell(f"{FIGURE}{mebi:.0f} MiB at rest, {of_files:.0f} of files, {widgets:,} widgets")
         if len(self.resting) >= WARM_ROUNDS + 2 * COMPARED:
             warm = median(self.resting[WARM_ROUNDS:][:COMPARED])
             now = median(self.resting[-COMPARED:])
@@ -176,14 +179,26 @@ class _StacksInPauses(threading.Thread):
     def run(self) -> None:
         while not self._is_over.wait(SAMPLE_S):
             if self._heart.pause > GAP_S and len(self._found) < MOST_SAMPLES:
-                stack = traceback.extract_stack(sys._current_frames()[self._watched])
-                lines = [f"{Path(each.filename).stem}.{each.name}:{each.lineno}" for each in stack]
-                self._found.append("  at " + " < ".join(lines[: -FRAMES - 1 : -1]))
+                frames = sys._current_frames()
+                self._found.append("  at " + _places(frames.pop(self._watched), FRAMES))
+                frames.pop(threading.get_ident(), None)
+                self._found += [
+                    f"  while {_places(each, OTHER_FRAMES)}"
+                    for each in frames.values()
+                    if each.f_code.co_name not in ("wait", "_wait_for_tstate_lock", "select")
+                ]
 
     def take(self) -> list[str]:
         """Return what was found since this was asked last, each place once."""
         found, self._found = self._found, []
         return [*dict.fromkeys(found)]
+
+
+def _places(frame: FrameType, count: int) -> str:
+    """Say where a thread is, innermost first."""
+    stack = traceback.extract_stack(frame)
+    lines = [f"{Path(each.filename).stem}.{each.name}:{each.lineno}" for each in stack]
+    return " < ".join(lines[: -count - 1 : -1])
 
 
 def _holders(held: object, but: tuple[object, ...], depth: int = 0) -> Iterator[str]:
