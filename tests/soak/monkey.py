@@ -150,7 +150,8 @@ class Monkey:
             return "nothing"
         target = self._chance.choice(windows)
         if depth > 1:
-            self._let_go(target)
+            for each in windows:  # a drag may not have come to its end
+                self._let_go(each)
             return f"{self._key(target, Qt.Key.Key_Escape, NONE)}, while something waits"
         target.activateWindow()
         if len(self._manager.all) > MOST_WINDOWS:

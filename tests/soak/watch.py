@@ -108,8 +108,8 @@ class Watch:
         """Tell which gaps an action made."""
         if self._gaps:
             gap, work, waited = max(self._gaps)
-            said = f"gap of {gap * 1000:.0f} ms, {work * 1000:.0f} at work"
-            said = f"{said}, {waited * 1000:.0f} waiting for a processor"
+            of_gap = f"{work * 1000:.0f} at work, {waited * 1000:.0f} waiting for a processor"
+            said = f"gap of {gap * 1000:.0f} ms, {of_gap}"
             self._tell(f"{FIGURE}{said}: {what}")
             stacks = self._stacks.take() if self._stacks else []
             if gap - waited > LONG_S:

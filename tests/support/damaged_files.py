@@ -25,6 +25,7 @@ from tests.support.golden_documents import (
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.embedded_document import KEYWORD, as_attachment, as_metadata
 from visualizer.session.view import View
+from visualizer.storage.archive import BROKEN_ARCHIVE_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -224,18 +225,12 @@ ARRAYS: tuple[Callable[[np.ndarray], bytes], ...] = (
 # --------------------------------------------------------------------------- hostile files
 
 
-WHAT_ZIPFILE_RAISES = (
-    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError,
-)  # fmt: skip
-"""For files that are damaged already."""
-
-
 def unpacked(content: bytes) -> Members:
     """Return the files in a zip by their names; none of one that is damaged."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return {name: archive.read(name) for name in archive.namelist()}
-    except WHAT_ZIPFILE_RAISES:
+    except BROKEN_ARCHIVE_ERRORS:
         return {}
 
 

@@ -141,6 +141,7 @@ class MainWindow(QMainWindow):
         self._has_lesson = self._had_weights = False
         self._model_folder = ""
         self._panes_to_open: list[str] = []
+        """Those of use with a model that has begun to read; one after the other."""
         self._next_pane = QTimer(self, singleShot=True, interval=1)
         self._next_pane.timeout.connect(self._open_next_pane)
         self._panes_later = QTimer(self, singleShot=True, interval=0)

@@ -46,8 +46,7 @@ _HEADER = re.compile(
 _BLOCK = 2**20
 _SAME_TIME = (1980, 1, 1, 0, 0, 0)  # so that equal documents give equal bytes
 
-# What zipfile and zlib raise for malformed files.
-_BROKEN = (
+BROKEN_ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
@@ -58,6 +57,7 @@ _BROKEN = (
     RuntimeError,
     ValueError,
 )
+"""What zipfile and zlib raise for malformed files."""
 
 
 # ------------------------------------------------------------------------------ writing
@@ -120,7 +120,7 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray
             return texts, arrays
     except DamagedError:
         raise
-    except _BROKEN as error:
+    except BROKEN_ARCHIVE_ERRORS as error:
         raise DamagedError("is damaged: what is in it does not fit together.") from error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from socketserver import StreamRequestHandler, ThreadingTCPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ GREETING = json.dumps({"program": "attention-visualizer", "nonce": "a"}).encode(
 FACTS = answer_body({"name": "tiny"})
 
 
-class Scripted(ThreadingTCPServer):
+class Scripted(ThreadingHTTPServer):
     """Answers requests by a script: each of these bodies, or the first part of it and no more.
 
     Parameters
@@ -31,34 +31,33 @@ class Scripted(ThreadingTCPServer):
         The bodies, and how much of each is sent.
     """
 
-    daemon_threads = True
-
     def __init__(self, script: list[tuple[bytes, int]]) -> None:
         self.script, self.was_closed = script, Event()
         super().__init__(("127.0.0.1", 0), _Handler)
 
-    @property
-    def port(self) -> int:
-        port: int = self.server_address[1]
-        return port
 
-
-class _Handler(StreamRequestHandler):
+class _Handler(BaseHTTPRequestHandler):
     server: Scripted
+    protocol_version = "HTTP/1.1"
 
-    def handle(self) -> None:
-        while self.rfile.readline():
-            size = 0
-            while line := self.rfile.readline().strip().lower():
-                if line.startswith(b"content-length:"):
-                    size = int(line.partition(b":")[2])
-            self.rfile.read(size)
-            body, sent = self.server.script.pop(0)
-            head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n"
-            self.wfile.write(head.encode() + body[:sent])
-            if sent < len(body):
-                return
+    def do_GET(self) -> None:
+        body, sent = self.server.script.pop(0)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[:sent])
+        self.close_connection = sent < len(body)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
+    def finish(self) -> None:
+        super().finish()
         self.server.was_closed.set()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
 
 @contextmanager
@@ -74,7 +73,7 @@ def test_an_answer_that_ends_early_is_asked_for_again() -> None:
     whole = (FACTS, len(FACTS))
     greeting = (GREETING, len(GREETING))
     with scripted(greeting, whole, short, greeting, whole) as server:
-        connection = ModelConnection("127.0.0.1", server.port, "token")
+        connection = ModelConnection("127.0.0.1", server.server_port, "token")
         for _ in range(2):
             assert connection.ask("/model", {})[0] == {"name": "tiny"}
         assert server.script == []
@@ -82,7 +81,7 @@ def test_an_answer_that_ends_early_is_asked_for_again() -> None:
 
 def test_a_greeting_that_ends_early_is_not_taken_for_a_stranger_s() -> None:
     with scripted((GREETING, 5)) as server:
-        connection = ModelConnection("127.0.0.1", server.port, "token")
+        connection = ModelConnection("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="cannot be reached: its answer ended early"):
             connection.ask("/model", {})
 
@@ -90,7 +89,7 @@ def test_a_greeting_that_ends_early_is_not_taken_for_a_stranger_s() -> None:
 def test_the_connection_to_a_stranger_is_closed() -> None:
     said = b"<html>Welcome</html>"
     with scripted((said, len(said))) as server:
-        connection = ModelConnection("127.0.0.1", server.port, "token")
+        connection = ModelConnection("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="is no server of this program") as caught:
             connection.ask("/model", {})
         assert server.was_closed.wait(PATIENCE_S)  # while the error, which knows it, is kept
