@@ -30,9 +30,9 @@ from visualizer.session.document import Document
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TEXT = "the red fox met a small owl and the red fox met "
-"""With the words that are typed after it, twelve."""
-WORDS = ("an owl", "a dog", "his son", "no one")
+TEXT = "the cat sat on a mat and the dog ran to "
+"""With the words that are typed after it, twelve; the small model knows all of them."""
+WORDS = ("a log", "the mat", "a dog", "the cat")
 KEY_MS = 120
 FOLLOWS_MS = 600
 
@@ -110,8 +110,8 @@ def _typed(stand: Stand, words: str) -> float:
         QTest.keyClicks(box, letter)
 
     def is_there() -> bool:
-        tokens = "".join(stand.workspace.screen.panel(LAYERS).tokens)
-        return tokens.endswith(words)
+        tokens = "".join(stand.workspace.screen.panel(LAYERS).tokens)  # with or without spaces
+        return tokens.replace(" ", "").endswith(words.replace(" ", ""))
 
     _until(is_there)
     pane = stand.window.docks.by_id["Layers"].widget()
