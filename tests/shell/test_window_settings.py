@@ -16,6 +16,7 @@ from tests.damage import spoil_settings
 from tests.support.examples import others_slow
 from visualizer import app
 from visualizer.documents.recent_files import remember
+from visualizer.shell.pane_focus_cycle import tab_stops
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.window_manager import WindowManager
 from visualizer.widgets import app_settings
@@ -71,6 +72,20 @@ def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
     window.close()
     kept = {"geometry", "last", "reduced motion", "scheme", "seal", "state"}
     assert set(QSettings().allKeys()) == kept
+
+
+def test_a_pane_made_while_another_floats_has_its_place_in_the_tab_order(
+    open_window: Open,
+) -> None:
+    window = open_window()
+    earlier, floating, new = "Cell", "Code", "Numbers"
+    window.docks.by_id[floating].setFloating(True)
+    window.docks.open(new)
+    ring, stops = tab_stops(window), tab_stops(window.panes[new])
+    assert stops
+    at = ring.index(stops[0])
+    assert ring[at : at + len(stops)] == stops
+    assert at > max(map(ring.index, tab_stops(window.panes[earlier])))
 
 
 def test_size_and_panes_come_back(open_window: Open) -> None:

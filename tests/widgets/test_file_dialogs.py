@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit, QMessageBox, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QLineEdit, QMessageBox, QWidget
 from shiboken6 import isValid
 
 from visualizer.widgets.dialogs import ask_save_path
@@ -134,4 +134,32 @@ def test_the_answer_may_close_the_window(qtbot: QtBot, tmp_path: Path) -> None:
     dialog = ask_save_path(window, "Save", file, "(*.csv)", lambda name: window.close())
     qtbot.waitExposed(dialog)
     assert answer_twice(dialog, delete_what_may_be) == [1, 2]
+    qtbot.waitUntil(lambda: not isValid(window))
+
+
+def test_a_window_that_closes_while_it_asks_takes_the_question_back(
+    qtbot: QtBot, tmp_path: Path
+) -> None:
+    """As one does that waited for a picture to be written."""
+    window = QWidget()
+    window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    window.show()
+    over = QDialog(window)
+    over.open()
+    file = tmp_path / "old.csv"
+    file.write_text("kept", encoding="utf-8")
+    chosen: list[str] = []
+    dialog = saving(over, qtbot, file, chosen)
+    asked: list[int] = []
+
+    def close() -> None:
+        asked.append(len(boxes(dialog)))
+        window.close()
+        delete_what_may_be()
+        asked.append(len(boxes(dialog)))
+
+    QTimer.singleShot(0, close)
+    QTest.keyClick(name_of(dialog), Qt.Key.Key_Return)
+    assert asked == [1, 1]
+    assert chosen == []
     qtbot.waitUntil(lambda: not isValid(window))

@@ -160,14 +160,16 @@ class PaneDocks(QObject):
         self._finish(pane, widget)
 
     def _order_tabs(self, new: Pane) -> None:
-        """Put the controls of a new pane at its place in the tab order, that of `PANES`."""
-        ids = [pane.id for pane in PANES]
-        earlier = [id_ for id_ in ids[: ids.index(new.id)] if id_ in self.panes]
-        stops = [stop for id_ in earlier for stop in tab_stops(self.panes[id_])]
-        before = stops[-1]
-        for part in tab_stops(self.panes[new.id]):
-            QWidget.setTabOrder(before, part)
-            before = part
+        """Put the controls of a new pane at its place in the tab order, that of `PANES`.
+
+        A pane that floats is a window, with an order of its own.
+        """
+        widget = self.panes[new.id]
+        made = [self.panes[pane.id] for pane in PANES if pane.id in self.panes]
+        earlier = [each for each in made[: made.index(widget)] if each.window() is widget.window()]
+        before = [stop for each in earlier for stop in tab_stops(each)][-1:]
+        for first, second in pairwise([*before, *tab_stops(widget)]):
+            QWidget.setTabOrder(first, second)
 
     def _set_apart(self, pane: Pane) -> None:
         """Give a pane the whole height of its side; the others follow outwards."""

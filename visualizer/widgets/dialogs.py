@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import platform
 import sys
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from PySide6 import __version__ as pyside_version
-from PySide6.QtCore import QChildEvent, QEvent, QObject, QSize, Qt, qVersion
+from PySide6.QtCore import (
+    QChildEvent,
+    QCoreApplication,
+    QEvent,
+    QObject,
+    QSize,
+    Qt,
+    QTimer,
+    qVersion,
+)
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -21,13 +31,14 @@ from PySide6.QtWidgets import (
     QTextBrowser,
     QVBoxLayout,
 )
+from shiboken6 import isValid
 
 from visualizer.errors import NO_MEMORY
 from visualizer.version import __version__
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from PySide6.QtWidgets import QWidget
@@ -74,7 +85,8 @@ class _FileDialogGuard(QObject):
     They quote file names, which Qt would take for HTML where they look like it. And while one is
     open, its list of completions may come up late and pass one more Return to the dialog. So only
     the first name counts; and the dialog is deleted, and the name handed on, once no box is open:
-    what is done with the name may close the window, which deletes the dialog as well.
+    what is done with the name may close the window, which deletes the dialog as well. A window
+    that is deleted while a box is open takes the question back, and is deleted after it.
     """
 
     def __init__(self, dialog: QFileDialog, then: Callable[[str], object]) -> None:
@@ -82,19 +94,35 @@ class _FileDialogGuard(QObject):
         self._dialog, self._then = dialog, then
         self._chosen = ""
         self._is_answered = self._is_over = False
+        self._watched = [dialog, *_ancestors(dialog)]
+        self._deleted_after = list[QObject]()
         dialog.fileSelected.connect(self._choose)
         dialog.finished.connect(self._end)
-        dialog.installEventFilter(self)
+        for each in self._watched:
+            each.installEventFilter(self)
 
-    def eventFilter(self, dialog: QObject, event: QEvent) -> bool:
-        if isinstance(event, QChildEvent):
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.DeferredDelete:
+            return self._put_off(watched)
+        if watched is self._dialog and isinstance(event, QChildEvent):
             if event.type() == QEvent.Type.ChildPolished:
                 box = event.child()
                 if isinstance(box, QMessageBox):  # before it is laid out
                     box.setTextFormat(Qt.TextFormat.PlainText)
             elif event.type() == QEvent.Type.ChildRemoved and self._is_answered:
                 self._end()
-        return super().eventFilter(dialog, event)
+        return False
+
+    def _put_off(self, owner: QObject) -> bool:
+        """Return whether the deletion of an owner waits for the boxes that are open."""
+        boxes = self._dialog.findChildren(QMessageBox)
+        if not boxes:
+            self._let_go()
+            return False
+        self._deleted_after.append(owner)
+        for one in (*boxes, self._dialog):
+            one.reject()
+        return True
 
     def _choose(self, name: str) -> None:
         self._chosen = self._chosen or name
@@ -105,10 +133,29 @@ class _FileDialogGuard(QObject):
         if self._is_over or self._dialog.findChild(QMessageBox):
             return
         self._is_over = True
-        self._dialog.removeEventFilter(self)  # what it owns is removed as it is deleted
+        self._let_go()
         self._dialog.deleteLater()
-        if self._chosen:
+        for owner in self._deleted_after:
+            QTimer.singleShot(0, partial(_delete, owner))
+        if self._chosen and not self._deleted_after:
             self._then(self._chosen)
+
+    def _let_go(self) -> None:
+        for each in self._watched:  # what they own is removed as they are deleted
+            each.removeEventFilter(self)
+
+
+def _ancestors(widget: QWidget) -> Iterator[QWidget]:
+    owner = widget.parentWidget()
+    while owner:
+        yield owner
+        owner = owner.parentWidget()
+
+
+def _delete(put_off: QObject) -> None:
+    """Delete what was to be deleted; `deleteLater` does nothing a second time."""
+    if isValid(put_off):
+        QCoreApplication.sendEvent(put_off, QEvent(QEvent.Type.DeferredDelete))
 
 
 LIST_SIZE = QSize(720, 640)
