@@ -501,6 +501,8 @@ def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     runs = student.window.runs_pane.list
     choose_first(student)
+    date = runs.visualRect(runs.model().index(0, 1))
+    QTest.mouseClick(runs.viewport(), LEFT, NONE, date.center())
     student.press(Qt.Key.Key_F2, NONE)
     student.press(Qt.Key.Key_F2, NONE)  # it is being renamed already
     student.keys("first try")

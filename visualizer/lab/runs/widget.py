@@ -90,8 +90,7 @@ class RunsPane(QWidget):
 
     def edit_name(self) -> None:
         item = self.list.currentItem()
-        is_edited = self.list.indexWidget(self.list.currentIndex()) is not None
-        if item and not is_edited:
+        if item and self.list.itemWidget(item, 0) is None:  # else it is being edited
             self.list.editItem(item, 0)
 
     def show_runs(
