@@ -1,18 +1,20 @@
-"""What a connection makes of answers that end early, and of a stranger's."""
+"""What a connection makes of answers that end early or are compressed, and of a stranger's."""
 
 from __future__ import annotations
 
 import json
+import zlib
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from visualizer.errors import InputError
 from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_protocol.answer_body import answer_body
+from visualizer.models.model_protocol.answer_body import DEFLATE, answer_body, deflated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +35,8 @@ class Scripted(ThreadingHTTPServer):
 
     def __init__(self, script: list[tuple[bytes, int]]) -> None:
         self.script, self.was_closed = script, Event()
+        self.coding = ""
+        """How all bodies are said to be compressed."""
         super().__init__(("127.0.0.1", 0), _Handler)
 
 
@@ -44,6 +48,8 @@ class _Handler(BaseHTTPRequestHandler):
         body, sent = self.server.script.pop(0)
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
+        if self.server.coding:
+            self.send_header("Content-Encoding", self.server.coding)
         self.end_headers()
         self.wfile.write(body[:sent])
         self.close_connection = sent < len(body)
@@ -94,3 +100,30 @@ def test_the_connection_to_a_stranger_is_closed() -> None:
             connection.ask("/model", {})
         assert server.was_closed.wait(PATIENCE_S)  # while the error, which knows it, is kept
         assert caught.value.field == "server"
+
+
+def test_a_compressed_answer_is_read() -> None:
+    long = answer_body({}, {"x": np.zeros(1000)})
+    bodies = [zlib.compress(GREETING), deflated(long) or b""]
+    with scripted(*[(body, len(body)) for body in bodies]) as server:
+        server.coding = DEFLATE
+        connection = ModelConnection("127.0.0.1", server.server_port, "token")
+        assert connection.ask("/model", {})[1]["x"].tolist() == [0.0] * 1000
+
+
+def test_an_answer_that_only_says_that_it_is_compressed_is_refused() -> None:
+    greeting = zlib.compress(GREETING)
+    with scripted((greeting, len(greeting)), (FACTS, len(FACTS))) as server:
+        server.coding = DEFLATE
+        connection = ModelConnection("127.0.0.1", server.server_port, "token")
+        with pytest.raises(InputError, match="sent something else than an answer"):
+            connection.ask("/model", {})
+        assert server.was_closed.wait(PATIENCE_S)
+
+
+def test_a_greeting_that_only_says_that_it_is_compressed_is_a_stranger_s() -> None:
+    with scripted((GREETING, len(GREETING))) as server:
+        server.coding = DEFLATE
+        connection = ModelConnection("127.0.0.1", server.server_port, "token")
+        with pytest.raises(InputError, match="is no server of this program"):
+            connection.ask("/model", {})

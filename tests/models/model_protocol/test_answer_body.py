@@ -15,9 +15,13 @@ from safetensors.numpy import save
 
 from visualizer.models.model_protocol.answer_body import (
     LONGEST_HEADER,
+    MOST_DEFLATED,
+    SHORTER,
     VALUES,
     BodyError,
     answer_body,
+    deflated,
+    inflated,
     read_body,
 )
 
@@ -74,3 +78,35 @@ def test_a_damaged_body_is_read_or_refused(at: int, byte: int) -> None:
 def test_values_that_are_not_as_written_are_refused(packed: bytes) -> None:
     with pytest.raises(BodyError):
         read_body(save({}, {VALUES: base64.b64encode(packed).decode()}))
+
+
+@given(st.binary(max_size=300) | st.integers(0, MOST_DEFLATED).map(bytes))
+def test_what_is_compressed_is_shorter_and_comes_back(body: bytes) -> None:
+    packed = deflated(body)
+    if packed is not None:
+        assert len(packed) < SHORTER * len(body)
+        assert inflated(packed) == body
+
+
+def test_the_zeros_above_a_causal_mask_are_not_sent() -> None:
+    scores = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
+    body = answer_body({}, {"weights": np.tril(scores)})
+    packed = deflated(body)
+    assert packed is not None
+    assert len(packed) < 0.6 * len(body)
+    assert deflated(answer_body({}, {"weights": scores})) is None
+
+
+def test_large_bodies_are_sent_as_they_are() -> None:
+    assert deflated(bytes(MOST_DEFLATED)) is not None
+    assert deflated(bytes(MOST_DEFLATED + 1)) is None
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [zlib.compress(bytes(MOST_DEFLATED + 1)), zlib.compress(b"cut")[:-1], b"plain", b""],
+    ids=["too long", "cut", "not compressed", "empty"],
+)
+def test_what_is_compressed_otherwise_is_refused(packed: bytes) -> None:
+    with pytest.raises(BodyError):
+        inflated(packed)

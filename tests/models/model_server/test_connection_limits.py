@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.hostile_peer import HostilePeer
 from tests.support.served_models import TOKEN
-from visualizer.models.model_protocol.answer_body import answer_body
+from visualizer.models.model_protocol.answer_body import answer_body, deflated
 from visualizer.models.model_server import http_server, served_jobs
 from visualizer.models.model_server.http_server import FAILED, ModelServer, ServerAddress
 from visualizer.models.model_server.rank_processes import (
@@ -154,6 +154,27 @@ def test_an_answer_that_is_not_read_is_given_up(
         held.let(bytes(2**25))
         with pytest.raises(ConnectionError):
             send_until_closed(deaf, other)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "expected"),
+    [
+        ((), bytes(9000), bytes(9000)),
+        (("accept-encoding: deflate",), bytes(9000), deflated(bytes(9000))),
+        (("accept-encoding: identity",), bytes(9000), bytes(9000)),
+        (("accept-encoding: deflate",), b"a", b"a"),
+    ],
+    ids=["not asked for", "asked for", "refused", "too short"],
+)
+def test_an_answer_is_compressed_where_that_is_asked_for_and_of_use(
+    held: HeldProcesses, port: int, headers: tuple[str, ...], body: bytes, expected: bytes
+) -> None:
+    with HostilePeer(port) as peer, HostilePeer(port) as other:
+        peer.send(peer.request("/stage", b'{"run": 1, "stages": ["weights"]}', *headers))
+        while not held.asked:
+            assert other.ask("/model", {}).status == 200
+        held.let(body)
+        assert peer.answer().body == expected
 
 
 def test_numbers_that_are_read_at_once_are_so_many(held: HeldProcesses, port: int) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from visualizer.errors import InputError, reason_of
-from visualizer.models.model_protocol.answer_body import BodyError, read_body
+from visualizer.models.model_protocol.answer_body import DEFLATE, BodyError, inflated, read_body
 from visualizer.models.model_protocol.request_signature import HEADER, RequestSigner
 from visualizer.progress_callback import CancelledError, check_stopped, no_progress
 
@@ -55,13 +55,13 @@ class _Line:
 
     def __init__(self, host: str, port: int, token: str) -> None:
         self._http = HTTPConnection(host, port, timeout=CONNECT_S)
-        greeting = self._exchanged("GET", "/", b"", {})
         try:
-            told = json.loads(greeting[1])
-            nonce = told["nonce"] if told["program"] == PROGRAM else None
+            status, greeting = self._exchanged("GET", "/", b"", {})
+            told = json.loads(greeting)
+            nonce = told["nonce"] if status == 200 and told["program"] == PROGRAM else None
         except (ValueError, LookupError, TypeError):
             nonce = None
-        if not isinstance(nonce, str) or greeting[0] != 200:
+        if not isinstance(nonce, str):
             self.close()
             raise InputError("server", ANOTHER.format(address=f"{host}:{port}"))
         self._signer = RequestSigner(token, nonce)
@@ -78,15 +78,20 @@ class _Line:
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
         try:
-            self._http.request(method, path, body, dict(headers))
+            self._http.request(method, path, body, {**headers, "Accept-Encoding": DEFLATE})
             with self._http.getresponse() as answer:
                 found = answer.read(MOST_ANSWER)
                 if answer.length and len(found) < MOST_ANSWER:
                     raise IncompleteRead(found, answer.length)
+                is_packed = answer.getheader("content-encoding") == DEFLATE
         except (OSError, HTTPException, ValueError) as error:
             self.close()
             raise _LostError(_why(error)) from error
-        return answer.status, found
+        try:
+            return answer.status, inflated(found) if is_packed else found
+        except BodyError:
+            self.close()
+            raise
 
 
 def _why(error: Exception) -> str:
@@ -155,6 +160,8 @@ class ModelConnection:
                     said = LOST if self._was_reached else UNREACHED
                     sentence = said.format(address=self.address, why=lost)
                     raise InputError("server", sentence) from lost
+            except BodyError as damaged:
+                raise self._refused(damaged) from damaged
             time.sleep(PAUSE_S)
             check_stopped()
 
@@ -227,8 +234,12 @@ class ModelConnection:
             told = json.loads(found)
             field, sentence = str(told["field"])[:60], str(told["sentence"])[:LONGEST_SENTENCE]
         except (BodyError, ValueError, LookupError, TypeError) as error:
-            sentence = DAMAGED.format(address=self.address, why=error)
-            raise InputError("server", sentence[:LONGEST_SENTENCE]) from error
+            raise self._refused(error) from error
         if field == "cancelled":
             raise CancelledError
         raise InputError(field, sentence)
+
+    def _refused(self, error: Exception) -> InputError:
+        """Say that an answer is none."""
+        sentence = DAMAGED.format(address=self.address, why=error)
+        return InputError("server", sentence[:LONGEST_SENTENCE])

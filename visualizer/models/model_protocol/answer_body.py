@@ -1,6 +1,7 @@
 """Bodies of answers: a safetensors file, its values as compressed JSON in the metadata. No torch.
 
-Such a file holds arrays and text and nothing that could run, unlike a pickle.
+Such a file holds arrays and text and nothing that could run, unlike a pickle. A small one is sent
+compressed where that makes it shorter, as the zeros above a causal mask do.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 VALUES = "values"
 LONGEST_HEADER = 2**26
 """Most bytes of the header, in which the values stand, and of the values themselves."""
+
+DEFLATE = "deflate"
+"""How HTTP names the coding of a compressed body; see RFC 9110, 8.4.1.2."""
+MOST_DEFLATED = 2**18
+"""Most bytes that are compressed: of more, a fast line is waited for less than that takes."""
+SHORTER = 0.9
+"""A compressed body that is not so much shorter is not sent."""
 
 
 class BodyError(ValueError):
@@ -58,9 +66,35 @@ def read_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _unpacked(text: str) -> bytes:
+    return _inflated(base64.b64decode(text, validate=True), LONGEST_HEADER)
+
+
+def _inflated(packed: bytes, most: int) -> bytes:
     """Return what was compressed, if it is not longer than it may be."""
-    packed = zlib.decompressobj()
-    found = packed.decompress(base64.b64decode(text, validate=True), LONGEST_HEADER)
-    if not packed.eof:
-        raise BodyError("its values are cut or too long")
+    unpacking = zlib.decompressobj()
+    found = unpacking.decompress(packed, most)
+    if not unpacking.eof:
+        raise BodyError("what is compressed in it is cut or too long")
     return found
+
+
+def deflated(body: bytes) -> bytes | None:
+    """Return a body compressed, or None where that is of no use."""
+    if len(body) > MOST_DEFLATED:
+        return None
+    packed = zlib.compress(body, 1)
+    return packed if len(packed) < SHORTER * len(body) else None
+
+
+def inflated(body: bytes) -> bytes:
+    """Return the body that `deflated` has compressed.
+
+    Raises
+    ------
+    BodyError
+        When it is anything else, or longer than what that takes.
+    """
+    try:
+        return _inflated(body, MOST_DEFLATED)
+    except zlib.error as error:
+        raise BodyError(str(error)) from error

@@ -18,7 +18,7 @@ import h11
 import msgspec
 from msgspec import Struct
 
-from visualizer.models.model_protocol.answer_body import answer_body
+from visualizer.models.model_protocol.answer_body import DEFLATE, answer_body, deflated
 from visualizer.models.model_protocol.request_signature import HEADER, RequestGuard
 from visualizer.models.model_protocol.requests import AT_ONCE, JOBS, CancelRequest, ResultRequest
 from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
@@ -97,8 +97,14 @@ class _Connection:
             whole += event.data
         return bytes(whole)
 
-    async def send(self, status: int, kind: str, body: bytes, *, ends: bool) -> None:
-        headers = [("content-type", kind), ("content-length", str(len(body)))]
+    async def send(
+        self, status: int, kind: str, body: bytes, *, ends: bool, may_deflate: bool
+    ) -> None:
+        headers = [("content-type", kind)]
+        if may_deflate and (packed := deflated(body)):
+            body = packed
+            headers.append(("content-encoding", DEFLATE))
+        headers.append(("content-length", str(len(body))))
         if ends:
             headers.append(("connection", "close"))
         data = self.http.send(h11.Response(status_code=status, headers=headers)) or b""
@@ -188,7 +194,9 @@ class ModelServer:
         except _Refusal as refused:
             status, kind, ends = refused.status, "application/json", refused.ends
             body = json.dumps({"field": refused.field, "sentence": refused.sentence}).encode()
-        await connection.send(status, kind, body, ends=ends)
+        accepted = dict(event.headers).get(b"accept-encoding", b"")
+        may_deflate = accepted == DEFLATE.encode()
+        await connection.send(status, kind, body, ends=ends, may_deflate=may_deflate)
         if ends or connection.http.our_state is h11.MUST_CLOSE:
             return False
         connection.http.start_next_cycle()
