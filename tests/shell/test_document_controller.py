@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import QMimeData, QPoint, QPointF, QSettings, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
@@ -16,6 +17,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 from tests.support.damaged_files import packed, unpacked
 from tests.support.golden_documents import OWN, PLAIN, run_of
 from tests.support.window_input import CONTROL, SHIFT, Hand, name_file
+from visualizer.attention.model_reading import ModelReading
 from visualizer.documents.document_file import (
     SUFFIX,
     SavedDocument,
@@ -31,6 +33,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, starting_document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
+from visualizer.shell.document_controller import LACKS_NUMBERS
 from visualizer.widgets import app_settings
 from visualizer.widgets.app_settings import own_folder
 
@@ -148,6 +151,24 @@ def test_what_was_saved_comes_back(
     assert other.window.workspace.view.pinned == Cell("weights", (1, 2, 1))
     assert not other.window.workspace.can_undo
     assert other.window.windowTitle().startswith("mine")
+
+
+def test_numbers_that_a_server_does_not_give_any_more_are_said_not_to_be_saved(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = hand.window.workspace.run
+    assert run is not None
+    reading = ModelReading(
+        "made", (0,), {}, {}, True, (), "", None, None, fetch_captured=lambda: None
+    )  # fmt: skip
+    monkeypatch.setattr(hand.window.workspace, "run", replace(run, reading=reading))
+    for is_with_numbers in (True, False):
+        hand.activate()
+        hand.press(Qt.Key.Key_N, CONTROL | ALT)
+        save_as(hand, path := tmp_path / f"own {is_with_numbers}.attention")
+        assert path.exists()
+        said = hand.window.statusBar().currentMessage()
+        assert (LACKS_NUMBERS in said) is is_with_numbers
 
 
 def test_numbers_are_saved_too_where_that_is_wished(hand: Hand, tmp_path: Path) -> None:

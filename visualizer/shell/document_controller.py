@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     """Returns the window in which a file is open."""
 
 SAID_MS = 5000
+LACKS_NUMBERS = "The numbers are not in it: the model’s server does not give them any more."
 
 
 class DocumentController(QObject):
@@ -392,7 +393,11 @@ class DocumentController(QObject):
     def _take_written(self, done: WriteResult) -> None:
         if not done.is_copy:
             self.path, self._clean, self._version = done.path, done.document, done.version
-        self._say(f"Saved {'a copy in ' * done.is_copy}{done.path}")
+        saved = f"Saved {'a copy in ' * done.is_copy}{done.path}"
+        if done.lacks_numbers:
+            self._say(f"{saved}. {LACKS_NUMBERS}", NOTICE_MS)
+        else:
+            self._say(saved)
         self.see_changes()
         self.changed.emit()
         if not self.is_busy:

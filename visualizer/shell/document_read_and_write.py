@@ -49,12 +49,19 @@ class ReadResult(Struct, frozen=True, eq=False):
 
 
 class WriteResult(Struct, frozen=True, eq=False):
-    """The result of writing a file, the window's own or an unrelated copy."""
+    """The result of writing a file, the window's own or an unrelated copy.
+
+    Parameters
+    ----------
+    lacks_numbers : bool
+        Whether the numbers that were to be saved too are on a server that does not give them.
+    """
 
     document: Document
     path: Path
     is_copy: bool
     version: FileVersion | None
+    lacks_numbers: bool
 
 
 class ChangedFile(Struct, frozen=True):
@@ -92,4 +99,6 @@ def write_saved_document(
         return ChangedFile(path)
     whole = document.with_numbers_of(run) if run else document
     atomic_file.write(path, lambda file: write_document(file, whole, view, run))
-    return WriteResult(document, path, is_copy, version_at(path))
+    is_elsewhere = run is not None and run.reading is not None and run.reading.fetch_captured
+    lacks_numbers = bool(is_elsewhere) and whole.captured is None
+    return WriteResult(document, path, is_copy, version_at(path), lacks_numbers)
