@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 PATIENCE_S = 10.0
+ABSENT = 2
 ASKED = {"text": "a"}
 ANSWER: Answer = ({"number": 1}, {"attention": np.zeros(3, np.float32)})
 
@@ -30,6 +31,7 @@ class HeldConnection(ModelConnection):
     def __init__(self, outcome: Answer | Exception = ANSWER) -> None:
         super().__init__("127.0.0.1", 1, "token")
         self.outcome, self.let, self.is_given_up = outcome, Event(), Event()
+        self.called = 0
 
     def job(
         self,
@@ -38,7 +40,10 @@ class HeldConnection(ModelConnection):
         progress: Progress = lambda done, of: None,
         report: Callable[[Answer], object] = lambda part: None,
     ) -> Answer:
-        assert (path, asked) == ("/read", ASKED)
+        assert path == "/read"
+        assert isinstance(asked, dict)
+        assert asked == {**ASKED, "called": asked["called"]}
+        self.called = asked["called"]
         while not self.let.wait(0.01):
             try:
                 check_stopped()
@@ -48,6 +53,17 @@ class HeldConnection(ModelConnection):
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
+
+    def ask(self, path: str, asked: object) -> Answer:
+        """Return which head was asked for, but for one that there is not."""
+        assert path == "/stage"
+        assert isinstance(asked, dict)
+        layer, head = asked["place"]
+        assert (asked["stages"], layer) == (["weights"], 0)
+        if head == ABSENT:
+            raise InputError("place", "There is no such head.")
+        self.let.wait(PATIENCE_S)
+        return {}, {"weights": np.array([head, asked["run"]], np.float64)}
 
 
 def test_it_has_begun_and_its_answer_is_waited_for() -> None:
@@ -80,3 +96,17 @@ def test_who_is_to_stop_waits_no_longer() -> None:
         ahead.answer()
     connection.let.set()
     assert ahead.answer() is ANSWER, "the reading itself has gone on"
+
+
+def test_heads_are_asked_for_before_the_text_is_read() -> None:
+    connection = HeldConnection()
+    ahead = ReadingAhead(connection, ASKED)
+    ahead.ask_for_heads(ABSENT + 1)
+    connection.let.set()
+    ahead.answer()
+    assert connection.called > 0
+    *there, absent = ahead.heads
+    for head, numbers in enumerate(there):
+        assert numbers()["weights"].tolist() == [head, connection.called]
+    with pytest.raises(InputError, match="no such head"):
+        absent()

@@ -156,6 +156,43 @@ def test_an_answer_that_is_not_read_is_given_up(
             send_until_closed(deaf, other)
 
 
+READ = b'{"source": {"folder": "", "name": "", "fingerprint": ""}, "text": "a", "called": 7}'
+STAGE = b'{"run": 7, "stages": ["weights"], "place": [0, 1]}'
+
+
+def sent_ahead(held: HeldProcesses, port: int, peers: tuple[HostilePeer, HostilePeer]) -> None:
+    """Have a text read on one connection, and ask for numbers of it on another one."""
+    reads, asks = peers
+    reads.send(reads.request("/read", READ))
+    with HostilePeer(port) as other:
+        while not held.asked:
+            assert other.ask("/model", {}).status == 200
+        asks.send(asks.request("/stage", STAGE))
+        assert other.ask("/model", {}).status == 200
+
+
+def test_numbers_of_a_text_are_sent_as_soon_as_it_is_read(held: HeldProcesses, port: int) -> None:
+    with HostilePeer(port) as reads, HostilePeer(port) as asks, HostilePeer(port) as other:
+        sent_ahead(held, port, (reads, asks))
+        assert len(held.asked) == 1, "the numbers are not asked for before the text is read"
+        held.let(answer_body({"number": 1}))
+        assert reads.answer().values == {"number": 1}
+        while len(held.asked) == 1:
+            assert other.ask("/model", {}).status == 200
+        held.let(answer_body({"head": 1}))
+        assert asks.answer().values == {"head": 1}
+
+
+def test_numbers_of_a_text_that_is_not_read_soon_are_refused(
+    held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_jobs, "HELD_S", SHORT_S)
+    with HostilePeer(port) as reads, HostilePeer(port) as asks:
+        sent_ahead(held, port, (reads, asks))
+        found = asks.answer()
+        assert (found.status, found.sentence) == (422, served_jobs.NOT_READ)
+
+
 @pytest.mark.parametrize(
     ("headers", "body", "expected"),
     [

@@ -275,3 +275,26 @@ def test_the_text_that_is_read_first_is_sent_once_and_ahead(
     other = read_text(model.source, f"{TEXT} cat", Device.CPU)
     assert asked == ["/read"] * 3
     assert other.trace.read("weights").shape[-1] == again.trace.read("weights").shape[-1] + 1
+
+
+@pytest.mark.slow
+def test_the_heads_that_are_shown_first_are_sent_with_the_text_that_is_read_first(
+    connected: RemoteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = " ".join([TEXT] * 5)
+    asked: list[object] = []
+    ask = ModelConnection.ask
+
+    def noted(self: ModelConnection, path: str, what: Any) -> Answer:
+        asked.append(what.get("run") if path == "/stage" else path)
+        return ask(self, path, what)
+
+    monkeypatch.setattr(ModelConnection, "ask", noted)
+    host, _, port = connected.server.rpartition(":")
+    model = connect_model(host, int(port), TOKEN, text=text)
+    run = read_text(model.source, text, Device.CPU)
+    heads = [run.trace.read("weights", (0, head)) for head in range(SIZES["num_attention_heads"])]
+    assert run.reading is not None
+    assert run.reading.number not in asked, "what was asked for ahead is not asked for again"
+    expected = read_text(connected.source, text, Device.CPU).trace.read("weights")[0]
+    np.testing.assert_array_equal(heads, expected)

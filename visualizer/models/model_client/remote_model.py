@@ -53,6 +53,9 @@ OTHER_FILES = "The files of {name} are others than when the document was saved."
 SERVED = "{device}, at {server}"
 UNREADABLE = "The model's server sent something that cannot be read: {why}."
 
+SHORT, LONG = 80, 8_000
+"""A shorter text comes with its weights, and of a longer one blocks are asked for."""
+
 _connected: WeakValueDictionary[str, RemoteModel] = WeakValueDictionary()
 
 
@@ -73,6 +76,9 @@ class RemoteModel:
         asked = _asked_to_read(ModelSource("", "", ""), text)
         self._ahead = ReadingAhead(connection, asked) if text.strip() else None
         facts = connection.ask("/model", {})[0]
+        heads = facts.get("heads")
+        if self._ahead and SHORT < len(text) < LONG and isinstance(heads, int):
+            self._ahead.ask_for_heads(min(AT_ONCE, heads))
         self.name, self.kind = str(facts.get("name"))[:200], str(facts.get("kind"))[:60]
         self.fingerprint = str(facts.get("fingerprint"))[:64]
 
@@ -106,10 +112,12 @@ class RemoteModel:
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead.asked == asked:
             values, arrays = ahead.answer()
+            heads = ahead.heads
         else:
             values, arrays = self._connection.job("/read", asked, tell_progress)
+            heads = ()
         try:
-            run = self._run(values, arrays, made_of)
+            run = self._run(values, arrays, made_of, heads)
         except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
@@ -119,7 +127,13 @@ class RemoteModel:
             run = replace(run, notices=(*run.notices, said))
         return run
 
-    def _run(self, values: dict[str, Any], arrays: dict[str, np.ndarray], made_of: Hashable) -> Run:
+    def _run(
+        self,
+        values: dict[str, Any],
+        arrays: dict[str, np.ndarray],
+        made_of: Hashable,
+        heads: Sequence[Callable[[], Mapping[str, np.ndarray]]],
+    ) -> Run:
         sent = msgspec.convert(values["run"], RunOnWire)
         sent = replace(sent, device=SERVED.format(device=sent.device, server=self.server))
         number = int(values["number"])
@@ -134,8 +148,9 @@ class RemoteModel:
 
             def elsewhere(name: str, *, is_attention: bool = False) -> StageFromServer:
                 if is_attention:
+                    first = arrays.get(FIRST_LAYER)
                     return AttentionFromServer(
-                        name, shapes[name], dtype, limits, arrays.get(FIRST_LAYER), fetched, ask
+                        name, shapes[name], dtype, limits, first, heads, fetched, ask
                     )
                 alike = of_heads if name in of_heads else (name,)
                 return StageFromServer(name, shapes[name], dtype, alike, fetched, ask)

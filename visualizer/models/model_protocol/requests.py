@@ -33,10 +33,17 @@ class NamesRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Read a text, with what of the source is changed in the model."""
+    """Read a text, with what of the source is changed in the model.
+
+    Parameters
+    ----------
+    called : int
+        A number drawn by who asks, by which numbers of the run may be asked for before it is there.
+    """
 
     source: ModelSource
     text: Text
+    called: Count = 0
 
 
 class KnownChanges(Struct, frozen=True, forbid_unknown_fields=True):

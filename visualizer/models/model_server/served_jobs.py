@@ -25,9 +25,12 @@ UNASKED_S = 60.0
 MOST_NUMBER = 2**53
 """Numbers of jobs and runs are drawn from so many: who was not told one does not find it."""
 MOST_DONE = 64
+HELD_S = 15.0
+"""So long a request for numbers waits for the text to be read."""
 SOON_S = 0.5
 """So long the request for a job waits for its answer, which saves the way of another one."""
 TOO_MANY = "The server has too much to do already. Try again in a moment."
+NOT_READ = "The text is not read yet."
 NO_JOB = "There is no such job any more. Ask again."
 
 
@@ -48,7 +51,7 @@ class _Job:
         self.is_new_part = False
         self.answer: JobAnswer | None = None
         self.failure: Exception | None = None
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[bool] | None = None
         self.changed = asyncio.Event()
         self.asked_s = asyncio.get_running_loop().time()
         """When its result was asked for last."""
@@ -66,6 +69,8 @@ class ServedJobs:
         self._processes = processes
         self._jobs: OrderedDict[int, _Job] = OrderedDict()
         self._at_once = 0
+        self._called: OrderedDict[int, tuple[int, asyncio.Task[bool]]] = OrderedDict()
+        """Runs of texts that are read, by the numbers that were drawn by who asked."""
         self._owners: OrderedDict[int, list[dict[str, Any]]] = OrderedDict()
 
     async def begun(self, says: str, asked: Any) -> bytes:
@@ -86,6 +91,10 @@ class ServedJobs:
         job = _Job(secrets.randbelow(MOST_NUMBER))
         self._jobs[job.number] = job
         job.task = asyncio.create_task(self._do(job, says, asked))
+        if called := asked.get("called"):
+            self._called[called] = job.number, job.task
+            while len(self._called) > MOST_WAITING:
+                self._called.popitem(last=False)
         self._forget()
         await asyncio.wait([job.task], timeout=SOON_S)
         if job.task.done():
@@ -95,7 +104,9 @@ class ServedJobs:
                 self._jobs.pop(job.number, None)  # nobody knows its number
         return answer_body({"job": job.number})
 
-    async def _do(self, job: _Job, says: str, asked: Any) -> None:
+    async def _do(self, job: _Job, says: str, asked: Any) -> bool:
+        """Do a job; return whether it has an answer."""
+
         def tell(done: int, of: int) -> None:
             job.progress = (done, of)
 
@@ -114,6 +125,7 @@ class ServedJobs:
             job.failure = failure
         finally:
             job.changed.set()
+        return job.failure is None
 
     async def result(self, number: int, wait: float) -> bytes:
         """Return the body of an answer, or how far it is after some seconds.
@@ -152,14 +164,16 @@ class ServedJobs:
         Raises
         ------
         JobFailedError
-            As the process says; when there are too many.
+            As the process says; when there are too many; where the text is not read soon.
         """
         if self._at_once >= MOST_AT_ONCE:
             raise JobFailedError("server", TOO_MANY)
-        owners = self._owners.get(asked.get("run"))
-        rank = _owner_of(owners, asked["place"]) if owners and asked.get("place") else 0
         self._at_once += 1
         try:
+            if called := self._called.get(asked.get("run")):
+                asked = {**asked, "run": await _read_soon(*called)}
+            owners = self._owners.get(asked.get("run"))
+            rank = _owner_of(owners, asked["place"]) if owners and asked.get("place") else 0
             number = secrets.randbelow(MOST_NUMBER)
             answer = await self._processes.ask(number, says, asked, (rank,))
         finally:
@@ -175,6 +189,14 @@ class ServedJobs:
                 return
             held -= len(job.answer.body) if job.answer else 0
             del self._jobs[job.number]
+
+
+async def _read_soon(run: int, reading: asyncio.Task[bool]) -> int:
+    """Wait until a text is read, and return the number of its run."""
+    await asyncio.wait([reading], timeout=HELD_S)
+    if not (reading.done() and reading.result()):
+        raise JobFailedError("text", NOT_READ)
+    return run
 
 
 def _owner_of(owners: list[dict[str, Any]], place: list[int]) -> int:
