@@ -5,6 +5,7 @@ The line is that of `tests.support.slow_network`: 100 ms of round trip, one pack
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 from pathlib import Path
@@ -80,10 +81,11 @@ def _connect(reader: Reader, port: int) -> None:
 
 
 def _give_way(pid: int) -> None:
-    """Have the server take no processor from the window: it stands for another machine."""
+    """Have the server's threads give way to the window: it stands for another machine."""
     whole = psutil.Process(pid)
     for each in (whole, *whole.children(recursive=True)):
-        each.nice(LEAST_PRIORITY)
+        for thread in each.threads():
+            os.setpriority(os.PRIO_PROCESS, thread.id, LEAST_PRIORITY)
 
 
 def _window(folder: Path, tokens: int, repeats: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from math import nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 from tests.support.damaged_files import packed, unpacked
 from tests.support.golden_documents import OWN, PLAIN, run_of
 from tests.support.window_input import CONTROL, SHIFT, Hand, name_file
+from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.model_reading import ModelReading
 from visualizer.documents.document_file import (
     SUFFIX,
@@ -29,11 +30,14 @@ from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_c
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export
 from visualizer.features.setup.presenter import SETUP
+from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, starting_document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
+from visualizer.shell import document_controller
 from visualizer.shell.document_controller import LACKS_NUMBERS
+from visualizer.shell.document_read_and_write import WriteResult, write_saved_document
 from visualizer.widgets import app_settings
 from visualizer.widgets.app_settings import own_folder
 
@@ -153,22 +157,37 @@ def test_what_was_saved_comes_back(
     assert other.window.windowTitle().startswith("mine")
 
 
-def test_numbers_that_a_server_does_not_give_any_more_are_said_not_to_be_saved(
+@pytest.mark.parametrize("is_given", [True, False])
+def test_numbers_that_a_server_does_not_give_any_more_are_not_in_the_file(
+    is_given: bool, tmp_path: Path
+) -> None:
+    numbers = CapturedAttention.of("own", np.eye(2)[None, None], ("a", "b"), ("a", "b"))
+    document = replace(Document(), model=ModelSource("attention://a:1", "own", 64 * "0"))
+    made_of = (document.model, document.text, document.spec.device, document.spec.dtype)
+    reading = ModelReading(
+        made_of, (0,), {}, {}, True, (), "", None, None,
+        fetch_captured=lambda: numbers if is_given else None,
+    )  # fmt: skip
+    run = replace(run_of(PLAIN), reading=reading)
+    path = tmp_path / "own.attention"
+    for each, lacks in ((document, not is_given), (Document(), False)):
+        done = write_saved_document(
+            path, each, View(), run, is_copy=True, replaced=None, may_replace=True
+        )
+        assert isinstance(done, WriteResult)
+        assert done.lacks_numbers is lacks
+        assert (read(path).document.captured is not None) is (each is document and is_given)
+
+
+def test_what_is_not_in_the_file_is_said(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = hand.window.workspace.run
-    assert run is not None
-    reading = ModelReading(
-        "made", (0,), {}, {}, True, (), "", None, None, fetch_captured=lambda: None
-    )  # fmt: skip
-    monkeypatch.setattr(hand.window.workspace, "run", replace(run, reading=reading))
-    for is_with_numbers in (True, False):
-        hand.activate()
-        hand.press(Qt.Key.Key_N, CONTROL | ALT)
-        save_as(hand, path := tmp_path / f"own {is_with_numbers}.attention")
-        assert path.exists()
-        said = hand.window.statusBar().currentMessage()
-        assert (LACKS_NUMBERS in said) is is_with_numbers
+    def lacking(*given: Any, **more: Any) -> object:
+        return replace(write_saved_document(*given, **more), lacks_numbers=True)
+
+    monkeypatch.setattr(document_controller, "write_saved_document", lacking)
+    save_as(hand, tmp_path / "own.attention")
+    assert LACKS_NUMBERS in hand.window.statusBar().currentMessage()
 
 
 def test_numbers_are_saved_too_where_that_is_wished(hand: Hand, tmp_path: Path) -> None:

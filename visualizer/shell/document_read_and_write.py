@@ -99,6 +99,7 @@ def write_saved_document(
         return ChangedFile(path)
     whole = document.with_numbers_of(run) if run else document
     atomic_file.write(path, lambda file: write_document(file, whole, view, run))
-    is_elsewhere = run is not None and run.reading is not None and run.reading.fetch_captured
-    lacks_numbers = bool(is_elsewhere) and whole.captured is None
+    is_of_model = whole is not document
+    is_elsewhere = bool(run and run.reading and run.reading.fetch_captured)
+    lacks_numbers = is_of_model and is_elsewhere and whole.captured is None
     return WriteResult(document, path, is_copy, version_at(path), lacks_numbers)

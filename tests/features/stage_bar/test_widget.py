@@ -45,6 +45,20 @@ def shown(rail: StageBar) -> list[str]:
     return [button.accessibleName() for button in buttons]
 
 
+def test_a_stage_that_goes_while_the_mouse_is_down_on_it_is_not_toggled(hand: Hand) -> None:
+    everything(hand)
+    button, left = hand.window.stage_bar.button("dropped"), Qt.MouseButton.LeftButton
+    toggled: list[str] = []
+    hand.window.stage_bar.stageToggled.connect(toggled.append)
+    QTest.mousePress(button, left)
+    hand.type_number("dropout", "0")
+    hand.settle()
+    assert not button.isVisible()
+    assert button.isDown()
+    QTest.mouseRelease(button, left)
+    assert toggled == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "scale"), [((1000, 700), 1), ((800, 600), 1), ((1000, 700), 1.5)])
 def test_stages_without_room_are_in_a_menu(

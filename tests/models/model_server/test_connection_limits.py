@@ -32,7 +32,7 @@ from visualizer.models.model_server.served_jobs import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHORT_S = 0.2
+SHORT_S, LONG_S = 0.2, 60.0
 BLOCKS = {"run": 1, "stage": "weights", "place": [0], "rows": [0], "columns": [0, 1]}
 
 
@@ -171,7 +171,10 @@ def sent_ahead(held: HeldProcesses, port: int, peers: tuple[HostilePeer, Hostile
         assert other.ask("/model", {}).status == 200
 
 
-def test_numbers_of_a_text_are_sent_as_soon_as_it_is_read(held: HeldProcesses, port: int) -> None:
+def test_numbers_of_a_text_are_sent_as_soon_as_it_is_read(
+    held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_jobs, "SOON_S", LONG_S)
     with HostilePeer(port) as reads, HostilePeer(port) as asks, HostilePeer(port) as other:
         sent_ahead(held, port, (reads, asks))
         assert len(held.asked) == 1, "the numbers are not asked for before the text is read"
@@ -181,6 +184,20 @@ def test_numbers_of_a_text_are_sent_as_soon_as_it_is_read(held: HeldProcesses, p
             assert other.ask("/model", {}).status == 200
         held.let(answer_body({"head": 1}))
         assert asks.answer().values == {"head": 1}
+
+
+def test_numbers_that_wait_for_their_text_keep_nobody_out(
+    held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_jobs, "MOST_AT_ONCE", 1)
+    with HostilePeer(port) as reads, HostilePeer(port) as asks, HostilePeer(port) as another:
+        sent_ahead(held, port, (reads, asks))
+        another.send(another.request("/stage", b'{"run": 1, "stages": ["weights"]}'))
+        with HostilePeer(port) as other:
+            while len(held.asked) == 1:
+                assert other.ask("/model", {}).status == 200
+        held.let(answer_body({"head": 0}))
+        assert another.answer().values == {"head": 0}
 
 
 def test_numbers_of_a_text_that_is_not_read_soon_are_refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from itertools import product
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from visualizer.models import opened_model
 from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.remote_model import RemoteModel, connect_model
-from visualizer.models.model_server.served_model import MOST_SENT
+from visualizer.models.model_protocol.run_message import MOST_SENT
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress_callback import CancelledError, no_progress, stopped_when
@@ -56,6 +57,7 @@ QUICK = {
 NO_WINDOW = {"sliding_window": None}
 """Of models whose cache would keep a window that their attention does not have."""
 WITHIN = 1e-6
+PATIENCE_S = 30.0
 EDITS = (
     HeadEdit(1, 5),
     HeadEdit(2, 0, HeadEditKind.PATCHED, text="the dog ran to a log"),
@@ -283,11 +285,17 @@ def test_the_heads_that_are_shown_first_are_sent_with_the_text_that_is_read_firs
 ) -> None:
     text = " ".join([TEXT] * 5)
     asked: list[object] = []
-    ask = ModelConnection.ask
+    ask, is_read = ModelConnection.ask, Event()
 
     def noted(self: ModelConnection, path: str, what: Any) -> Answer:
+        """Note what is asked; what the heads wait for comes after the text, however late."""
         asked.append(what.get("run") if path == "/stage" else path)
-        return ask(self, path, what)
+        if path == "/model":
+            assert is_read.wait(PATIENCE_S)
+        found = ask(self, path, what)
+        if path == "/read":
+            is_read.set()
+        return found
 
     monkeypatch.setattr(ModelConnection, "ask", noted)
     host, _, port = connected.server.rpartition(":")

@@ -117,10 +117,10 @@ class StageBar(OverflowRow):
     def _toggle(self) -> None:
         button = self.sender()
         assert isinstance(button, SoloToggleButton)
-        stage = button.item
-        item = next(item for item in self._items if item.stage == stage)
-        self._buttons[stage].setChecked(item.is_shown)  # until the next screen confirms the change
-        self.stageToggled.emit(stage)
+        for item in self._items:  # it has none where the stage has gone while the mouse was down
+            if item.stage == button.item:
+                button.setChecked(item.is_shown)  # until the next screen confirms the change
+                self.stageToggled.emit(item.stage)
 
 
 def _rank(item: StageBarItem) -> int:

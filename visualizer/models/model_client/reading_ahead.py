@@ -1,7 +1,7 @@
 """A text that a server begins to read while a window is still told about the model. No torch.
 
 Over a slow line each question and its answer take a while; so the first text is sent with the
-first questions, and so are those for the heads that are shown first.
+first questions, and the heads that are shown first are asked for before it is read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.model_client.connection import Answer, ModelConnection
 
-MOST_NUMBER = 2**53 - 1
+LARGEST_NUMBER = 2**53
 WEIGHTS = "weights"
 LOOK_S = 0.1
 """So often who waits for the answer looks whether it is to stop."""
@@ -40,7 +40,7 @@ class ReadingAhead:
 
     def __init__(self, connection: ModelConnection, asked: Mapping[str, Any]) -> None:
         self.asked = asked
-        self._connection, self._called = connection, 1 + secrets.randbelow(MOST_NUMBER)
+        self._connection, self._called = connection, 1 + secrets.randbelow(LARGEST_NUMBER)
         self._course = course = _Course()
         self._heads: list[_Course] = []
         finalize(self, course.is_given_up.set)
@@ -79,7 +79,7 @@ class ReadingAhead:
 
 
 class _Course:
-    """How far a reading is."""
+    """How far a request is."""
 
     def __init__(self) -> None:
         self.is_given_up, self.is_over = Event(), Event()

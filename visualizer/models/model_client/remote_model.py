@@ -32,7 +32,14 @@ from visualizer.models.model_client.stages_from_server import (
     WeightsFromServer,
 )
 from visualizer.models.model_client.token_store import stored_token
-from visualizer.models.model_protocol.run_message import FIRST_LAYER, MEASURES, RunOnWire, whole_run
+from visualizer.models.model_protocol.run_message import (
+    FIRST_LAYER,
+    MEASURES,
+    MOST_SENT,
+    MOST_WITH_ANSWER,
+    RunOnWire,
+    whole_run,
+)
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource, server_of
 from visualizer.progress_callback import tell_progress
 
@@ -53,8 +60,8 @@ OTHER_FILES = "The files of {name} are others than when the document was saved."
 SERVED = "{device}, at {server}"
 UNREADABLE = "The model's server sent something that cannot be read: {why}."
 
-SHORT, LONG = 80, 8_000
-"""A shorter text comes with its weights, and of a longer one blocks are asked for."""
+LETTERS = 4
+"""So many letters make a token, roughly."""
 
 _connected: WeakValueDictionary[str, RemoteModel] = WeakValueDictionary()
 
@@ -76,9 +83,8 @@ class RemoteModel:
         asked = _asked_to_read(ModelSource("", "", ""), text)
         self._ahead = ReadingAhead(connection, asked) if text.strip() else None
         facts = connection.ask("/model", {})[0]
-        heads = facts.get("heads")
-        if self._ahead and SHORT < len(text) < LONG and isinstance(heads, int):
-            self._ahead.ask_for_heads(min(AT_ONCE, heads))
+        if self._ahead:
+            self._ahead.ask_for_heads(_heads_shown_first(facts, text))
         self.name, self.kind = str(facts.get("name"))[:200], str(facts.get("kind"))[:60]
         self.fingerprint = str(facts.get("fingerprint"))[:64]
 
@@ -295,6 +301,18 @@ class RemoteTokenReader:
         self.read(numbers)
         assert self._last
         return str(self._last[2]["text"]), bool(self._last[2]["is_split_alike"])
+
+
+def _heads_shown_first(facts: Mapping[str, Any], text: str) -> int:
+    """Return of how many heads the weights are asked for ahead.
+
+    Those of a short text come with the answer, and of a long one blocks are asked for.
+    """
+    layers, heads = facts.get("layers"), facts.get("heads")
+    if not (isinstance(layers, int) and isinstance(heads, int) and layers > 1):
+        return 0
+    size = 4 * layers * heads * (len(text) / LETTERS) ** 2
+    return min(AT_ONCE, heads) if MOST_WITH_ANSWER < size < MOST_SENT else 0
 
 
 def _asked_to_read(source: ModelSource, text: str) -> dict[str, Any]:

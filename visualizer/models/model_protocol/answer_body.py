@@ -24,8 +24,8 @@ LONGEST_HEADER = 2**26
 
 DEFLATE = "deflate"
 """How HTTP names the coding of a compressed body; see RFC 9110, 8.4.1.2."""
-MOST_DEFLATED = 2**18
-"""Most bytes that are compressed: of more, a fast line is waited for less than that takes."""
+MOST_DEFLATED = 2**17
+"""Most bytes that are compressed: some milliseconds, in which nobody else is answered."""
 SHORTER = 0.9
 """A compressed body that is not so much shorter is not sent."""
 

@@ -43,6 +43,11 @@ MEASURES = "measures/"
 """How the names of the measures of its heads begin."""
 OF_VECTORS = ("queries", "keys", "values", "bias", "sinks")
 """What of the vectors of captured attention can be large."""
+MOST_SENT = 2**24
+"""Bytes of the weights of all layers that are sent whole; of more, blocks are asked for."""
+MOST_WITH_ANSWER = 2**14
+"""Bytes of attention that come with the answer, of all layers or else of the first, which is shown
+first; of more, what is read is asked for."""
 MOST_WEIGHT_BYTES = 2**16
 """Weights of a model that take more are not sent: stages that are computed with them are given."""
 

@@ -19,7 +19,7 @@ MOST_WAITING = 16
 MOST_KEPT_BYTES = 2**28
 """Bytes of answers that were not fetched yet; those that came first go first."""
 MOST_AT_ONCE = 32
-"""So many readings of numbers may wait or run."""
+"""So many readings of numbers may wait or run; others wait for their text, one a connection."""
 UNASKED_S = 60.0
 """A job whose result nobody has asked for so long is given up when another one begins."""
 MOST_NUMBER = 2**53
@@ -166,14 +166,14 @@ class ServedJobs:
         JobFailedError
             As the process says; when there are too many; where the text is not read soon.
         """
+        if called := self._called.get(asked.get("run")):
+            asked = {**asked, "run": await _read_soon(*called)}
         if self._at_once >= MOST_AT_ONCE:
             raise JobFailedError("server", TOO_MANY)
+        owners = self._owners.get(asked.get("run"))
+        rank = _owner_of(owners, asked["place"]) if owners and asked.get("place") else 0
         self._at_once += 1
         try:
-            if called := self._called.get(asked.get("run")):
-                asked = {**asked, "run": await _read_soon(*called)}
-            owners = self._owners.get(asked.get("run"))
-            rank = _owner_of(owners, asked["place"]) if owners and asked.get("place") else 0
             number = secrets.randbelow(MOST_NUMBER)
             answer = await self._processes.ask(number, says, asked, (rank,))
         finally:

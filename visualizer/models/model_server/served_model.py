@@ -33,6 +33,8 @@ from visualizer.models.model_protocol.run_message import (
     ATTENTION,
     FIRST_LAYER,
     MEASURES,
+    MOST_SENT,
+    MOST_WITH_ANSWER,
     long_run_values,
     small_weights,
     whole_run_message,
@@ -60,11 +62,6 @@ if TYPE_CHECKING:
     from visualizer.models.opened_model import OpenedModel
     from visualizer.progress_callback import Progress
 
-MOST_SENT = 2**24
-"""Bytes of the weights of all layers that are sent whole; of more, blocks are asked for."""
-MOST_AT_ONCE = 2**14
-"""Bytes of attention that come with the answer, of all layers or else of the first, which is shown
-first; of more, what is read is asked for."""
 MOST_RUNS = 4
 """So many texts are kept, those that were read last: on all processes the same ones, whichever of
 them numbers are asked of."""
@@ -135,9 +132,9 @@ class ServedModel:
                 self._owned.pop(gone, None)
         if not run.trace.is_blockwise:
             values, arrays = whole_run_message(run)
-            if arrays[ATTENTION].nbytes > MOST_AT_ONCE:
+            if arrays[ATTENTION].nbytes > MOST_WITH_ANSWER:
                 layers = arrays.pop(ATTENTION)
-                if layers.ndim > 3 and layers[0].nbytes <= MOST_AT_ONCE:
+                if layers.ndim > 3 and layers[0].nbytes <= MOST_WITH_ANSWER:
                     arrays[FIRST_LAYER] = layers[0]
             shapes = {name: run.trace.shape(name) for name in run.trace.names}
             more = {
