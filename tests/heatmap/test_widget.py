@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QCursor, QImage, QPainter, QPixmap
+from PySide6.QtGui import QColor, QCursor, QFont, QFontMetricsF, QImage, QPainter, QPixmap
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -20,6 +20,7 @@ from visualizer.heatmap.hovered_or_pinned_cell import CellCursor
 from visualizer.heatmap.hovered_or_pinned_cell_paint import paint_cursor
 from visualizer.heatmap.panel_and_board_types import Board
 from visualizer.session.cell_address import Cell
+from visualizer.widgets.fonts import font
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -401,6 +402,33 @@ def test_a_lit_label_leaves_others_as_they_are_where_every_row_is_named() -> Non
         before, after = (image.copy(middle) for image in images)
         assert before == after
         assert len(colours(images[1], QRectF(middle))) > 1  # it is written there
+
+
+def width_of_ink(image: QImage, area: QRectF) -> int:
+    """The columns from the first to the last one that are not all paper."""
+    part, paper = image.copy(area.toAlignedRect()), QColor(LIGHT.paper)
+    rows = range(part.height())
+    inked = [
+        x for x in range(part.width()) if any(part.pixelColor(x, y) != paper for y in rows)
+    ]  # fmt: skip
+    return max(inked) - min(inked) + 1
+
+
+@pytest.mark.usefixtures("application")
+@pytest.mark.parametrize("word", ["word", "mmmmmmmm", "a long word "])
+def test_the_widest_label_is_whole_when_it_is_lit(word: str) -> None:
+    heatmap = a_heatmap([[0.5] * 12] * 12, rows=axis("query", 12, word=word))
+    placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
+    box = panel_margins_paint.row_label_box(placed, 11).adjusted(-12, 2, 4, -2)
+    plain, bold = (lit(placed, one, LIGHT) for one in (CellCursor(), CellCursor(query=11, key=0)))
+    size = panel_margins_paint.label_size(heatmap.rows, placed.cell_height)
+    text = panel_margins_paint.shortened(heatmap.rows.labels[11], placed.longest, size)
+    measured = [
+        QFontMetricsF(font(size, weight)).tightBoundingRect(text).width()
+        for weight in (QFont.Weight.Normal, QFont.Weight.DemiBold)
+    ]
+    seen = [width_of_ink(plain, box), width_of_ink(bold, box)]
+    assert seen == pytest.approx(measured, abs=2)
 
 
 @pytest.mark.usefixtures("application")

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPen
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from visualizer.heatmap import panel_margins_paint
 from visualizer.heatmap.panel_cell_lookup import is_of
@@ -136,14 +136,14 @@ def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) 
         box = panel_margins_paint.row_label_box(slot, at)
         painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
     spare = max(0.0, lit.height() - max(line, slot.cell_height)) / 2
+    text = panel_margins_paint.shortened(slot.heatmap.rows.labels[row], slot.longest, size)
+    bold = font(size, QFont.Weight.DemiBold)
+    wider = QFontMetricsF(bold).horizontalAdvance(text) + 1 - lit.width()
+    lit.adjust(min(0.0, -wider), 0, 0, 0)  # a bold label may stick out of the room for plain ones
     painter.fillRect(lit.adjusted(0, spare, 4, -spare), QColor(theme.paper))
-    painter.setFont(font(size, QFont.Weight.DemiBold))
+    painter.setFont(bold)
     painter.setPen(QColor(theme.accent))
-    painter.drawText(
-        lit,
-        panel_margins_paint.RIGHT,
-        panel_margins_paint.shortened(slot.heatmap.rows.labels[row], slot.longest, size),
-    )
+    painter.drawText(lit, panel_margins_paint.RIGHT, text)
 
 
 def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: Theme) -> None:
