@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,15 @@ def test_the_newest_is_first_and_once(tmp_path: Path) -> None:
     remember(tmp_path, b)
     assert remember(tmp_path, a) == recent(tmp_path) == (a, b)
     assert forget(tmp_path, a) == recent(tmp_path) == (b,)
+
+
+def test_nobody_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy one takes seconds, and the window's thread keeps the list."""
+    waited: list[int] = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    remember(tmp_path, Path("one"))
+    assert recent(tmp_path) == (Path("one").absolute(),)
+    assert waited == []
 
 
 def test_so_many_are_kept(tmp_path: Path) -> None:

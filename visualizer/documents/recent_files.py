@@ -52,7 +52,8 @@ def forget(folder: Path, path: Path) -> tuple[Path, ...]:
 def _kept(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:
     paths = tuple(dict.fromkeys(paths))[:MOST]
     make_private_folder(folder)
-    write(ContainedFolder(folder, is_private=True).file(_NAME), partial(_fill, paths))
+    file = ContainedFolder(folder, is_private=True).file(_NAME)
+    write(file, partial(_fill, paths), waits_for_disk=False)  # the window's thread writes it
     return paths
 
 

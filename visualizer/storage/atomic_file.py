@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def write(place: Path | ContainedFile, fill: Callable[[BinaryIO], object]) -> None:
+def write(
+    place: Path | ContainedFile,
+    fill: Callable[[BinaryIO], object],
+    *,
+    waits_for_disk: bool = True,
+) -> None:
     """Write a file atomically; if that fails, an existing file is unchanged.
 
     Parameters
@@ -23,6 +28,8 @@ def write(place: Path | ContainedFile, fill: Callable[[BinaryIO], object]) -> No
         is a link is refused.
     fill : callable
         Writes the content into a binary file.
+    waits_for_disk : bool
+        As of `ContainedFile.write`.
 
     Raises
     ------
@@ -33,7 +40,7 @@ def write(place: Path | ContainedFile, fill: Callable[[BinaryIO], object]) -> No
     path = place if isinstance(place, Path) else place.path
     file = ContainedFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place
     try:
-        file.write(fill)
+        file.write(fill, waits_for_disk=waits_for_disk)
     except OSError as error:
         raise InputError("export", _refusal(path, file.path, error)) from error
     except (MemoryError, RuntimeError) as error:

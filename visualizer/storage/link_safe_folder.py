@@ -304,13 +304,15 @@ class ContainedFile(Struct, frozen=True):
                 folder.unlink(self.name)
             return os.fdopen(folder.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
 
-    def write(self, fill: Callable[[BinaryIO], object]) -> None:
+    def write(self, fill: Callable[[BinaryIO], object], *, waits_for_disk: bool = True) -> None:
         """Write it atomically; if that fails, an existing file is unchanged.
 
         Parameters
         ----------
         fill : callable
             Writes the content into a binary file.
+        waits_for_disk : bool
+            Whether the content survives a loss of power from now on, which may take seconds.
         """
         with self.folder.opened() as folder:
             before = None
@@ -323,7 +325,8 @@ class ContainedFile(Struct, frozen=True):
                 with os.fdopen(descriptor, "wb") as file:
                     fill(file)
                     file.flush()
-                    os.fsync(file.fileno())
+                    if waits_for_disk:
+                        os.fsync(file.fileno())
                     if sys.platform != "win32":
                         if before:
                             os.fchmod(file.fileno(), before.st_mode & folder.most)
