@@ -106,7 +106,7 @@ def test_heads_are_asked_for_before_the_text_is_read() -> None:
     ahead.answer()
     assert connection.called > 0
     *there, absent = ahead.heads
-    for head, numbers in enumerate(there):
-        assert numbers()["weights"].tolist() == [head, connection.called]
+    for head, answer in enumerate(there):
+        assert answer.result()[1]["weights"].tolist() == [head, connection.called]
     with pytest.raises(InputError, match="no such head"):
-        absent()
+        absent.result()

@@ -98,6 +98,13 @@ def port(held: HeldProcesses) -> Iterator[int]:
         yield found
 
 
+def until_asked(held: HeldProcesses, port: int, count: int = 1) -> None:
+    """Wait until so much has been asked of the processes, while another peer is answered."""
+    with HostilePeer(port) as other:
+        while len(held.asked) < count:
+            assert other.ask("/model", {}).status == 200
+
+
 def send_until_closed(peer: HostilePeer, other: HostilePeer) -> None:
     """Send a byte now and then, while another one is answered; raise once that is not taken."""
     while True:
@@ -149,8 +156,7 @@ def test_an_answer_that_is_not_read_is_given_up(
     with HostilePeer(port) as deaf, HostilePeer(port) as other:
         deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.send(deaf.request("/stage", b'{"run": 1, "stages": ["weights"]}'))
-        while not held.asked:
-            assert other.ask("/model", {}).status == 200
+        until_asked(held, port)
         held.let(bytes(2**25))
         with pytest.raises(ConnectionError):
             send_until_closed(deaf, other)
@@ -164,9 +170,8 @@ def sent_ahead(held: HeldProcesses, port: int, peers: tuple[HostilePeer, Hostile
     """Have a text read on one connection, and ask for numbers of it on another one."""
     reads, asks = peers
     reads.send(reads.request("/read", READ))
+    until_asked(held, port)
     with HostilePeer(port) as other:
-        while not held.asked:
-            assert other.ask("/model", {}).status == 200
         asks.send(asks.request("/stage", STAGE))
         assert other.ask("/model", {}).status == 200
 
@@ -175,13 +180,12 @@ def test_numbers_of_a_text_are_sent_as_soon_as_it_is_read(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served_jobs, "SOON_S", LONG_S)
-    with HostilePeer(port) as reads, HostilePeer(port) as asks, HostilePeer(port) as other:
+    with HostilePeer(port) as reads, HostilePeer(port) as asks:
         sent_ahead(held, port, (reads, asks))
         assert len(held.asked) == 1, "the numbers are not asked for before the text is read"
         held.let(answer_body({"number": 1}))
         assert reads.answer().values == {"number": 1}
-        while len(held.asked) == 1:
-            assert other.ask("/model", {}).status == 200
+        until_asked(held, port, 2)
         held.let(answer_body({"head": 1}))
         assert asks.answer().values == {"head": 1}
 
@@ -193,9 +197,7 @@ def test_numbers_that_wait_for_their_text_keep_nobody_out(
     with HostilePeer(port) as reads, HostilePeer(port) as asks, HostilePeer(port) as another:
         sent_ahead(held, port, (reads, asks))
         another.send(another.request("/stage", b'{"run": 1, "stages": ["weights"]}'))
-        with HostilePeer(port) as other:
-            while len(held.asked) == 1:
-                assert other.ask("/model", {}).status == 200
+        until_asked(held, port, 2)
         held.let(answer_body({"head": 0}))
         assert another.answer().values == {"head": 0}
 
@@ -223,10 +225,9 @@ def test_numbers_of_a_text_that_is_not_read_soon_are_refused(
 def test_an_answer_is_compressed_where_that_is_asked_for_and_of_use(
     held: HeldProcesses, port: int, headers: tuple[str, ...], body: bytes, expected: bytes
 ) -> None:
-    with HostilePeer(port) as peer, HostilePeer(port) as other:
+    with HostilePeer(port) as peer:
         peer.send(peer.request("/stage", b'{"run": 1, "stages": ["weights"]}', *headers))
-        while not held.asked:
-            assert other.ask("/model", {}).status == 200
+        until_asked(held, port)
         held.let(body)
         assert peer.answer().body == expected
 

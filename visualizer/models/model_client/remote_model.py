@@ -45,6 +45,7 @@ from visualizer.progress_callback import tell_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
+    from concurrent.futures import Future
 
     import numpy as np
 
@@ -138,7 +139,7 @@ class RemoteModel:
         values: dict[str, Any],
         arrays: dict[str, np.ndarray],
         made_of: Hashable,
-        heads: Sequence[Callable[[], Mapping[str, np.ndarray]]],
+        heads: Sequence[Future[Answer]],
     ) -> Run:
         sent = msgspec.convert(values["run"], RunOnWire)
         sent = replace(sent, device=SERVED.format(device=sent.device, server=self.server))

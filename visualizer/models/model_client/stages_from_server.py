@@ -21,12 +21,14 @@ from visualizer.models.model_client.fetched_numbers import AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from visualizer.attention.blockwise_tensor import Ends, Place
     from visualizer.attention.captured_attention import CapturedAttention
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.attention.tensor_with_cached_reductions import Index
+    from visualizer.models.model_client.connection import Answer
     from visualizer.models.model_client.fetched_numbers import Fetched, FetchedNumbers
 
     Tensor = torch.Tensor
@@ -131,8 +133,8 @@ class AttentionFromServer(StageFromServer):
         The least and the largest number, by which it is coloured before all of it is here.
     first : ndarray or None
         That of the first layer, where it is here already.
-    heads : sequence of callable
-        What waits for that of the first heads of the first layer, as far as it was asked for ahead.
+    heads : sequence of Future
+        The answers with that of the first heads of the first layer, if it was asked for ahead.
     """
 
     def __init__(
@@ -142,7 +144,7 @@ class AttentionFromServer(StageFromServer):
         dtype: torch.dtype,
         limits: tuple[float, float],
         first: np.ndarray | None,
-        heads: Sequence[Callable[[], Fetched]],
+        heads: Sequence[Future[Answer]],
         fetched: FetchedNumbers,
         ask: Ask,
     ) -> None:
@@ -150,8 +152,8 @@ class AttentionFromServer(StageFromServer):
         if first is not None:
             for head, one in enumerate(_tensor(first, sizes[1:]).numpy()):
                 fetched.keep((self._alike, (0, head)), {name: one})
-        for head, wait in enumerate(heads):
-            fetched.fetch_ahead((self._alike, (0, head)), partial(self._ahead, wait, head))
+        for head, answer in enumerate(heads):
+            fetched.fetch_ahead((self._alike, (0, head)), partial(self._ahead, answer, head))
         self._known_limits = limits
         self._whole: Tensor | None = None
 
@@ -178,10 +180,10 @@ class AttentionFromServer(StageFromServer):
             parts.append(_tensor(part.get(self._name), self._sizes[1:]).numpy())
         return {self._name: np.stack(parts)}
 
-    def _ahead(self, wait: Callable[[], Fetched], head: int) -> Fetched:
+    def _ahead(self, answer: Future[Answer], head: int) -> Fetched:
         """Return what was asked for ahead, or ask for it where that has failed."""
         try:
-            found = wait()
+            found = answer.result()[1]
         except InputError:
             found = {}
         return found if self._name in found else self._asked((0, head))
