@@ -136,10 +136,9 @@ def own_settings(settings_folders: Iterator[Path], monkeypatch: pytest.MonkeyPat
     """Keep the settings of the person who runs the tests out of them, and theirs untouched."""
     folder = next(settings_folders)
     monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
-    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
-    for settings_format in (QSettings.Format.IniFormat, QSettings.Format.NativeFormat):
-        for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
-            QSettings.setPath(settings_format, scope, str(folder / "settings"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))
+    for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):  # of Qt's own dialogs
+        QSettings.setPath(QSettings.Format.NativeFormat, scope, str(folder / "settings"))
 
 
 @pytest.fixture(autouse=True)

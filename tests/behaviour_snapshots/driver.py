@@ -14,7 +14,6 @@ from PySide6.QtCore import (
     QEventLoop,
     QPoint,
     QPointF,
-    QSettings,
     Qt,
     QTimer,
     qInstallMessageHandler,
@@ -35,6 +34,8 @@ from PySide6.QtWidgets import (
 
 from visualizer.app import make_application
 from visualizer.session.newest_request_worker import Worker
+from visualizer.widgets import app_settings
+from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -75,10 +76,9 @@ def _tell(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
 
 def forget_settings() -> None:
     """Have the next window be as on a first start, but that nothing moves in it."""
-    settings = QSettings()
-    settings.clear()
-    settings.setValue("scheme", "light")
-    settings.setValue("reduced motion", True)
+    app_settings.forget()
+    app_settings.save_scheme(Scheme.LIGHT)
+    app_settings.set_reduced(True)
 
 
 class Driver:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QSettings, QStandardPaths, Qt
+from PySide6.QtCore import QPoint, QStandardPaths, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTreeWidget
 
@@ -212,7 +212,6 @@ def _draws(scenes: Scenes, size: tuple[int, int], runs: Path, folder: Path) -> b
         return False
     finally:
         on.close()
-        QSettings().sync()
     return True
 
 

@@ -17,7 +17,11 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 
 def main(started: float, folder: str) -> None:
-    """Open the window as the program does; say when it was painted, and when with numbers."""
+    """Open the window as the program does; say when it was painted, and when with numbers.
+
+    Its settings are kept in the folder.
+    """
+    os.environ["XDG_CONFIG_HOME"] = folder
     import_numpy_on_first_use()
     from visualizer.app import make_application, open_window
 
@@ -25,7 +29,6 @@ def main(started: float, folder: str) -> None:
     from visualizer.heatmap.board_presenter import BOARD_CONTENTS
     from visualizer.session.document import Document
 
-    _keep_settings_in(folder)
     window = open_window(Document())
     moments: dict[str, float | bool] = {}
 
@@ -41,13 +44,6 @@ def main(started: float, folder: str) -> None:
     application.exec()
     window.close()
     print(__import__("json").dumps(moments))
-
-
-def _keep_settings_in(folder: str) -> None:
-    from PySide6.QtCore import QSettings
-
-    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
-    QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, folder)
 
 
 if __name__ == "__main__":

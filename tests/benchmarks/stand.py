@@ -22,7 +22,6 @@ from PySide6.QtCore import (
     QEvent,
     QEventLoop,
     QPointF,
-    QSettings,
     Qt,
     QTimer,
     qInstallMessageHandler,
@@ -76,10 +75,7 @@ def document(tokens: int, size: int, heads: int) -> Document:
 def application() -> Iterator[QApplication]:
     """The program's application; nobody's settings or recovery files are read or written."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        os.environ["XDG_DATA_HOME"] = folder
-        QSettings.setDefaultFormat(QSettings.Format.IniFormat)
-        for kind in (QSettings.Format.IniFormat, QSettings.Format.NativeFormat):
-            QSettings.setPath(kind, QSettings.Scope.UserScope, folder)
+        os.environ["XDG_DATA_HOME"] = os.environ["XDG_CONFIG_HOME"] = folder
         qInstallMessageHandler(_tell)
         yield make_application()
 

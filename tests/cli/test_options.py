@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from PySide6.QtCore import QCoreApplication, QSettings
+from PySide6.QtCore import QCoreApplication
 
 import visualizer
 from tests.architecture.project_graph import ROOT
@@ -471,8 +471,9 @@ def test_settings_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_settings_that_cannot_be_changed_are_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(QSettings, "status", lambda self: QSettings.Status.AccessError)
+    app.name_program(QCoreApplication)
+    app_settings.settings_file().path.mkdir(parents=True)
     assert app.main(["--reset-settings"]) == 1
-    assert "could not be changed." in capsys.readouterr().err
+    assert "settings.json could not be deleted: Is a directory." in capsys.readouterr().err

@@ -8,11 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from PySide6.QtCore import QSettings
-
 from tests.pictures.windows import pause, settle
 from visualizer.app import make_application, open_window
 from visualizer.session.document import Document
+from visualizer.widgets import app_settings
 
 TEXT = "Tell Vorzik to wait. I saw Vor"
 INDUCTION = (18, 6)
@@ -23,7 +22,7 @@ def main(model: Path, picture: Path) -> None:
     """Draw the window with an induction head of the model, its overview and its next tokens."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
-    QSettings().clear()
+    app_settings.forget()
     window = open_window(Document(text=TEXT))
     window.resize(1280, 800)
     window.set_scheme("light")

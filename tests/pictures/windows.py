@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEventLoop, QSettings, QTimer
+from PySide6.QtCore import QEventLoop, QTimer
 
 from visualizer.app import make_application, open_window
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
+from visualizer.widgets import app_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -26,7 +27,7 @@ def main(folder: Path, names: Collection[str]) -> None:
     """Lead a window through all of its pictures, and save those that are named."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
-    QSettings().clear()
+    app_settings.forget()
     window = open_window(Document())
     window.resize(1280, 800)
     settle(window)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from PySide6.QtCore import QMimeData, QPoint, QPointF, QSettings, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 
@@ -754,8 +754,8 @@ def test_what_was_asked_for_goes_before_what_was_open_last(
 
 
 @pytest.mark.parametrize("stored", ["", "/nowhere/a.attention", 7, "a\0b"])
-def test_a_file_that_is_not_there_does_not_come_back(stored: object) -> None:
-    QSettings().setValue("last", stored)
+def test_a_file_that_is_not_there_does_not_come_back(stored: str | int) -> None:
+    app_settings.store({app_settings.LAST_FILE: stored})
     assert app_settings.load_last() is None
 
 

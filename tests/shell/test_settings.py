@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QFile, QRectF, QSettings, Qt, QTimer, QUrl
+from PySide6.QtCore import QFile, QRectF, Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QFontDatabase, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
@@ -180,7 +180,7 @@ def test_colours_act_at_once_and_in_new_windows(hand: Hand, open_window: Open) -
     hand.window.actions_.by_id["gaze.set_map cividis"].trigger()
     assert dialog.map.currentText() == "cividis"
     assert open_window().workspace.view.colouring.sequential == "cividis"
-    QSettings().setValue("colour map", "puce")
+    app_settings.save_colour_map("puce", MapKind.SEQUENTIAL)
     assert app_settings.load_colouring().sequential == View().colouring.sequential
 
 

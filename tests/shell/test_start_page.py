@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
 
@@ -265,4 +265,4 @@ def test_each_picture_is_painted_in_both_themes(hand: Hand) -> None:
             papers[scheme] = image.pixelColor(8, 8).name().upper()
         assert papers[scheme] == hand.window.theme.field
     assert papers["light"] != papers["dark"]
-    assert "start page" not in QSettings().allKeys()
+    assert "start page" not in app_settings.settings_file().keys

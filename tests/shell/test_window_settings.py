@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import stat
 import sys
+from base64 import b64decode, b64encode
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QByteArray, QSettings, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QDockWidget, QToolBar
 
 from tests.damage import spoil_settings
@@ -19,6 +20,7 @@ from visualizer.documents.recent_files import remember
 from visualizer.shell.pane_focus_cycle import tab_stops
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.window_manager import WindowManager
+from visualizer.storage.private_json_file import write_private_json
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import DARK, LIGHT, Scheme
 
@@ -71,7 +73,7 @@ def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
     window.actions_.by_id["motion.toggle"].trigger()
     window.close()
     kept = {"geometry", "last", "reduced motion", "scheme", "seal", "state"}
-    assert set(QSettings().allKeys()) == kept
+    assert app_settings.settings_file().keys == kept
 
 
 def test_a_pane_made_while_another_floats_has_its_place_in_the_tab_order(
@@ -126,16 +128,16 @@ def test_at_first_there_is_a_usual_size(open_window: Open) -> None:
             {"scheme": "purple"},
             {"scheme": 7},
             {"geometry": "wide", "state": 3},
-            {"geometry": QByteArray(b"nonsense"), "state": QByteArray(b"nonsense")},
+            {"geometry": "bm9uc2Vuc2U=", "state": "bm9uc2Vuc2U="},
             {"geometry": None, "state": [1, 2]},
+            {"geometry": "é", "state": "bm9uc2Vuc2"},
         ],
         first=2,
     ),
     ids=str,
 )
 def test_nonsense_is_survived(open_window: Open, nonsense: dict[str, object]) -> None:
-    for name, value in nonsense.items():
-        QSettings().setValue(name, value)
+    write_private_json(app_settings.settings_file().path, nonsense)
     window = open_window()
     assert window.scheme is Scheme.SYSTEM
     assert (window.width(), window.height()) == usual()
@@ -145,7 +147,7 @@ def test_half_of_nonsense_is_survived(open_window: Open) -> None:
     first = open_window()
     first.resize(780, 640)
     first.close()
-    QSettings().setValue("state", QByteArray(b"nonsense"))
+    app_settings.store({"state": "bm9uc2Vuc2U="})
     window = open_window()
     assert (window.width(), window.height()) == usual()
     assert docks(window) == AT_FIRST
@@ -155,23 +157,19 @@ def test_a_state_that_was_changed_since_is_not_given_to_qt(open_window: Open) ->
     first = open_window()
     first.resize(780, 640)
     first.close()
-    changed = bytearray(bytes(QSettings().value("state").data()))
+    changed = bytearray(b64decode(str(app_settings.stored("state"))))
     for at, byte in ((235, 233), (168, 113), (208, 85)):  # Qt hung on such a one
         changed[at % len(changed)] = byte
-    QSettings().setValue("state", QByteArray(bytes(changed)))
+    app_settings.store({"state": b64encode(changed).decode()})
     window = open_window()
     assert (window.width(), window.height()) == usual()
 
 
-@pytest.mark.parametrize(
-    "content", others_slow([b"\x00\xff\xfe\x01", b"[General\nscheme=", b"{}", b""])
-)
+@pytest.mark.parametrize("content", others_slow([b"\x00\xff\xfe\x01", b'{"scheme": ', b"[]", b""]))
 def test_a_broken_file_is_survived(
     open_window: Open, application: QApplication, content: bytes
 ) -> None:
-    from pathlib import Path
-
-    path = Path(QSettings().fileName())
+    path = app_settings.settings_file().path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     window = open_window()
@@ -183,7 +181,7 @@ def test_a_broken_file_is_survived(
 def test_the_tests_keep_out_of_a_persons_settings(
     application: QApplication, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    assert Path(QSettings().fileName()).is_relative_to(tmp_path_factory.getbasetemp())
+    assert app_settings.settings_file().path.is_relative_to(tmp_path_factory.getbasetemp())
 
 
 def test_a_pane_that_closes_gives_its_room_to_the_heatmaps(open_window: Open) -> None:
@@ -208,11 +206,11 @@ def test_a_pane_that_closes_gives_its_room_to_the_heatmaps(open_window: Open) ->
 @pytest.mark.usefixtures("application")
 def test_what_the_program_keeps_is_the_users_alone() -> None:
     app_settings.own_folder().mkdir(parents=True)
-    for _ in range(2):  # when it is new, and when Qt has written it
+    settings = app_settings.settings_file().path
+    settings.parent.mkdir(parents=True)
+    for _ in range(2):  # when they are new, and when something is in them
         app_settings.keep_private()
         app_settings.save_scheme(Scheme.DARK)
-        QSettings().sync()
-        settings = Path(QSettings().fileName())
         assert "dark" in settings.read_text(encoding="utf-8")
         assert stat.S_IMODE(settings.stat().st_mode) == 0o600
         for folder in (settings.parent, app_settings.own_folder()):
@@ -276,8 +274,8 @@ def test_panes_are_wider_in_a_wide_window_and_as_the_user_made_them(hand: Hand) 
 
 @pytest.mark.parametrize("stored", ["x" * 5_000, "a/" * 5_000, "a\0b", "", "missing", ["a", "b"]])
 @pytest.mark.usefixtures("application")
-def test_no_file_is_reopened_where_none_can_be(stored: object) -> None:
-    QSettings().setValue(app_settings.LAST_FILE, stored)
+def test_no_file_is_reopened_where_none_can_be(stored: str | list[str]) -> None:
+    write_private_json(app_settings.settings_file().path, {app_settings.LAST_FILE: stored})
     assert app_settings.load_last() is None
 
 

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSettings, QTimer, QUrl, Slot
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer, QUrl, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication
 
@@ -32,7 +32,13 @@ from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.shell.commands import COMMANDS
 from visualizer.shell.window_manager import WindowManager
-from visualizer.widgets.app_settings import MAIN_WINDOW, RECOVERY, is_autosaving, own_folder
+from visualizer.widgets.app_settings import (
+    MAIN_WINDOW,
+    RECOVERY,
+    is_autosaving,
+    own_folder,
+    store,
+)
 
 HANGS_S = 60
 """An action that lasts longer ends the program, which prints where each thread is."""
@@ -209,8 +215,7 @@ class Run:
                 widget.close()
         old = self._manager.all.copy()
         if keep:
-            for key in MAIN_WINDOW.__struct_fields__:  # else the panes that were opened last are
-                QSettings().remove(getattr(MAIN_WINDOW, key))
+            store({MAIN_WINDOW.seal: ""})  # else the panes that were opened last are
             window = self._manager.open(Document())
             linger(500)
             window.set_scheme("light")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSettings, QSize, Qt
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QToolBar
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QDockWidget, QFileDialog, QMainWindow, QToolBar
 
 from tests.support.damaged_files import VALUES, flip, lose, put_in
 from visualizer.attention.spec import Device
@@ -20,7 +21,7 @@ from visualizer.widgets.theme import Scheme
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LONG = ("x" * 5_000, "/" * 5_000, "a/" * 2_000, "\ud7a3" * 200, "@ByteArray(\\0\\x1)", "@Invalid()")
+LONG = tuple(map(json.dumps, ("x" * 5_000, "/" * 5_000, "a/" * 2_000, "\ud7a3" * 200)))
 
 
 def window() -> QMainWindow:
@@ -34,6 +35,7 @@ def window() -> QMainWindow:
     bar.setObjectName("Playback")
     made.addToolBar(bar)
     made.resize(QSize(800, 600))
+    QFileDialog(made)
     return made
 
 
@@ -43,6 +45,7 @@ def store(made: QMainWindow) -> Path:
         app_settings.save_window(made, keys)
     for key in (app_settings.ACROSS, app_settings.MIDDLE, app_settings.RIGHT):
         app_settings.save_sizes(key, [200, 300, 400])
+    app_settings.save_file_dialog(made.findChildren(QFileDialog)[0])
     app_settings.save_scheme(Scheme.DARK)
     app_settings.save_last(Path("a.attention"))
     app_settings.save_last_run("run")
@@ -52,9 +55,7 @@ def store(made: QMainWindow) -> Path:
     app_settings.save_device(Device.CPU)
     app_settings.set_reduced(True)
     save_export_settings(ExportSettings())
-    settings = QSettings()
-    settings.sync()
-    return Path(settings.fileName())
+    return app_settings.settings_file().path
 
 
 def damaged_settings(whole: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]]:
@@ -67,19 +68,16 @@ def damaged_settings(whole: bytes, count: int, seed: int) -> Iterator[tuple[str,
 
 def _replace_value(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
     """Replace a value by one of another type or size."""
-    lines = content.splitlines()
-    at = chance.choice([at for at, line in enumerate(lines) if b"=" in line])
-    value = chance.choice((*VALUES, *LONG)).encode()
-    lines[at] = lines[at].partition(b"=")[0] + b"=" + value
-    return b"\n".join(lines)
+    values = {key: json.dumps(value) for key, value in json.loads(content).items()}
+    values[chance.choice([*values])] = chance.choice((*VALUES, *LONG))
+    return f"{{{','.join(f'{json.dumps(key)}:{value}' for key, value in values.items())}}}".encode()
 
 
 def read_all(made: QMainWindow) -> bool:
     """Read every setting as at a start; return whether the window's place was restored."""
-    settings = QSettings()
-    settings.sync()
     for keys in (app_settings.LAB_WINDOW, app_settings.MAIN_WINDOW):
         is_restored = app_settings.restore_window(made, keys)
+    app_settings.restore_file_dialog(made.findChildren(QFileDialog)[0])
     for key in (app_settings.ACROSS, app_settings.MIDDLE, app_settings.RIGHT):
         assert all(size >= 0 for size in app_settings.load_sizes(key))
     for load in (

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer
+from PySide6.QtCore import QCoreApplication, QEvent, QSettings, Qt, QTimer, QUrl
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QLineEdit, QMessageBox, QWidget
 from shiboken6 import isValid
 
+from visualizer.widgets import app_settings
 from visualizer.widgets.dialogs import ask_save_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
@@ -70,6 +72,48 @@ def test_a_cancelled_dialog_is_gone(window: QWidget, qtbot: QtBot, tmp_path: Pat
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
     assert chosen == []
     qtbot.waitUntil(lambda: not isValid(dialog))
+
+
+def test_what_was_chosen_of_its_looks_comes_back(
+    window: QWidget, qtbot: QtBot, tmp_path: Path
+) -> None:
+    app_settings.keep_qt_from_storing()
+    first = saving(window, qtbot, tmp_path / "new.csv", [])
+    assert first.viewMode() is QFileDialog.ViewMode.Detail
+    first.setViewMode(QFileDialog.ViewMode.List)
+    first.setSidebarUrls([QUrl.fromLocalFile("/usr")])
+    QTest.keyClick(first, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: not isValid(first))
+    other = tmp_path / "other"
+    other.mkdir()
+    second = saving(window, qtbot, other / "new.csv", [])
+    assert second.viewMode() is QFileDialog.ViewMode.List
+    assert second.sidebarUrls() == [QUrl.fromLocalFile("/usr")]
+    assert (second.directory().path(), name_of(second).text()) == (str(other), "new.csv")
+    QTest.keyClick(second, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: not isValid(second))
+    app_settings.store({"file dialog": "bm9uc2Vuc2U="})
+    third = saving(window, qtbot, tmp_path / "new.csv", [])
+    assert third.viewMode() is QFileDialog.ViewMode.Detail
+    QTest.keyClick(third, Qt.Key.Key_Escape)
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="Qt stores nothing in files there")
+def test_qt_stores_nothing_but_reads_what_others_have_stored(
+    window: QWidget, qtbot: QtBot, tmp_path: Path
+) -> None:
+    """Qt waits for the disk, on the window's thread, as a dialog is deleted."""
+    stored = Path(QSettings(QSettings.Scope.UserScope, "QtProject").fileName())
+    stored.parent.mkdir(parents=True)
+    stored.write_text("[FileDialog]\nshortcuts=file:///usr\nsidebarWidth=90\nviewMode=List\n")
+    version = stored.stat()
+    app_settings.keep_qt_from_storing()
+    dialog = saving(window, qtbot, tmp_path / "new.csv", [])
+    assert dialog.sidebarUrls() == [QUrl.fromLocalFile("/usr")]
+    QTest.keyClick(dialog, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: not isValid(dialog))
+    assert stored.stat() == version
+    assert [each.name for each in stored.parent.iterdir() if each.is_file()] == [stored.name]
 
 
 def answer_twice(dialog: QFileDialog, then: Callable[[], object]) -> list[int]:

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from functools import partial
 from typing import TYPE_CHECKING
 
-from visualizer.storage.atomic_file import write
-from visualizer.storage.link_safe_folder import ContainedFolder
-from visualizer.storage.private_folder import make_private_folder
-from visualizer.storage.regular_file import open_regular_file
+from visualizer.storage.private_json_file import read_private_json, write_private_json
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import BinaryIO
 
 MOST = 10
 _NAME = "recent.json"
-_LARGEST = 2**20
 
 
 def recent(folder: Path) -> tuple[Path, ...]:
     """Return the files, newest first; none if the list is damaged."""
-    kind = type(folder)
-    try:
-        with open_regular_file(folder / _NAME) as file:
-            given = json.loads(file.read(_LARGEST).decode("utf-8", "surrogatepass"))
-    except (OSError, ValueError, RecursionError):
-        return ()
+    kind, given = type(folder), read_private_json(folder / _NAME)
     paths = given if isinstance(given, list) else []
     named = [path for path in paths if isinstance(path, str) and path and "\0" not in path]
     return tuple(map(kind, dict.fromkeys(named)))[:MOST]
@@ -51,12 +39,5 @@ def forget(folder: Path, path: Path) -> tuple[Path, ...]:
 
 def _kept(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:
     paths = tuple(dict.fromkeys(paths))[:MOST]
-    make_private_folder(folder)
-    file = ContainedFolder(folder, is_private=True).file(_NAME)
-    write(file, partial(_fill, paths), waits_for_disk=False)  # the window's thread writes it
+    write_private_json(folder / _NAME, [str(path) for path in paths])
     return paths
-
-
-def _fill(paths: tuple[Path, ...], file: BinaryIO) -> None:
-    text = json.dumps([str(path) for path in paths], ensure_ascii=False, indent=1)
-    file.write(text.encode("utf-8", "surrogatepass"))

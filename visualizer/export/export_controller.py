@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QObject, QSettings, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.export import export_settings
 from visualizer.export.export_progress_widget import ExportProgressWidget
@@ -18,7 +18,7 @@ from visualizer.export.export_runner import ExportRunner
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.formats import with_suffix
 from visualizer.session.newest_request_worker import Worker
-from visualizer.widgets.app_settings import EXPORT
+from visualizer.widgets.app_settings import EXPORT, store, stored
 from visualizer.widgets.dialogs import ask_save_path, refuse
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 def load_export_settings() -> ExportSettings:
     """Load the last export settings; defaults where none or invalid ones are stored."""
-    return export_settings.settings_from_json(str(QSettings().value(EXPORT, "")))
+    return export_settings.settings_from_json(str(stored(EXPORT) or ""))
 
 
 def save_export_settings(settings: ExportSettings) -> None:
     """Store the export settings."""
-    QSettings().setValue(EXPORT, export_settings.settings_to_json(settings))
+    store({EXPORT: export_settings.settings_to_json(settings)})
 
 
 DIALOG = ("visualizer.export.dialog.preview_controller", "visualizer.export.dialog.dialog")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSettings, Signal
+from PySide6.QtCore import QObject, Signal
 
 from visualizer.shell.settings_dialog import KeptFolder, ProgramSettings, SettingsDialog
 from visualizer.widgets import app_settings
@@ -121,7 +120,7 @@ def kept_folders() -> tuple[KeptFolder, ...]:
     """List the folders in which the program keeps something."""
     own = app_settings.own_folder()
     return (
-        KeptFolder("Settings", Path(QSettings().fileName()).parent),
+        KeptFolder("Settings", app_settings.settings_file().path.parent),
         KeptFolder("Recent documents", own),
         KeptFolder("Unsaved changes", own / app_settings.RECOVERY),
         KeptFolder("My lessons", own / app_settings.LESSONS),

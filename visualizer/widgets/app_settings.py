@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import os
+from base64 import b64decode, b64encode
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from PySide6.QtCore import QByteArray, QCoreApplication, QSettings, QStandardPaths, Qt
+from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt
 
 from visualizer.attention.spec import Device
+from visualizer.errors import InputError, reason_of
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourOptions
 from visualizer.storage.private_folder import make_private_folder
+from visualizer.storage.settings_file import Setting, SettingsFile
 from visualizer.widgets.fonts import AUTOMATIC_TEXT
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QMainWindow
+    from collections.abc import Mapping
+
+    from PySide6.QtWidgets import QFileDialog, QMainWindow
 
 
 def own_folder() -> Path:
@@ -27,25 +34,62 @@ def own_folder() -> Path:
     return Path(QStandardPaths.writableLocation(kind))
 
 
-def keep_private() -> None:
-    """Have the program's folders and the file of its settings be the user's alone.
+def settings_file() -> SettingsFile:
+    """Return the file of the settings; it may not exist yet."""
+    kind = QStandardPaths.StandardLocation.AppConfigLocation
+    return _settings_file(Path(QStandardPaths.writableLocation(kind)) / "settings.json")
 
-    Qt creates both so that all users of the computer can read them.
-    """
-    settings = Path(QSettings().fileName())
-    with suppress(OSError):
-        make_private_folder(own_folder())
-    if settings.parent.name == QCoreApplication.organizationName():  # not in Windows' registry
+
+@lru_cache(maxsize=1)
+def _settings_file(path: Path) -> SettingsFile:
+    return SettingsFile(path)
+
+
+def stored(key: str) -> object:
+    """Return the stored value of a key, of any type; None where there is none."""
+    return settings_file().value(key)
+
+
+def store(values: Mapping[str, Setting]) -> None:
+    """Store values by key; those that cannot be written last as long as the program."""
+    with suppress(InputError):
+        settings_file().store(values)
+
+
+def forget() -> str:
+    """Delete all settings; return the error, if any."""
+    file = settings_file()
+    try:
+        file.clear()
+    except OSError as error:
+        return f"The settings in {file.path} could not be deleted: {reason_of(error)}."
+    return ""
+
+
+def keep_private() -> None:
+    """Have the program's folders be the user's alone, also those that were made for all."""
+    for folder in (own_folder(), settings_file().path.parent):
         with suppress(OSError):
-            make_private_folder(settings.parent)
-            settings.touch(0o600)
-            settings.chmod(0o600)
+            make_private_folder(folder)
+
+
+def keep_qt_from_storing() -> None:
+    """Have Qt's own dialogs store nothing, but read what other programs have stored of them.
+
+    A file dialog stores its state as it is deleted and waits for the disk, on the window's thread:
+    for seconds where that is busy. `save_file_dialog` does so instead.
+    """
+    kind, user = QSettings.Format.NativeFormat, QSettings.Scope.UserScope
+    others = Path(QSettings(kind, user, "QtProject").fileName()).parent
+    QSettings.setPath(kind, QSettings.Scope.SystemScope, str(others))
+    QSettings.setPath(kind, user, os.devnull)  # no folder can be made there
 
 
 VERSION = 2
 SCHEME, LAST_FILE, EXPORT, REDUCED_MOTION = "scheme", "last", "export", "reduced motion"
 START_PAGE, AUTOSAVE, TEXT_SIZE, DEVICE = "start page", "autosave", "text size", "device"
-COLOUR_MAP, SIGNED_COLOUR_MAP = "colour map", "signed colour map"
+COLOUR_MAPS = {MapKind.SEQUENTIAL: "colour map", MapKind.DIVERGING: "signed colour map"}
+FILE_DIALOG, FILE_DIALOG_SEAL = "file dialog", "file dialog seal"
 RECOVERY, LESSONS, RUNS = "recovery", "lessons", "runs"
 """Folders within the program's own."""
 TEXT_SIZES = (AUTOMATIC_TEXT, 100, 115, 130, 150, 175, 200)
@@ -73,19 +117,19 @@ LAB_WINDOW = WindowKeys("lab/geometry", "lab/state", "lab/seal")
 
 def load_scheme() -> Scheme:
     """Return the chosen colour scheme; the system's where none valid is stored."""
-    stored = str(QSettings().value(SCHEME, Scheme.SYSTEM.value))
-    return Scheme(stored) if stored in set(Scheme) else Scheme.SYSTEM
+    found = stored(SCHEME)
+    return next((scheme for scheme in Scheme if scheme.value == found), Scheme.SYSTEM)
 
 
 def save_scheme(scheme: Scheme) -> None:
     """Store the chosen colour scheme."""
-    QSettings().setValue(SCHEME, scheme.value)
+    store({SCHEME: scheme.value})
 
 
 def load_last() -> Path | None:
     """Return the file open at the last exit, if it still exists."""
-    stored = QSettings().value(LAST_FILE)
-    path = Path(stored) if isinstance(stored, str) and stored and "\0" not in stored else None
+    found = stored(LAST_FILE)
+    path = Path(found) if isinstance(found, str) and found and "\0" not in found else None
     with suppress(OSError):  # a folder that may not be read, a name that is too long
         return path if path and path.is_file() else None
     return None
@@ -93,29 +137,29 @@ def load_last() -> Path | None:
 
 def save_last(path: Path | None) -> None:
     """Store which file is open; None for none."""
-    QSettings().setValue(LAST_FILE, str(path.absolute()) if path else "")
+    store({LAST_FILE: str(path.absolute()) if path else ""})
 
 
 def load_last_run() -> str:
     """Return the name of the run last open in the lab; empty where there was none."""
-    stored = QSettings().value(LAST_RUN)
-    return stored if isinstance(stored, str) else ""
+    found = stored(LAST_RUN)
+    return found if isinstance(found, str) else ""
 
 
 def save_last_run(name: str) -> None:
     """Store which run is open in the lab."""
-    QSettings().setValue(LAST_RUN, name)
+    store({LAST_RUN: name})
 
 
 def load_collapsed() -> frozenset[str] | None:
     """Return the collapsed sections of the lab; None where never chosen."""
-    stored = QSettings().value(FOLDED)
-    return frozenset(stored.split()) if isinstance(stored, str) else None
+    found = stored(FOLDED)
+    return frozenset(found.split()) if isinstance(found, str) else None
 
 
 def save_collapsed(names: frozenset[str]) -> None:
     """Store which sections of the lab are collapsed."""
-    QSettings().setValue(FOLDED, " ".join(sorted(names)))
+    store({FOLDED: " ".join(sorted(names))})
 
 
 def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
@@ -123,48 +167,62 @@ def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
 
     Qt crashes on some damaged states, so only an intact one is restored.
     """
-    settings = QSettings()
-    geometry, state = settings.value(keys.geometry), settings.value(keys.state)
-    if not (isinstance(geometry, QByteArray) and isinstance(state, QByteArray)):
-        return False
-    if settings.value(keys.seal) != _seal(geometry, state):
+    geometry, state = _state_of(keys.geometry), _state_of(keys.state)
+    if geometry is None or state is None or stored(keys.seal) != _seal(geometry, state):
         return False
     return window.restoreGeometry(geometry) and window.restoreState(state, VERSION)
 
 
 def save_window(window: QMainWindow, keys: WindowKeys) -> None:
     """Store a window's geometry and its panes' state."""
-    settings = QSettings()
     geometry, state = window.saveGeometry(), window.saveState(VERSION)
-    settings.setValue(keys.geometry, geometry)
-    settings.setValue(keys.state, state)
-    settings.setValue(keys.seal, _seal(geometry, state))
+    store(
+        {
+            keys.geometry: _text_of(geometry),
+            keys.state: _text_of(state),
+            keys.seal: _seal(geometry, state),
+        }
+    )
+
+
+def restore_file_dialog(dialog: QFileDialog) -> None:
+    """Give Qt's own file dialog the columns and the places at its side of the last one."""
+    state = _state_of(FILE_DIALOG)
+    if state is not None and stored(FILE_DIALOG_SEAL) == _seal(state):
+        dialog.restoreState(state)
+
+
+def save_file_dialog(dialog: QFileDialog) -> None:
+    """Store the columns of Qt's own file dialog and the places at its side."""
+    state = dialog.saveState()
+    store({FILE_DIALOG: _text_of(state), FILE_DIALOG_SEAL: _seal(state)})
 
 
 def load_sizes(key: str) -> list[int]:
     """Return a splitter's stored sizes; empty where none valid are stored."""
-    stored = QSettings().value(key)
-    parts = stored.split() if isinstance(stored, str) else []
+    found = stored(key)
+    parts = found.split() if isinstance(found, str) else []
     return [int(part) for part in parts if part.isdecimal() and len(part) <= MOST_DIGITS]
 
 
 def save_sizes(key: str, sizes: list[int]) -> None:
     """Store a splitter's sizes."""
-    QSettings().setValue(key, " ".join(map(str, sizes)))
+    store({key: " ".join(map(str, sizes))})
 
 
-def forget() -> str:
-    """Delete all settings; return the error, if any."""
-    settings = QSettings()
-    settings.clear()
-    settings.sync()
-    if settings.status() is QSettings.Status.NoError:
-        return ""
-    return f"The settings in {settings.fileName()} could not be changed."
+def _text_of(state: QByteArray) -> str:
+    return b64encode(state.data()).decode("ascii")
 
 
-def _seal(geometry: QByteArray, state: QByteArray) -> str:
-    return blake2b(bytes(geometry.data()) + bytes(state.data()), digest_size=16).hexdigest()
+def _state_of(key: str) -> QByteArray | None:
+    found = stored(key)
+    with suppress(ValueError):
+        return QByteArray(b64decode(found)) if isinstance(found, str) else None
+    return None
+
+
+def _seal(*states: QByteArray) -> str:
+    return blake2b(b"".join(state.data() for state in states), digest_size=16).hexdigest()
 
 
 EFFECTS = (
@@ -179,71 +237,73 @@ EFFECTS = (
 
 def is_reduced() -> bool:
     """Whether the user wants reduced motion."""
-    return QSettings().value(REDUCED_MOTION, defaultValue=False, type=bool) is True
+    return stored(REDUCED_MOTION) is True
 
 
 def set_reduced(is_on: bool) -> None:
     """Store whether the user wants reduced motion."""
-    QSettings().setValue(REDUCED_MOTION, is_on)
+    store({REDUCED_MOTION: is_on})
 
 
 def has_start_page() -> bool:
     """Whether a start without a document shows the start page."""
-    return QSettings().value(START_PAGE, defaultValue=True, type=bool) is True
+    return stored(START_PAGE) is not False
 
 
 def set_start_page(is_on: bool) -> None:
     """Store whether a start without a document shows the start page."""
-    QSettings().setValue(START_PAGE, is_on)
+    store({START_PAGE: is_on})
 
 
 def is_autosaving() -> bool:
     """Whether unsaved changes are kept for the case of a crash."""
-    return QSettings().value(AUTOSAVE, defaultValue=True, type=bool) is True
+    return stored(AUTOSAVE) is not False
 
 
 def set_autosaving(is_on: bool) -> None:
     """Store whether unsaved changes are kept."""
-    QSettings().setValue(AUTOSAVE, is_on)
+    store({AUTOSAVE: is_on})
 
 
 def load_text_size() -> int:
     """Return the text size in per cent; automatic where none valid is stored."""
-    stored = str(QSettings().value(TEXT_SIZE, AUTOMATIC_TEXT))
-    return next((size for size in TEXT_SIZES if str(size) == stored), AUTOMATIC_TEXT)
+    found = stored(TEXT_SIZE)
+    return next((size for size in TEXT_SIZES if size == found), AUTOMATIC_TEXT)
 
 
 def save_text_size(size: int) -> None:
     """Store the text size in per cent, or that it is automatic."""
-    QSettings().setValue(TEXT_SIZE, size)
+    store({TEXT_SIZE: size})
 
 
 def load_colouring() -> ColourOptions:
     """Return the colour maps of new windows; the usual ones where none valid are stored."""
     usual = ColourOptions()
-    maps = {kind: {each.id for each in maps_of(kind)} for kind in MapKind}
-    sequential = str(QSettings().value(COLOUR_MAP, usual.sequential))
-    diverging = str(QSettings().value(SIGNED_COLOUR_MAP, usual.diverging))
     return ColourOptions(
-        sequential=sequential if sequential in maps[MapKind.SEQUENTIAL] else usual.sequential,
-        diverging=diverging if diverging in maps[MapKind.DIVERGING] else usual.diverging,
+        sequential=_map_of(MapKind.SEQUENTIAL) or usual.sequential,
+        diverging=_map_of(MapKind.DIVERGING) or usual.diverging,
     )
 
 
 def save_colour_map(id_: str, kind: MapKind) -> None:
     """Store the colour map of a kind, for new windows."""
-    QSettings().setValue(COLOUR_MAP if kind is MapKind.SEQUENTIAL else SIGNED_COLOUR_MAP, id_)
+    store({COLOUR_MAPS[kind]: id_})
+
+
+def _map_of(kind: MapKind) -> str | None:
+    found = stored(COLOUR_MAPS[kind])
+    return next((each.id for each in maps_of(kind) if each.id == found), None)
 
 
 def load_device() -> Device:
     """Return the device of new documents; the best available where none valid is stored."""
-    stored = str(QSettings().value(DEVICE, Device.AUTO.value))
-    return Device(stored) if stored in set(Device) else Device.AUTO
+    found = stored(DEVICE)
+    return next((device for device in Device if device.value == found), Device.AUTO)
 
 
 def save_device(device: Device) -> None:
     """Store the device of new documents."""
-    QSettings().setValue(DEVICE, device.value)
+    store({DEVICE: device.value})
 
 
 def style_sheet() -> str:

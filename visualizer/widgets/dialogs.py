@@ -35,6 +35,7 @@ from shiboken6 import isValid
 
 from visualizer.errors import NO_MEMORY
 from visualizer.version import __version__
+from visualizer.widgets.app_settings import restore_file_dialog, save_file_dialog
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def _dialog(
     parent: QWidget, title: str, folder: Path, kinds: str, then: Callable[[str], object]
 ) -> QFileDialog:
     dialog = QFileDialog(parent, title, str(folder), kinds)
+    restore_file_dialog(dialog)
+    dialog.setDirectory(str(folder))
     _FileDialogGuard(dialog, then)
     return dialog
 
@@ -134,6 +137,7 @@ class _FileDialogGuard(QObject):
             return
         self._is_over = True
         self._let_go()
+        save_file_dialog(self._dialog)
         self._dialog.deleteLater()
         for owner in self._deleted_after:
             QTimer.singleShot(0, partial(_delete, owner))
