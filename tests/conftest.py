@@ -7,6 +7,7 @@ import itertools
 import logging
 import os
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from PySide6.QtCore import (
     QObject,
     QPoint,
     QSettings,
+    QStandardPaths,
     QThread,
     QThreadPool,
 )
@@ -137,6 +139,7 @@ def own_settings(settings_folders: Iterator[Path], monkeypatch: pytest.MonkeyPat
     folder = next(settings_folders)
     monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))
+    QStandardPaths.setTestModeEnabled(sys.platform in ("win32", "darwin"))  # without such names
     for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):  # of Qt's own dialogs
         QSettings.setPath(QSettings.Format.NativeFormat, scope, str(folder / "settings"))
 

@@ -389,7 +389,7 @@ def import_plainly() -> None:
 
 
 def name_program(application: QCoreApplication | type[QCoreApplication]) -> None:
-    """Set the application and organization names, under which Qt stores settings."""
+    """Set the application and organization names, which name the folders of what is stored."""
     application.setApplicationName(NAME)
     application.setOrganizationName(NAME)
 

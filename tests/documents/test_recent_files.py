@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from visualizer.documents.recent_files import MOST, forget, recent, remember
-from visualizer.errors import InputError
 
 
 def test_the_newest_is_first_and_once(tmp_path: Path) -> None:
@@ -53,5 +52,5 @@ def test_a_damaged_list_is_empty(content: bytes, tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "recent.json").mkdir()
     assert recent(tmp_path) == ()
-    with pytest.raises(InputError):
+    with pytest.raises(OSError, match="it is no file, but a folder"):
         remember(tmp_path, Path("/a"))

@@ -265,4 +265,4 @@ def test_each_picture_is_painted_in_both_themes(hand: Hand) -> None:
             papers[scheme] = image.pixelColor(8, 8).name().upper()
         assert papers[scheme] == hand.window.theme.field
     assert papers["light"] != papers["dark"]
-    assert "start page" not in app_settings.settings_file().keys
+    assert app_settings.stored("start page") is None

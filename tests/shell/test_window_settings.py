@@ -20,7 +20,7 @@ from visualizer.documents.recent_files import remember
 from visualizer.shell.pane_focus_cycle import tab_stops
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.window_manager import WindowManager
-from visualizer.storage.private_json_file import write_private_json
+from visualizer.storage.private_json_file import read_private_json, write_private_json
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import DARK, LIGHT, Scheme
 
@@ -73,7 +73,9 @@ def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
     window.actions_.by_id["motion.toggle"].trigger()
     window.close()
     kept = {"geometry", "last", "reduced motion", "scheme", "seal", "state"}
-    assert app_settings.settings_file().keys == kept
+    found = read_private_json(app_settings.settings_file().path)
+    assert isinstance(found, dict)
+    assert found.keys() == kept
 
 
 def test_a_pane_made_while_another_floats_has_its_place_in_the_tab_order(

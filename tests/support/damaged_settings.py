@@ -69,8 +69,14 @@ def damaged_settings(whole: bytes, count: int, seed: int) -> Iterator[tuple[str,
 def _replace_value(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
     """Replace a value by one of another type or size."""
     values = {key: json.dumps(value) for key, value in json.loads(content).items()}
-    values[chance.choice([*values])] = chance.choice((*VALUES, *LONG))
+    values[chance.choice([*values])] = chance.choice((*VALUES, *LONG, _nested(chance)))
     return f"{{{','.join(f'{json.dumps(key)}:{value}' for key, value in values.items())}}}".encode()
+
+
+def _nested(chance: random.Random) -> str:
+    """Nest lists as deep as can be read, but not be written where more calls are open."""
+    deep = chance.randrange(850, 1000)
+    return "[" * deep + "]" * deep
 
 
 def read_all(made: QMainWindow) -> bool:
@@ -94,4 +100,6 @@ def read_all(made: QMainWindow) -> bool:
         load_export_settings,
     ):
         load()
+    app_settings.save_text_size(130)
+    assert app_settings.load_text_size() == 130
     return is_restored

@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QLineEdit, QMessageBox, QWidget
 from shiboken6 import isValid
 
+from visualizer.storage.regular_file import version_at
 from visualizer.widgets import app_settings
 from visualizer.widgets.dialogs import ask_save_path
 
@@ -106,13 +107,13 @@ def test_qt_stores_nothing_but_reads_what_others_have_stored(
     stored = Path(QSettings(QSettings.Scope.UserScope, "QtProject").fileName())
     stored.parent.mkdir(parents=True)
     stored.write_text("[FileDialog]\nshortcuts=file:///usr\nsidebarWidth=90\nviewMode=List\n")
-    version = stored.stat()
+    version = version_at(stored)
     app_settings.keep_qt_from_storing()
     dialog = saving(window, qtbot, tmp_path / "new.csv", [])
     assert dialog.sidebarUrls() == [QUrl.fromLocalFile("/usr")]
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: not isValid(dialog))
-    assert stored.stat() == version
+    assert version_at(stored) == version
     assert [each.name for each in stored.parent.iterdir() if each.is_file()] == [stored.name]
 
 

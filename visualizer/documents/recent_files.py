@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from visualizer.storage.private_json_file import read_private_json, write_private_json
@@ -14,11 +15,10 @@ _NAME = "recent.json"
 
 
 def recent(folder: Path) -> tuple[Path, ...]:
-    """Return the files, newest first; none if the list is damaged."""
-    kind, given = type(folder), read_private_json(folder / _NAME)
-    paths = given if isinstance(given, list) else []
-    named = [path for path in paths if isinstance(path, str) and path and "\0" not in path]
-    return tuple(map(kind, dict.fromkeys(named)))[:MOST]
+    """Return the files, newest first; none if the list is damaged or cannot be read."""
+    with suppress(OSError):
+        return _listed(folder)
+    return ()
 
 
 def remember(folder: Path, path: Path) -> tuple[Path, ...]:
@@ -26,15 +26,28 @@ def remember(folder: Path, path: Path) -> tuple[Path, ...]:
 
     Raises
     ------
-    InputError
-        When the folder cannot be written.
+    OSError
+        When the list cannot be read or written.
     """
-    return _kept(folder, (path.absolute(), *recent(folder)))
+    return _kept(folder, (path.absolute(), *_listed(folder)))
 
 
 def forget(folder: Path, path: Path) -> tuple[Path, ...]:
-    """Remove a file, such as one that no longer exists, and return the list."""
-    return _kept(folder, tuple(one for one in recent(folder) if one != path.absolute()))
+    """Remove a file, such as one that no longer exists, and return the list.
+
+    Raises
+    ------
+    OSError
+        When the list cannot be read or written.
+    """
+    return _kept(folder, tuple(one for one in _listed(folder) if one != path.absolute()))
+
+
+def _listed(folder: Path) -> tuple[Path, ...]:
+    kind, given = type(folder), read_private_json(folder / _NAME)
+    paths = given if isinstance(given, list) else []
+    named = [path for path in paths if isinstance(path, str) and path and "\0" not in path]
+    return tuple(map(kind, dict.fromkeys(named)))[:MOST]
 
 
 def _kept(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def load_export_settings() -> ExportSettings:
     """Load the last export settings; defaults where none or invalid ones are stored."""
-    return export_settings.settings_from_json(str(stored(EXPORT) or ""))
+    return export_settings.settings_from_json(str(stored(EXPORT)))
 
 
 def save_export_settings(settings: ExportSettings) -> None:

@@ -9,7 +9,6 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QAction
 
 from visualizer.documents import recent_files
-from visualizer.errors import InputError
 from visualizer.widgets.app_settings import own_folder
 from visualizer.widgets.command_actions_and_menus import add_separator
 
@@ -33,12 +32,12 @@ class RecentFilesMenu(QObject):
 
     def remember(self, path: Path) -> None:
         """Put a file first."""
-        with suppress(InputError, OSError):  # failing to record it is not worth a message
+        with suppress(OSError):  # failing to record it is not worth a message
             recent_files.remember(self._folder, path)
 
     def forget(self) -> None:
         """Clear the list."""
-        with suppress(InputError, OSError):
+        with suppress(OSError):
             for path in recent_files.recent(self._folder):
                 recent_files.forget(self._folder, path)
 

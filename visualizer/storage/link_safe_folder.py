@@ -124,7 +124,7 @@ class _OpenFolder:
                 return os.open(".", flags, mode, dir_fd=self._descriptor)
         return None
 
-    def give_name(self, descriptor: int, name: str) -> None:
+    def give_name(self, descriptor: int, name: str, *, waits_for_disk: bool) -> None:
         """Give a name to a file that has none; where that is not allowed, to a copy of it."""
         path = f"{_DESCRIPTORS}/{descriptor}"
         try:
@@ -135,7 +135,8 @@ class _OpenFolder:
                 whole.seek(0)
                 shutil.copyfileobj(whole, file)
                 file.flush()
-                os.fsync(copy)
+                if waits_for_disk:
+                    os.fsync(copy)
                 os.fchmod(copy, os.fstat(descriptor).st_mode & 0o777)
 
     def is_there(self, name: str) -> bool:
@@ -331,7 +332,7 @@ class ContainedFile(Struct, frozen=True):
                         if before:
                             os.fchmod(file.fileno(), before.st_mode & folder.most)
                         if not os.fstat(file.fileno()).st_nlink:  # it has no name yet
-                            folder.give_name(file.fileno(), beside)
+                            folder.give_name(file.fileno(), beside, waits_for_disk=waits_for_disk)
                         folder.replace(beside, self.name)  # while it is locked
                 if sys.platform == "win32":  # where an open file cannot be renamed
                     folder.replace(beside, self.name)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt
 
 from visualizer.attention.spec import Device
-from visualizer.errors import InputError, reason_of
+from visualizer.errors import reason_of
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.colour_options import ColourOptions
 from visualizer.storage.private_folder import make_private_folder
@@ -45,14 +45,14 @@ def _settings_file(path: Path) -> SettingsFile:
     return SettingsFile(path)
 
 
-def stored(key: str) -> object:
-    """Return the stored value of a key, of any type; None where there is none."""
+def stored(key: str) -> Setting | None:
+    """Return the stored value of a key; None where there is none."""
     return settings_file().value(key)
 
 
 def store(values: Mapping[str, Setting]) -> None:
     """Store values by key; those that cannot be written last as long as the program."""
-    with suppress(InputError):
+    with suppress(OSError):
         settings_file().store(values)
 
 
@@ -77,12 +77,13 @@ def keep_qt_from_storing() -> None:
     """Have Qt's own dialogs store nothing, but read what other programs have stored of them.
 
     A file dialog stores its state as it is deleted and waits for the disk, on the window's thread:
-    for seconds where that is busy. `save_file_dialog` does so instead.
+    for seconds where that is busy. `save_file_dialog` does so instead. Not so on Windows and macOS,
+    where the system keeps the settings of programs.
     """
-    kind, user = QSettings.Format.NativeFormat, QSettings.Scope.UserScope
-    others = Path(QSettings(kind, user, "QtProject").fileName()).parent
-    QSettings.setPath(kind, QSettings.Scope.SystemScope, str(others))
-    QSettings.setPath(kind, user, os.devnull)  # no folder can be made there
+    kind, folder = QSettings.Format.NativeFormat, QStandardPaths.StandardLocation
+    others = QStandardPaths.writableLocation(folder.GenericConfigLocation)
+    QSettings.setPath(kind, QSettings.Scope.SystemScope, others)
+    QSettings.setPath(kind, QSettings.Scope.UserScope, os.devnull)  # no folder can be made there
 
 
 VERSION = 2
@@ -186,14 +187,14 @@ def save_window(window: QMainWindow, keys: WindowKeys) -> None:
 
 
 def restore_file_dialog(dialog: QFileDialog) -> None:
-    """Give Qt's own file dialog the columns and the places at its side of the last one."""
+    """Give Qt's own file dialog the looks, the places and the visited folders of the last one."""
     state = _state_of(FILE_DIALOG)
     if state is not None and stored(FILE_DIALOG_SEAL) == _seal(state):
         dialog.restoreState(state)
 
 
 def save_file_dialog(dialog: QFileDialog) -> None:
-    """Store the columns of Qt's own file dialog and the places at its side."""
+    """Store the looks of Qt's own file dialog, its places and the folders visited in it."""
     state = dialog.saveState()
     store({FILE_DIALOG: _text_of(state), FILE_DIALOG_SEAL: _seal(state)})
 

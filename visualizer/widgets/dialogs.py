@@ -76,7 +76,6 @@ def _dialog(
 ) -> QFileDialog:
     dialog = QFileDialog(parent, title, str(folder), kinds)
     restore_file_dialog(dialog)
-    dialog.setDirectory(str(folder))
     _FileDialogGuard(dialog, then)
     return dialog
 
@@ -137,8 +136,8 @@ class _FileDialogGuard(QObject):
             return
         self._is_over = True
         self._let_go()
-        save_file_dialog(self._dialog)
         self._dialog.deleteLater()
+        save_file_dialog(self._dialog)
         for owner in self._deleted_after:
             QTimer.singleShot(0, partial(_delete, owner))
         if self._chosen and not self._deleted_after:

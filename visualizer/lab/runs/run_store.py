@@ -118,7 +118,8 @@ def keep_probe(folder: Path, text: str) -> None:
     """Store the last probe of a run; a folder that cannot be written is ignored."""
     if text and RunFolder(folder).about.is_file():
         with suppress(InputError):
-            write(RunFolder(folder).probe, lambda file: file.write(text.encode()))
+            probe = RunFolder(folder).probe
+            write(probe, lambda file: file.write(text.encode()), waits_for_disk=False)
 
 
 def kept_probe(folder: Path) -> str:

@@ -51,7 +51,8 @@ def order(folder: Path) -> None:
     )
     content = b"".join(order.pack() for order in orders)
     try:
-        write(RunFolder(folder).orders, lambda file: file.write(content))
+        orders_file = RunFolder(folder).orders
+        write(orders_file, lambda file: file.write(content), waits_for_disk=False)
     except InputError as refused:
         sentence = f"{NOT_ALONE.format(folder.name)}: {refused.sentence}"
         raise InputError("folder", sentence) from refused
