@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPointF, Qt, Signal
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import (
     QDockWidget,
     QMainWindow,
@@ -128,10 +129,24 @@ class PaneDocks(QObject):
             dock.toggleViewAction().triggered.connect(self._keep_widths)
         self._arrange()
 
+    def end_drag(self) -> None:
+        """Put the pane that is being dragged, or is on its way after that, back into the window.
+
+        It floats meanwhile, and Qt keeps the arrangement of before: if the panes are arranged anew,
+        or the window is deleted, Qt uses what it has freed.
+        """
+        kind, at, left = QEvent.Type.MouseButtonRelease, QPointF(), Qt.MouseButton.LeftButton
+        no_button, no_key = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+        for dock in self.by_id.values():
+            if dock.isFloating():
+                release = QMouseEvent(kind, at, dock.mapToGlobal(at), left, no_button, no_key)
+                QCoreApplication.sendEvent(dock, release)
+                dock.setFloating(False)
+
     def reset(self) -> None:
         """Place the panes as in a new window."""
+        self.end_drag()
         for dock in self.by_id.values():
-            dock.setFloating(False)
             self._window.removeDockWidget(dock)
         for pane in PANES:
             self._window.addDockWidget(pane.side, self.by_id[pane.id])

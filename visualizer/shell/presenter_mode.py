@@ -137,6 +137,7 @@ class PresenterMode(QObject):
 
     def _enter(self) -> None:
         window = self._window
+        self._docks.end_drag()
         font = QFont(QGuiApplication.font())
         self._before = WindowArrangement(window.saveState(), window.windowState(), font)
         with self._painted_once():
@@ -175,6 +176,7 @@ class PresenterMode(QObject):
 
     def _restore(self, panes: QByteArray) -> None:
         if not self.is_on:
+            self._docks.end_drag()
             with self._docks.changed_at_once():
                 self._window.restoreState(panes)
                 has_lesson = self._workspace.screen.panel(LESSON) is not None

@@ -665,6 +665,7 @@ class MainWindow(QMainWindow):
             event.ignore()
             return
         self.presenter.leave()  # what is saved is the arrangement before it
+        self.docks.end_drag()
         app_settings.save_window(self, app_settings.MAIN_WINDOW)
         app_settings.save_last(self.document_controller.path)
         self.hide()

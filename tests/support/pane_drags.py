@@ -1,0 +1,77 @@
+"""Drags panes, and does other things meanwhile, in a process of its own as well."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
+from PySide6.QtTest import QTest
+
+from tests.benchmarks.children import hand_over
+from tests.benchmarks.stand import application, linger
+from visualizer.app import window_services
+from visualizer.session.document import Document
+from visualizer.shell.window_manager import WindowManager
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QWindow
+
+    from visualizer.shell.window import MainWindow
+
+LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+STEPS = 5
+LINGER_MS = 10
+
+
+def begin_drag(window: MainWindow, id_: str, end: QPoint) -> QWindow:
+    """Press on the title of a pane, move it to a point of the window, and do not let go.
+
+    Returns
+    -------
+    QWindow
+        Where it is to be let go.
+    """
+    title, handle = window.docks.by_id[id_].titleBarWidget(), window.windowHandle()
+    start = title.mapTo(window, title.rect().center())
+    QTest.mousePress(handle, LEFT, PLAIN, start)
+    for step in range(1, STEPS + 1):
+        QTest.mouseMove(handle, start + (end - start) * step / STEPS)
+        linger(LINGER_MS)
+    return handle
+
+
+def main(rounds: int) -> int:
+    """Drag panes while the panes are arranged anew or the window is closed, and count the drags."""
+    chance, drags = random.Random(rounds), 0
+    with application():
+        manager = WindowManager(window_services())
+        for _ in range(rounds):
+            window = manager.all[-1] if manager.all else manager.open(Document())
+            linger(LINGER_MS)
+            shown = [id_ for id_, dock in window.docks.by_id.items() if not dock.isHidden()]
+            window.docks.open(pane := chance.choice([*shown, *window.docks.by_id]))
+            linger(LINGER_MS)
+            end = QPoint(chance.randrange(window.width()), chance.randrange(window.height()))
+            handle = begin_drag(window, pane, end)
+            drags += window.docks.by_id[pane].isFloating()
+            meanwhile = chance.randrange(4)
+            if meanwhile < 2:
+                window.presenter.toggle()
+            elif meanwhile == 2:
+                window.reset_layout()
+            if meanwhile < 3:
+                QTest.mouseRelease(handle, LEFT, PLAIN, end)
+            else:
+                window.close()
+            linger(LINGER_MS)
+            QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+        for window in manager.all.copy():
+            window.close()
+        linger(LINGER_MS)
+    return drags
+
+
+if __name__ == "__main__":
+    hand_over(main(int(sys.argv[1])))
