@@ -206,3 +206,17 @@ def test_rows_that_are_no_queries_are_those_of_the_keys(
 ) -> None:
     zoom = Zoom(range(1, 3), range(4, 6))
     assert zoom.of(a_run().trace.stage(stage)) == (rows, columns)
+
+
+@given(zooms(), st.integers(1, 80), st.integers(-90, 90), st.integers(0, 79))
+def test_a_zoom_of_a_longer_text_is_never_panned_to_before_the_first_token(
+    given_: tuple[int, Zoom], tokens: int, by: int, at: int
+) -> None:
+    """The text was cut since: whatever is done with the zoom then, it can be saved and read."""
+    _, zoom = given_
+    sides_now = (tokens, tokens)
+    seen = min(at, tokens - 1)
+    for panned in (zoom.panned(sides_now, by, -by), zoom.including(sides_now, seen, seen)):
+        for old, new in zip((zoom.queries, zoom.keys), (panned.queries, panned.keys), strict=True):
+            assert new.start >= 0
+            assert len(new) == len(old)

@@ -86,7 +86,7 @@ def _scaled(span: range, tokens: int, factor: float, centre: float) -> range:
 
 
 def _moved(span: range, tokens: int, by: int) -> range:
-    start = min(max(span.start + by, 0), tokens - len(span))
+    start = max(min(span.start + by, tokens - len(span)), 0)  # of a longer text, it may not fit
     return range(start, start + len(span))
 
 

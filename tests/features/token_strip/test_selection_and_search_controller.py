@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from PySide6.QtTest import QTest
 from tests.support.image_pixels import rgb_of
 from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, SHIFT, Hand, words
 from visualizer.attention import run as attention_run
+from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.token_selection_and_search import TokenRole
@@ -195,6 +197,27 @@ def test_a_found_token_is_seen_in_the_heatmaps(long: Hand, role: TokenRole) -> N
             .toAlignedRect()
         )
     )
+
+
+def test_a_search_after_zooming_into_a_longer_text_leaves_a_document_that_opens(
+    hand: Hand,
+) -> None:
+    """The zoom of the longer text is kept, and was panned to before the first token."""
+    hand.type_sentence(" ".join(f"w{number}" for number in range(12)))
+    hand.settle()
+    hand.window.view_controller.closer()
+    hand.settle()
+    hand.type_sentence("w0 w1 w2")
+    hand.settle()
+    hand.press(Qt.Key.Key_F)
+    QTest.keyClicks(hand.window.token_pane.search, "w2")
+    hand.settle()
+    hand.key(Qt.Key.Key_Return)
+    hand.settle()
+    workspace = hand.window.workspace
+    saved = read_document(BytesIO(document_bytes(workspace.document, workspace.view)))
+    assert (saved.document, saved.view.tokens) == (workspace.document, workspace.view.tokens)
+    assert found_now(hand.window.token_pane) == ({2}, "1 of 1")
 
 
 @pytest.fixture
