@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QTabBar
 
 from tests.benchmarks.children import hand_over
 from tests.benchmarks.stand import application, linger
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
 STEPS = 5
 LINGER_MS = 10
+TABS = 0.4
+"""The share of drags that are of a tab."""
+DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 
 def begin_drag(window: MainWindow, id_: str, end: QPoint) -> QWindow:
@@ -33,8 +37,24 @@ def begin_drag(window: MainWindow, id_: str, end: QPoint) -> QWindow:
     QWindow
         Where it is to be let go.
     """
-    title, handle = window.docks.by_id[id_].titleBarWidget(), window.windowHandle()
-    start = title.mapTo(window, title.rect().center())
+    title = window.docks.by_id[id_].titleBarWidget()
+    return _begin(window, title.mapTo(window, title.rect().center()), end)
+
+
+def begin_tab_drag(window: MainWindow, chance: random.Random) -> QWindow | None:
+    """Press on a tab, if there are some, move it along its bar, and do not let go."""
+    bars = [bar for bar in window.findChildren(QTabBar, options=DIRECT) if bar.count() > 1]
+    seen = [bar for bar in bars if not bar.visibleRegion().isEmpty()]
+    if not seen:
+        return None
+    bar = chance.choice(seen)
+    tabs = [bar.tabRect(at).center() for at in chance.sample(range(bar.count()), 2)]
+    start, end = (bar.mapTo(window, tab) for tab in tabs)
+    return _begin(window, start, end)
+
+
+def _begin(window: MainWindow, start: QPoint, end: QPoint) -> QWindow:
+    handle = window.windowHandle()
     QTest.mousePress(handle, LEFT, PLAIN, start)
     for step in range(1, STEPS + 1):
         QTest.mouseMove(handle, start + (end - start) * step / STEPS)
@@ -54,7 +74,8 @@ def main(rounds: int) -> int:
             window.docks.open(pane := chance.choice([*shown, *window.docks.by_id]))
             linger(LINGER_MS)
             end = QPoint(chance.randrange(window.width()), chance.randrange(window.height()))
-            handle = begin_drag(window, pane, end)
+            handle = begin_tab_drag(window, chance) if chance.random() < TABS else None
+            handle = handle or begin_drag(window, pane, end)
             drags += window.docks.by_id[pane].isFloating()
             meanwhile = chance.randrange(4)
             if meanwhile < 2:
@@ -62,6 +83,8 @@ def main(rounds: int) -> int:
             elif meanwhile == 2:
                 window.reset_layout()
             if meanwhile < 3:
+                for at in (end / 2, end):
+                    QTest.mouseMove(handle, at)
                 QTest.mouseRelease(handle, LEFT, PLAIN, end)
             else:
                 window.close()

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPointF, Qt, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import (
     QDockWidget,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 USUAL_WIDTHS = {LEFT: 248, RIGHT: 264}
 SCROLL_TIPS = {"ScrollLeftButton": "Earlier panes", "ScrollRightButton": "Further panes"}
 """By Qt's names of the buttons at the end of tabs that do not all fit."""
+ARRIVAL_MS = 400
+"""How long a pane that is let go may be on its way to its place; Qt takes 200 ms."""
 WIDE = 1500
 """The width of a window from which on panes are wider in proportion."""
 
@@ -129,19 +131,32 @@ class PaneDocks(QObject):
             dock.toggleViewAction().triggered.connect(self._keep_widths)
         self._arrange()
 
-    def end_drag(self) -> None:
-        """Put the pane that is being dragged, or is on its way after that, back into the window.
+    def once_dropped(self, then: Callable[[], object]) -> None:
+        """Let go of the pane or tab that is being dragged, and call once it has arrived.
 
-        It floats meanwhile, and Qt keeps the arrangement of before: if the panes are arranged anew,
-        or the window is deleted, Qt uses what it has freed.
+        Where nothing is dragged, or still on its way after that, this calls at once.
         """
-        kind, at, left = QEvent.Type.MouseButtonRelease, QPointF(), Qt.MouseButton.LeftButton
-        no_button, no_key = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
-        for dock in self.by_id.values():
-            if dock.isFloating():
-                release = QMouseEvent(kind, at, dock.mapToGlobal(at), left, no_button, no_key)
-                QCoreApplication.sendEvent(dock, release)
-                dock.setFloating(False)
+        if self._let_go():
+            QTimer.singleShot(ARRIVAL_MS, self, then)
+        else:
+            then()
+
+    def end_drag(self) -> None:
+        """Let go of what is being dragged, and put it back into the window at once.
+
+        A pane floats until it has arrived, and Qt keeps the arrangement of before: if the panes are
+        arranged anew meanwhile, or the window is deleted, it uses what it has freed.
+        """
+        for dock in self._let_go():
+            dock.setFloating(False)
+
+    def _let_go(self) -> list[PaneDock]:
+        """Return the panes that are not in the window, after letting go of all."""
+        direct = Qt.FindChildOption.FindDirectChildrenOnly
+        floating = [dock for dock in self.by_id.values() if dock.isFloating()]
+        for widget in (*self._window.findChildren(QTabBar, options=direct), *floating):
+            _release_mouse(widget)
+        return floating
 
     def reset(self) -> None:
         """Place the panes as in a new window."""
@@ -269,6 +284,14 @@ class PaneDocks(QObject):
             self._is_held = False
         if self._seen != before:
             self.changed.emit(self._seen)
+
+
+def _release_mouse(widget: QWidget) -> None:
+    """Release the mouse on a widget, but at no place of it where that means something."""
+    kind, at, left = QEvent.Type.MouseButtonRelease, QPointF(-1, -1), Qt.MouseButton.LeftButton
+    no_button, no_key = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+    release = QMouseEvent(kind, at, widget.mapToGlobal(at), left, no_button, no_key)
+    QCoreApplication.sendEvent(widget, release)
 
 
 def _is_beyond(pane: Pane, apart: Pane) -> bool:

@@ -130,6 +130,10 @@ class PresenterMode(QObject):
         return STROKE if self.is_on else 1.0
 
     def toggle(self) -> None:
+        """Enter or leave presenter mode, once no pane is being dragged."""
+        self._docks.once_dropped(self._toggle)
+
+    def _toggle(self) -> None:
         if self.is_on:
             self.leave()
         else:

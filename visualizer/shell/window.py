@@ -603,6 +603,9 @@ class MainWindow(QMainWindow):
 
     def reset_layout(self) -> None:
         """Place the panes as in a new window; the lesson pane stays open while one is read."""
+        self.docks.once_dropped(self._reset_layout)
+
+    def _reset_layout(self) -> None:
         self.presenter.leave()
         self.docks.reset()
         self.docks.by_id["Lesson"].setVisible(self._has_lesson)
