@@ -41,16 +41,17 @@ def begin_drag(window: MainWindow, id_: str, end: QPoint) -> QWindow:
     return _begin(window, title.mapTo(window, title.rect().center()), end)
 
 
-def begin_tab_drag(window: MainWindow, chance: random.Random) -> QWindow | None:
+def begin_tab_drag(window: MainWindow, chance: random.Random) -> bool:
     """Press on a tab, if there are some, move it along its bar, and do not let go."""
     bars = [bar for bar in window.findChildren(QTabBar, options=DIRECT) if bar.count() > 1]
     seen = [bar for bar in bars if not bar.visibleRegion().isEmpty()]
     if not seen:
-        return None
+        return False
     bar = chance.choice(seen)
     tabs = [bar.tabRect(at).center() for at in chance.sample(range(bar.count()), 2)]
     start, end = (bar.mapTo(window, tab) for tab in tabs)
-    return _begin(window, start, end)
+    _begin(window, start, end)
+    return True
 
 
 def _begin(window: MainWindow, start: QPoint, end: QPoint) -> QWindow:
@@ -74,8 +75,8 @@ def main(rounds: int) -> int:
             window.docks.open(pane := chance.choice([*shown, *window.docks.by_id]))
             linger(LINGER_MS)
             end = QPoint(chance.randrange(window.width()), chance.randrange(window.height()))
-            handle = begin_tab_drag(window, chance) if chance.random() < TABS else None
-            handle = handle or begin_drag(window, pane, end)
+            if not (chance.random() < TABS and begin_tab_drag(window, chance)):
+                begin_drag(window, pane, end)
             drags += window.docks.by_id[pane].isFloating()
             meanwhile = chance.randrange(4)
             if meanwhile < 2:
@@ -83,6 +84,7 @@ def main(rounds: int) -> int:
             elif meanwhile == 2:
                 window.reset_layout()
             if meanwhile < 3:
+                handle = window.windowHandle()  # another, where it became full-screen
                 for at in (end / 2, end):
                     QTest.mouseMove(handle, at)
                 QTest.mouseRelease(handle, LEFT, PLAIN, end)
