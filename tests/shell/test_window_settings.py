@@ -247,6 +247,7 @@ def test_the_layout_is_set_back(open_window: Open, qtbot: QtBot) -> None:
     assert docks(window) != hidden
     window.actions_.by_id["reset_layout"].trigger()
     qtbot.waitUntil(lambda: docks(window) == hidden)  # a pane that floats may be on its way
+    QApplication.processEvents()
     assert not window.docks.by_id["Cell"].isFloating()
     for id_, place in places.items():
         now = window.docks.by_id[id_].geometry()
