@@ -246,14 +246,15 @@ def test_the_layout_is_set_back(open_window: Open, qtbot: QtBot) -> None:
     QApplication.processEvents()
     assert docks(window) != hidden
     window.actions_.by_id["reset_layout"].trigger()
-    qtbot.waitUntil(lambda: docks(window) == hidden)  # a pane that floats may be on its way
-    QApplication.processEvents()
+
+    def is_back(id_: str) -> bool:
+        now, place = window.docks.by_id[id_].geometry(), places[id_]
+        changes = (now.x() - place.x(), now.width() - place.width(), now.height() - place.height())
+        return max(map(abs, changes)) <= 2
+
+    # A pane that floats may be on its way, and the others take their places after that.
+    qtbot.waitUntil(lambda: docks(window) == hidden and all(map(is_back, places)))
     assert not window.docks.by_id["Cell"].isFloating()
-    for id_, place in places.items():
-        now = window.docks.by_id[id_].geometry()
-        assert abs(now.x() - place.x()) <= 2, id_
-        assert abs(now.width() - place.width()) <= 2, id_
-        assert abs(now.height() - place.height()) <= 2, id_
     window.docks.actions["Numbers"].trigger()
     assert window.docks.by_id["Code"] in window.tabifiedDockWidgets(window.docks.by_id["Numbers"])
 
