@@ -168,6 +168,8 @@ class Run:
         self._is_resting = True
         faulthandler.dump_traceback_later(2 * HANGS_S, exit=True)
         self._monkey.faults.mend()
+        for window in self._manager.all:
+            self.watch.read_saved(window.workspace.document, window.workspace.view)
         self._close_all(keep=True)
         linger(REST_MS)
         self.watch.look()

@@ -13,6 +13,9 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 from tests.soak.__main__ import ROOT
 from tests.soak.faults import Faults, make_files
 from tests.soak.watch import Watch
+from visualizer.session.document import Document
+from visualizer.session.view import View
+from visualizer.session.zoom_ranges import Zoom
 from visualizer.widgets.dialogs import show_bug
 
 if TYPE_CHECKING:
@@ -38,6 +41,13 @@ def test_a_failure_is_told_once(watch: Watch, told: list[str]) -> None:
     watch.fail("an error", "its traceback")
     watch.fail("an error", "its traceback")
     assert told == ["its traceback\nFAILURE an error"]
+
+
+def test_a_document_that_would_not_open_is_a_failure(watch: Watch, told: list[str]) -> None:
+    watch.read_saved(Document(), View(zoom=Zoom(range(2), range(2))))
+    assert told == []
+    watch.read_saved(Document(), View(zoom=Zoom(range(-1, 1), range(2))))
+    assert told[0].endswith("FAILURE a document is saved that does not open")
 
 
 def test_a_bug_that_the_program_reports_is_a_failure(

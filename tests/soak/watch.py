@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import io
 import logging
 import sys
 import threading
@@ -21,13 +22,17 @@ from shiboken6 import isValid
 
 from tests.benchmarks.heartbeat import Heart
 from tests.soak.__main__ import FIGURE, LONGEST_GAP_S
-from visualizer.errors import is_out_of_memory
+from visualizer.documents.document_file import document_bytes, read_document
+from visualizer.errors import InputError, is_out_of_memory
 from visualizer.shell.window import MainWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from PySide6.QtCore import QMessageLogContext
+
+    from visualizer.session.document import Document
+    from visualizer.session.view import View
 
 GAP_S = 0.25
 """The GUI thread may rarely be away for so long. How often it was is printed."""
@@ -123,6 +128,13 @@ class Watch:
         if self._heart and self._stacks:
             self._heart.gaps_since()
             self._stacks.take()
+
+    def read_saved(self, document: Document, view: View) -> None:
+        """Fail where a document is saved so that it cannot be opened."""
+        try:
+            read_document(io.BytesIO(document_bytes(document, view)))
+        except InputError as refused:
+            self.fail("a document is saved that does not open", refused.sentence)
 
     def rest(self, windows: int) -> None:
         """Measure the memory while nothing is open but some plain windows.
