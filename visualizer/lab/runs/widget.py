@@ -90,7 +90,8 @@ class RunsPane(QWidget):
 
     def edit_name(self) -> None:
         item = self.list.currentItem()
-        if item and self.list.itemWidget(item, 0) is None:  # else it is being edited
+        is_editing = self.list.state() is QTreeWidget.State.EditingState  # this name, or another
+        if item and not is_editing:
             self.list.editItem(item, 0)
 
     def show_runs(
