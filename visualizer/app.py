@@ -358,17 +358,12 @@ def make_application() -> QApplication:
     QTimer.singleShot(START_MS, application, gc.enable)
     name_program(application)
     name_menu_entry()
+    from visualizer.widgets.app_settings import keep_qt_from_storing
+
     keep_qt_from_storing()
     application.setStyle("Fusion")
     take_text_size()
     return application
-
-
-def keep_qt_from_storing() -> None:
-    """Have no dialog of Qt's wait for the disk."""
-    from visualizer.widgets.app_settings import keep_qt_from_storing
-
-    keep_qt_from_storing()
 
 
 def take_text_size() -> None:

@@ -23,7 +23,7 @@ from visualizer.widgets.fonts import AUTOMATIC_TEXT
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from PySide6.QtWidgets import QFileDialog, QMainWindow
 
@@ -164,39 +164,51 @@ def save_collapsed(names: frozenset[str]) -> None:
 
 
 def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
-    """Restore a window's geometry and state; return whether any was stored.
-
-    Qt crashes on some damaged states, so only an intact one is restored.
-    """
-    geometry, state = _state_of(keys.geometry), _state_of(keys.state)
-    if geometry is None or state is None or stored(keys.seal) != _seal(geometry, state):
+    """Restore a window's geometry and state; return whether any was stored."""
+    states = _intact_states(keys.seal, (keys.geometry, keys.state))
+    if not states:
         return False
+    geometry, state = states
     return window.restoreGeometry(geometry) and window.restoreState(state, VERSION)
 
 
 def save_window(window: QMainWindow, keys: WindowKeys) -> None:
     """Store a window's geometry and its panes' state."""
-    geometry, state = window.saveGeometry(), window.saveState(VERSION)
-    store(
-        {
-            keys.geometry: _text_of(geometry),
-            keys.state: _text_of(state),
-            keys.seal: _seal(geometry, state),
-        }
-    )
+    states = {keys.geometry: window.saveGeometry(), keys.state: window.saveState(VERSION)}
+    _store_states(keys.seal, states)
 
 
 def restore_file_dialog(dialog: QFileDialog) -> None:
     """Give Qt's own file dialog the looks, the places and the visited folders of the last one."""
-    state = _state_of(FILE_DIALOG)
-    if state is not None and stored(FILE_DIALOG_SEAL) == _seal(state):
+    for state in _intact_states(FILE_DIALOG_SEAL, (FILE_DIALOG,)):
         dialog.restoreState(state)
 
 
 def save_file_dialog(dialog: QFileDialog) -> None:
     """Store the looks of Qt's own file dialog, its places and the folders visited in it."""
-    state = dialog.saveState()
-    store({FILE_DIALOG: _text_of(state), FILE_DIALOG_SEAL: _seal(state)})
+    _store_states(FILE_DIALOG_SEAL, {FILE_DIALOG: dialog.saveState()})
+
+
+def _intact_states(seal: str, keys: Sequence[str]) -> list[QByteArray]:
+    """Return the states of these keys; none if one is missing or damaged.
+
+    Qt crashes on some damaged states.
+    """
+    found = [value for value in map(stored, keys) if isinstance(value, str)]
+    with suppress(ValueError):
+        states = [QByteArray(b64decode(value)) for value in found]
+        if len(states) == len(keys) and stored(seal) == _seal(states):
+            return states
+    return []
+
+
+def _store_states(seal: str, states: Mapping[str, QByteArray]) -> None:
+    texts = {key: b64encode(state.data()).decode("ascii") for key, state in states.items()}
+    store({**texts, seal: _seal(states.values())})
+
+
+def _seal(states: Iterable[QByteArray]) -> str:
+    return blake2b(b"".join(state.data() for state in states), digest_size=16).hexdigest()
 
 
 def load_sizes(key: str) -> list[int]:
@@ -209,21 +221,6 @@ def load_sizes(key: str) -> list[int]:
 def save_sizes(key: str, sizes: list[int]) -> None:
     """Store a splitter's sizes."""
     store({key: " ".join(map(str, sizes))})
-
-
-def _text_of(state: QByteArray) -> str:
-    return b64encode(state.data()).decode("ascii")
-
-
-def _state_of(key: str) -> QByteArray | None:
-    found = stored(key)
-    with suppress(ValueError):
-        return QByteArray(b64decode(found)) if isinstance(found, str) else None
-    return None
-
-
-def _seal(*states: QByteArray) -> str:
-    return blake2b(b"".join(state.data() for state in states), digest_size=16).hexdigest()
 
 
 EFFECTS = (

@@ -90,8 +90,7 @@ class RunsPane(QWidget):
 
     def edit_name(self) -> None:
         item = self.list.currentItem()
-        is_editing = self.list.state() is QTreeWidget.State.EditingState  # this name, or another
-        if item and not is_editing:
+        if item and self.list.state() is not QTreeWidget.State.EditingState:  # else Qt warns
             self.list.editItem(item, 0)
 
     def show_runs(
