@@ -65,7 +65,7 @@ class DistributedProcessGroup:
             self.rank, self.count = _number("RANK"), _number("WORLD_SIZE")
             self._local_rank = _number("LOCAL_RANK", self.rank)
             self._on_machine = _number("LOCAL_WORLD_SIZE", self.count)
-            distributed.init_process_group(_backend(), timeout=PATIENCE)
+            distributed.init_process_group(backend(), timeout=PATIENCE)
         except (ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
             sentence = f"The processes of this training did not find each other: {reason}."
@@ -120,18 +120,7 @@ class DistributedProcessGroup:
         InputError
             Of ``device``.
         """
-        device, _ = attention_device.resolve(wanted, Dtype.FLOAT32)
-        if device is Device.CPU:
-            return
-        if device is not Device.CUDA:
-            sentence = "Several processes cannot train on Apple's GPU. Add --device cpu."
-            raise InputError("device", sentence)
-        present = torch.cuda.device_count()
-        if self._on_machine > present:
-            gpus = "1 GPU" if present == 1 else f"{present} GPUs"
-            sentence = f"Each of {self._on_machine} processes needs a GPU, and there is {gpus} here"
-            raise InputError("device", f"{sentence}. Start fewer, or add --device cpu.")
-        torch.cuda.set_device(self._local_rank)
+        select_own_device(wanted, self._local_rank, self._on_machine)
 
     def averaging(self, model: nn.Module, threads: int) -> DistributedDataParallel:
         """Return a model whose gradients are averaged over all processes in backward passes.
@@ -233,14 +222,40 @@ class DistributedProcessGroup:
                 distributed.all_reduce(torch.zeros(1))
 
 
-def _is_of_connection(error: RuntimeError) -> bool:
-    return isinstance(error, distributed.DistError) or "gloo" in str(error)
+def select_own_device(wanted: Device, rank: int, count: int) -> None:
+    """Select the GPU of one of several processes, if they are to compute on GPUs.
+
+    Parameters
+    ----------
+    rank, count : int
+        Of those on this machine.
+
+    Raises
+    ------
+    InputError
+        Of ``device``, when processes would have to share one.
+    """
+    device, _ = attention_device.resolve(wanted, Dtype.FLOAT32)
+    if device is Device.CPU:
+        return
+    if device is not Device.CUDA:
+        raise InputError("device", "Several processes cannot use Apple's GPU. Add --device cpu.")
+    present = torch.cuda.device_count()
+    if count > present:
+        gpus = "1 GPU" if present == 1 else f"{present} GPUs"
+        sentence = f"Each of {count} processes needs a GPU, and there is {gpus} here"
+        raise InputError("device", f"{sentence}. Start fewer, or add --device cpu.")
+    torch.cuda.set_device(rank)
 
 
-def _backend() -> str:
+def backend() -> str:
     """Return what connects the processes: NCCL for tensors on GPUs, Gloo for all others."""
     has_gpus = torch.cuda.is_available() and distributed.is_nccl_available()
     return "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
+
+
+def _is_of_connection(error: RuntimeError) -> bool:
+    return isinstance(error, distributed.DistError) or "gloo" in str(error)
 
 
 def _number(variable: str, usual: int | None = None) -> int:

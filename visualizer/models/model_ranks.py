@@ -18,6 +18,7 @@ import torch
 from torch import distributed
 
 from visualizer.errors import InputError
+from visualizer.language.distributed_process_group import backend, select_own_device
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.models.model_server.rank_settings import STORE
 from visualizer.models.not_by_rule_error import NotByRuleError
@@ -25,6 +26,8 @@ from visualizer.progress_callback import CancelledError, check_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from visualizer.attention.spec import Device
 
 MEETING_S = 60
 """So long a rank waits where all have to agree; they come from the same run of the model."""
@@ -86,13 +89,21 @@ class SeveralRanks(ModelRanks):
     ----------
     heads : int
         How many heads a layer of the model has.
+    device : Device
+        What each computes on; of GPUs, each has its own.
+
+    Raises
+    ------
+    InputError
+        Of ``device``, when there are not enough.
     """
 
-    def __init__(self, parallelism: Parallelism, heads: int, backend: str = "gloo") -> None:
+    def __init__(self, parallelism: Parallelism, heads: int, device: Device) -> None:
         if not distributed.is_initialized():
             rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
+            select_own_device(device, rank, count)
             store = Path(os.environ[STORE]).as_uri()  # as torch's own one listens on all networks
-            distributed.init_process_group(backend, store, rank=rank, world_size=count)
+            distributed.init_process_group(backend(), store, rank=rank, world_size=count)
         self.rank, self.count = distributed.get_rank(), distributed.get_world_size()
         self.parallelism, self._heads = parallelism, heads
         # Of its own, so that a rank which fails does not wait as long as a pass may take.

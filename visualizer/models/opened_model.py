@@ -1178,7 +1178,7 @@ def open_model(
         numbers = _check_from_disk(folder, device, dtype, parallelism)
         device = Device.CPU
     where, _ = attention_device.resolve(device, dtype)
-    ranks = _ranks(folder, parallelism)
+    ranks = _ranks(folder, parallelism, where)
     needed = bytes_in_memory(numbers, dtype) // ranks.count
     free = USABLE * attention_device.free_bytes(where)
     if needed > free:
@@ -1244,7 +1244,7 @@ def _placed_on_disk(transformers: Any, folder: ModelFolder) -> tuple[str, dict[s
     return stack, {"device_map": device_map_of(model, stack)}
 
 
-def _ranks(folder: ModelFolder, parallelism: Parallelism) -> ModelRanks:
+def _ranks(folder: ModelFolder, parallelism: Parallelism, device: Device) -> ModelRanks:
     """Return the processes that a model is to be spread over."""
     if parallelism is Parallelism.NONE:
         return ONE
@@ -1254,7 +1254,7 @@ def _ranks(folder: ModelFolder, parallelism: Parallelism) -> ModelRanks:
     config = config.get_text_config()
     heads = _positive(getattr(config, "num_attention_heads", 0)) or 1
     key_heads = _positive(getattr(config, "num_key_value_heads", 0)) or heads
-    ranks = SeveralRanks(parallelism, heads)
+    ranks = SeveralRanks(parallelism, heads, device)
     plan = getattr(config, "base_model_tp_plan", None) or {}
     is_by_heads = parallelism is Parallelism.TENSOR and any("q_proj" in name for name in plan)
     if is_by_heads and key_heads % ranks.count:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from visualizer.attention.spec import Device
 from visualizer.language.wire_format import PIECE, Message, MessageUnpacker
 from visualizer.models.model_server.rank_settings import ADDRESS, SECRET, STORE
 from visualizer.resources import import_path_with_package
@@ -32,6 +33,8 @@ LOOPBACK = ("lo", "lo0")
 """What the network interface is called, on Linux and on macOS, that nothing outside reaches."""
 MESSAGES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Variables that say by which interface torch's processes send each other numbers."""
+GPUS = "CUDA_VISIBLE_DEVICES"
+"""Variable that says which GPUs there are; transformers spreads a model over them if it can."""
 LONGEST_HELLO = 1_000
 """Bytes of the message by which a process proves to be one."""
 ENDED_S = 10.0
@@ -140,10 +143,12 @@ class RankProcesses:
         threads = max(1, (os.cpu_count() or 1) // self.count)
         shared = {"OMP_NUM_THREADS": str(threads)} if self.count > 1 else {}
         loopback = [name for _, name in socket.if_nameindex() if name in LOOPBACK]
+        hidden = {GPUS: ""} if self._device == Device.CPU else {}
         return {
             **shared,
             **{name: loopback[0] for name in MESSAGES if loopback},
             **os.environ,
+            **hidden,
             ADDRESS: address,
             SECRET: self._secret,
             STORE: str(Path(self._store.name) / "store"),
