@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QTableView
 
 from tests.support.window_input import Hand
 from visualizer.attention import trace
@@ -447,3 +447,21 @@ def test_all_cells_of_another_table_are_told_to_have_changed_and_none_of_an_empt
     ((is_valid, last),) = told
     assert is_valid
     assert (last.row(), last.column()) == (model.rowCount() - 1, model.columnCount() - 1)
+
+
+def test_columns_are_as_wide_as_all_their_rows_need_though_few_are_measured(qtbot: QtBot) -> None:
+    chance = np.random.default_rng(0)
+    numbers = chance.exponential(30, (300, len(COLUMNS))).tolist()
+    numbers[17][2], numbers[200][0] = None, 123456.0
+    pane = HeadTablePane()
+    qtbot.addWidget(pane)
+    for shown in (a_table(), a_table(tuple(map(tuple, numbers))), a_table(NUMBERS[1:])):
+        pane.show_heads(shown, LIGHT)
+        view, model = pane.view, pane.view.model()
+        assert isinstance(model, HeadTableModel)
+        for order in (Qt.SortOrder.AscendingOrder, Qt.SortOrder.DescendingOrder):
+            view.sortByColumn(3, order)
+            for column in range(1 + len(COLUMNS)):
+                of_all = QTableView.sizeHintForColumn(view, column)
+                assert view.sizeHintForColumn(column) == of_all > 0
+                assert len(model.rows_to_measure(column)) <= 8

@@ -25,6 +25,9 @@ ROWS = 4
 DOT = 8
 ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
 
+SHAPE = str.maketrans("123456789", "0" * 9)
+"""Digits are equally wide, so that numbers alike but for them are, too."""
+
 Role = Qt.ItemDataRole
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 ROOT = QModelIndex()
@@ -38,6 +41,7 @@ class HeadTableModel(QAbstractTableModel):
         self.table: HeadTablePanel | None = None
         self.rows: tuple[HeadRow, ...] = ()
         self._by, self._order = 0, Qt.SortOrder.AscendingOrder
+        self._shapes: dict[int, tuple[int, ...]] = {}
 
     def show_table(self, table: HeadTablePanel | None) -> None:
         """Replace the table; heads and columns may differ from before."""
@@ -54,7 +58,7 @@ class HeadTableModel(QAbstractTableModel):
             self.beginResetModel()
             self.table = table
             self._by = self._column_like(old)
-            self.rows = self._sorted(table.rows if table else ())
+            self._take(table.rows if table else ())
             self.endResetModel()
 
     def _column_like(self, old: HeadTablePanel | None) -> int:
@@ -125,13 +129,24 @@ class HeadTableModel(QAbstractTableModel):
         self.layoutAboutToBeChanged.emit()
         old = self.persistentIndexList()
         heads = [self.rows[index.row()].place for index in old]
-        self.rows = self._sorted(rows)
+        self._take(rows)
         places = {row.place: at for at, row in enumerate(self.rows)}
         new = [
             self.index(places[head], index.column()) for head, index in zip(heads, old, strict=True)
         ]
         self.changePersistentIndexList(old, new)
         self.layoutChanged.emit()
+
+    def rows_to_measure(self, column: int) -> tuple[int, ...]:
+        """Return rows among which the widest text of a column is: one for each shape of a text."""
+        if column not in self._shapes:
+            texts = [row.written[column - 1] if column else row.name for row in self.rows]
+            places = {text.translate(SHAPE): at for at, text in enumerate(texts)}
+            self._shapes[column] = tuple(places.values())
+        return self._shapes[column]
+
+    def _take(self, rows: tuple[HeadRow, ...]) -> None:
+        self.rows, self._shapes = self._sorted(rows), {}
 
     def _sorted(self, rows: tuple[HeadRow, ...]) -> tuple[HeadRow, ...]:
         """Sort by value, then by head; rows without a value come last."""

@@ -182,7 +182,8 @@ class HeadTableView(QTableView):
 
     def show_table(self, table: HeadTablePanel | None, theme: Theme) -> None:
         self._delegate.theme = theme
-        self.setStyleSheet(_style(theme))
+        if (style := _style(theme)) != self.styleSheet():  # Qt measures all rows for each it is set
+            self.setStyleSheet(style)
         row = round(22 * text_scale())
         self.verticalHeader().setDefaultSectionSize(row)
         if table is not self._model.table:
@@ -190,6 +191,17 @@ class HeadTableView(QTableView):
             header = self.horizontalHeader()
             header.setSortIndicator(self._model.sorted_by, header.sortIndicatorOrder())
         self.setMinimumHeight(self.horizontalHeader().sizeHint().height() + ROWS * row)
+
+    def sizeHintForColumn(self, column: int) -> int:
+        """Measure few of the rows, of which a model with many heads has a thousand."""
+        self.ensurePolished()
+        option = QStyleOptionViewItem()
+        self.initViewItemOption(option)
+        hints = (
+            self._delegate.sizeHint(option, self._model.index(row, column))
+            for row in self._model.rows_to_measure(column)
+        )
+        return max((hint.width() for hint in hints), default=0)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
