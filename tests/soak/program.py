@@ -222,11 +222,12 @@ class Run:
             linger(500)
             window.set_scheme("light")
         for window in old:
-            window.exporter.cancel()
-            while window.exporter.is_working:
+            while window in self._manager.all and window.exporter.is_working:
+                window.exporter.cancel()
                 linger(10)
-            window.document_controller.give_up()
-            window.close()
+            if window in self._manager.all:  # else its own end, already begun, has come
+                window.document_controller.give_up()
+                window.close()
         if lab := self._manager.lab:
             lab.lab.leave()
             lab.close()
