@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the program and its peers are compared on the CPU
     asked = os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM")
     screen = asked or os.environ.get("QT_QPA_PLATFORM", "offscreen")
     where = f"{screen}, Python {platform.python_version()}, {os.cpu_count()} cores"

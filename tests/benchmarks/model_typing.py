@@ -50,6 +50,7 @@ def measure(repeats: int) -> int:
         middle("last key until all heads are painted", told["follows"], FOLLOWS_MS),
         _gap("while words are typed", told["typing"]),
         _gap("the same with the pointer over a heatmap", told["pointing"]),
+        _gap("the same with every pane open", told["panes"]),
         _sizes("memory of the process", told["memory"]),
         _returned("of these given back", told["memory"], weights),
         _sizes("memory of the process that splits texts", told["splitting"]),
@@ -145,6 +146,13 @@ def main(folder: str, repeats: int) -> None:
         for at in range(repeats):
             _typed(stand, WORDS[at % len(WORDS)])
         told["pointing"] = _told(heart)
+        for dock in stand.window.docks.by_id.values():
+            dock.setVisible(True)
+        stand.settle()
+        heart.gaps_since()
+        for at in range(repeats):
+            _typed(stand, WORDS[at % len(WORDS)])
+        told["panes"] = _told(heart)
         memory.append(_memory())
         stand.window.setup_pane.captured.back.click()
         stand.settle()
