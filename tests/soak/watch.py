@@ -8,6 +8,7 @@ import io
 import logging
 import sys
 import threading
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -39,6 +40,7 @@ GAP_S = 0.25
 LONG_S, SAMPLE_S, MOST_SAMPLES, FRAMES, OTHER_FRAMES = 0.5, 0.05, 40, 14, 5
 """Of a gap of which so much was no waiting for a processor is told where the threads were: every
 so many seconds, in so many frames."""
+LONG_COLLECTION_S = 0.1
 OF_PLATFORM = "This plugin does not support "
 """The platform without a screen says so of every window that is shown."""
 GROWTH = 1.05
@@ -70,6 +72,7 @@ class Watch:
         self._heart: Heart | None = None
         self._stacks: _StacksInPauses | None = None
         self._gaps: list[tuple[float, float, float]] = []
+        self._collected_at = 0.0
         self.may_lack_memory: Callable[[], bool] = lambda: False
         """Whether memory may run out now, which is no failure if it is said."""
 
@@ -89,6 +92,19 @@ class Watch:
         self._heart = Heart()
         self._stacks = _StacksInPauses(self._heart)
         self._stacks.start()
+        gc.callbacks.append(self._hear_collection)
+
+    def _hear_collection(self, phase: str, info: dict[str, int]) -> None:
+        """Tell of a collection of garbage that holds everything up."""
+        if phase == "start":
+            self._collected_at = time.thread_time()
+            return
+        lasted = time.thread_time() - self._collected_at
+        if lasted > LONG_COLLECTION_S:
+            who = threading.current_thread().name
+            generation = info["generation"]
+            said = f"collection of generation {generation}: {lasted * 1000:.0f} ms in {who}"
+            self._tell(f"{FIGURE}{said}, {len(gc.get_objects()):,} objects")
 
     def fail(self, what: str, details: str = "") -> None:
         """Tell a failure, unless the same one was told before."""
