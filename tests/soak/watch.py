@@ -49,6 +49,8 @@ GROWTH = 1.05
 WARM_ROUNDS, COMPARED = 8, 5
 """In ten minutes every command and pane was used: until then allocators come to share out their
 blocks, and Python, Qt and torch fill their caches. A leak goes on after that."""
+STANDS_OUT = 1.15
+"""From so much more memory than at most rests it is told which threads are at work then."""
 HOLDERS = 3
 """How far what keeps a closed window in memory is followed."""
 
@@ -176,6 +178,8 @@ class Watch:
         mebi, of_files = memory.rss / 2**20, getattr(memory, "shared", 0) / 2**20
         widgets = len(QApplication.allWidgets())
         self._tell(f"{FIGURE}{mebi:.0f} MiB at rest, {of_files:.0f} of files, {widgets:,} widgets")
+        if memory.rss > STANDS_OUT * median(self.resting):
+            self._tell("\n".join(_at_work(sys._current_frames())))
         if len(self.resting) >= WARM_ROUNDS + 2 * COMPARED:
             warm = median(self.resting[WARM_ROUNDS:][:COMPARED])
             now = median(self.resting[-COMPARED:])
@@ -210,16 +214,21 @@ class _StacksInPauses(threading.Thread):
                 frames = sys._current_frames()
                 self._found.append("  at " + _places(frames.pop(self._watched), FRAMES))
                 frames.pop(threading.get_ident(), None)
-                self._found += [
-                    f"  while {_places(each, OTHER_FRAMES)}"
-                    for each in frames.values()
-                    if each.f_code.co_name not in ("wait", "_wait_for_tstate_lock", "select")
-                ]
+                self._found += _at_work(frames)
 
     def take(self) -> list[str]:
         """Return what was found since this was asked last, each place once."""
         found, self._found = self._found, []
         return [*dict.fromkeys(found)]
+
+
+def _at_work(frames: dict[int, FrameType]) -> list[str]:
+    """Say where the threads are that wait for nothing."""
+    return [
+        f"  while {_places(each, OTHER_FRAMES)}"
+        for each in frames.values()
+        if each.f_code.co_name not in ("wait", "_wait_for_tstate_lock", "select")
+    ]
 
 
 def _places(frame: FrameType, count: int) -> str:
