@@ -37,6 +37,28 @@ def check_stopped() -> None:
         raise CancelledError
 
 
+_is_over: ContextVar[Callable[[], bool]] = ContextVar("is over", default=lambda: False)
+
+
+@contextmanager
+def left_when(is_over: Callable[[], bool]) -> Iterator[None]:
+    """Have waits on this thread within the context end, whatever for, when that is so.
+
+    Unlike work that stops for other work, nobody wants what is waited for any more.
+    """
+    token = _is_over.set(is_over)
+    try:
+        yield
+    finally:
+        _is_over.reset(token)
+
+
+def check_left() -> None:
+    """Raise `CancelledError` where nobody wants any more what this thread waits for."""
+    if _is_over.get()():
+        raise CancelledError
+
+
 _progress: ContextVar[Progress] = ContextVar("progress", default=no_progress)
 
 

@@ -145,9 +145,9 @@ def connect_to_model(
     InputError
         Of ``host``, ``port``, ``token`` or ``ssh``, when it cannot be reached.
     CancelledError
-        As `progress` raises it.
+        As `progress` raises it, or when it was left.
     """
-    return on_python_thread(partial(_connect, server, text, progress))
+    return on_python_thread(partial(_connect, server, text, progress), may_be_left=True)
 
 
 def _connect(server: ServerChoice, text: str, progress: Progress) -> OpenedSource:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QThread, QTimer, Signal, SignalInstance
 
 from visualizer.errors import NO_MEMORY, InputError, memory_error_in_words
-from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
+from visualizer.progress_callback import (
+    CancelledError,
+    left_when,
+    progress_told_to,
+    stopped_when,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +141,11 @@ class Worker(QThread):
 
     def _answer(self, request: Callable[[], object]) -> None:
         try:
-            with stopped_when(lambda: self.is_wanted), progress_told_to(self._teller(request)):
+            with (
+                stopped_when(lambda: self.is_wanted),
+                left_when(lambda: self._is_stopping),
+                progress_told_to(self._teller(request)),
+            ):
                 answer = request()
         except CancelledError as error:
             if self._is_stopping:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import stat
 import sys
 import threading
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,23 +25,26 @@ from visualizer.attention.spec import Device
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.model_connection.presenter import NO_HOST, NO_TOKEN
 from visualizer.features.setup.widget import CapturedNotice
+from visualizer.models.model_client import connection as client_connection
 from visualizer.models.model_client import token_store
 from visualizer.models.model_client.fetched_numbers import FETCHING
 from visualizer.models.model_client.server_by_ssh import LISTENER, NOT_SSH
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from PySide6.QtWidgets import QLineEdit, QSpinBox
 
+    from tests.support.window_fixtures import Open
     from tests.support.window_input import Hand
     from visualizer.attention.run import Run
     from visualizer.features.model_connection.controller import ModelConnectionController
     from visualizer.features.model_connection.dialog import ModelConnectionDialog
 
 TEXT = "the cat sat on a mat"
+SILENT_S = 8
 SERVER_STARTS_MS = 120_000
 """A server imports torch and loads a model, perhaps beside others that do so too."""
 
@@ -145,6 +151,84 @@ def test_a_server_that_is_not_there_is_said(hand: Hand) -> None:
     assert f"127.0.0.1:{port} cannot be reached" in dialog.problem.text()
     assert dialog.isVisible()
     assert hand.window.workspace.document == before
+
+
+@contextmanager
+def answered_later(let_go: Callable[[], object]) -> Iterator[Callable[[], bool]]:
+    """Let go of a silent server at last, or too late; say whether it has been silent until now."""
+    timer = threading.Timer(SILENT_S, let_go)
+    timer.start()
+    try:
+        yield timer.is_alive
+    finally:
+        timer.cancel()
+        timer.join()
+        let_go()
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A server that takes connections and what is sent, and never says anything."""
+    monkeypatch.setattr(client_connection, "CONNECT_S", 10 * SILENT_S)
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        found.listen()
+        yield found
+
+
+def connect_to_silent(hand: Hand, silent: socket.socket) -> ModelConnectionDialog:
+    dialog = opened(hand)
+    write_port(dialog.port, silent.getsockname()[1])
+    write(dialog.token, TOKEN)
+    press_connect(dialog)
+    hand.until(lambda: bool(select.select([silent], [], [], 0)[0]))
+    assert connection(hand).is_working
+    return dialog
+
+
+def test_a_silent_server_is_not_waited_for_once_the_attempt_is_cancelled(
+    hand: Hand, silent: socket.socket
+) -> None:
+    with answered_later(silent.close) as is_silent:
+        dialog = connect_to_silent(hand, silent)
+        QTest.mouseClick(dialog.cancel_button, Qt.MouseButton.LeftButton)
+        hand.until(lambda: not connection(hand).is_working)
+        assert is_silent()
+        assert dialog.isVisible()
+        assert not dialog.problem.isVisible()
+
+
+def test_a_window_closes_while_a_server_is_silent(
+    open_window: Open, hand: Hand, silent: socket.socket
+) -> None:
+    with answered_later(silent.close) as is_silent:
+        connect_to_silent(hand, silent)
+        hand.window.close()
+        assert is_silent()
+        assert not hand.window.isVisible()
+
+
+def send_to(pids: list[int], sent: signal.Signals) -> None:
+    for pid in pids:
+        os.kill(pid, sent)
+
+
+@pytest.mark.slow
+def test_a_window_closes_while_the_server_that_reads_stands_still(
+    open_window: Open, hand: Hand, server: ServedFolder
+) -> None:
+    connect(hand, server)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+    pids = [server.process.pid, *server.rank_pids()]
+    send_to(pids, signal.SIGSTOP)
+    with answered_later(partial(send_to, pids, signal.SIGCONT)) as is_still:
+        hand.type_sentence("the dog")
+        hand.until(lambda: hand.window.workspace.is_working)
+        hand.window.document_controller.give_up()
+        hand.window.close()
+        assert is_still()
+        assert not hand.window.isVisible()
 
 
 def connect(hand: Hand, server: ServedFolder, token: str = TOKEN) -> ModelConnectionDialog:

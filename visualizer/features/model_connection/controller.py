@@ -18,7 +18,7 @@ from visualizer.features.model_connection.presenter import (
     connection_problem,
     present_connection,
 )
-from visualizer.progress_callback import CancelledError
+from visualizer.progress_callback import CancelledError, left_when
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import Worker
 
@@ -130,7 +130,7 @@ class ModelConnectionController(QObject):
             self._state = replace(state, problem=problem.sentence, problem_of=problem.field)
             self._show()
             return
-        self._is_called_off.clear()
+        self._is_called_off = threading.Event()  # one that was called off may still be under way
         self._state = replace(
             state, is_working=True, is_cancelling=False, problem="", problem_of=""
         )
@@ -192,6 +192,7 @@ def _connected(
             raise CancelledError
 
     try:
-        return _Connected(model_opening.connect_to_model(server, text, check), text)
+        with left_when(is_called_off.is_set):  # a server may take long to answer, or for ever
+            return _Connected(model_opening.connect_to_model(server, text, check), text)
     except CancelledError:
         return _GivenUp()

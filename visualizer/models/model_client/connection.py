@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPException, IncompleteRead
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from visualizer.errors import InputError, reason_of
 from visualizer.models.model_protocol.answer_body import DEFLATE, BodyError, inflated, read_body
 from visualizer.models.model_protocol.request_signature import HEADER, RequestSigner
 from visualizer.progress_callback import CancelledError, check_stopped, no_progress
+from visualizer.python_thread_for_qt_thread import LOOK_S, on_python_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +34,8 @@ POLL_S = 0.5
 """So long one question waits for the result of a job: a job is given up between two of them."""
 TRIED_S = 6.0
 """So long a lost connection is tried again."""
-PAUSE_S = 0.25
+PAUSES = 12
+"""So often it is looked whether to stop before a lost connection is tried again."""
 MOST_ANSWER = 2**31
 """Bytes of an answer that is taken."""
 LONGEST_SENTENCE = 2_000
@@ -148,12 +151,12 @@ class ModelConnection:
         InputError
             Of ``server``, when it cannot be reached or refuses; else as the server says.
         CancelledError
-            When the work on this thread is to stop.
+            When the work on this thread is to stop, or nobody wants the answer any more.
         """
         body, end = json.dumps(asked).encode(), time.monotonic() + TRIED_S
         while True:
             try:
-                status, found = self._asked(path, body)
+                status, found = on_python_thread(partial(self._asked, path, body), may_be_left=True)
                 return self._read(status, found)
             except _LostError as lost:
                 if not self._was_reached or time.monotonic() > end:
@@ -162,8 +165,9 @@ class ModelConnection:
                     raise InputError("server", sentence) from lost
             except BodyError as damaged:
                 raise self._refused(damaged) from damaged
-            time.sleep(PAUSE_S)
-            check_stopped()
+            for _ in range(PAUSES):
+                time.sleep(LOOK_S)
+                check_stopped()
 
     def job(
         self,
