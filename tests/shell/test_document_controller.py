@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pytest
@@ -27,6 +27,7 @@ from visualizer.documents.document_file import (
     write_document,
 )
 from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
+from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export
 from visualizer.features.setup.presenter import SETUP
@@ -35,7 +36,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, starting_document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
-from visualizer.shell import document_controller
+from visualizer.shell import autosave_controller, document_controller
 from visualizer.shell.document_controller import LACKS_NUMBERS
 from visualizer.shell.document_read_and_write import WriteResult, write_saved_document
 from visualizer.widgets import app_settings
@@ -675,6 +676,26 @@ def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(
 
 
 @pytest.mark.slow
+def test_what_could_not_be_kept_is_kept_as_soon_as_it_can_be(
+    fresh_window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autosave_controller, "AGAIN_MS", 50)
+    hand, said, tried = Hand(qtbot, fresh_window), list[str](), list[object]()
+    fresh_window.document_controller.autosave_controller.refused.connect(said.append)
+
+    def refused(*given: object) -> NoReturn:
+        tried.append(given)
+        raise InputError("recovery", "The disk is full.")
+
+    with monkeypatch.context() as full:
+        full.setattr(RecoveryFile, "keep", refused)
+        hand.type_sentence("kept words")
+        hand.until(lambda: len(tried) >= 3)
+    hand.until(lambda: bool(list(recovery().glob("*.recovery"))))
+    assert said == ["The disk is full."]
+
+
+@pytest.mark.slow
 def test_closing_leaves_nothing_behind(fresh_window: MainWindow, qtbot: QtBot) -> None:
     hand = Hand(qtbot, fresh_window)
     hand.type_sentence("kept words")
@@ -689,13 +710,11 @@ def test_closing_leaves_nothing_behind(fresh_window: MainWindow, qtbot: QtBot) -
 def crashed(tmp_path: Path) -> Document:
     """What a program that was killed was working on."""
     document = Document(text="what was lost")
-    autosave_controller = RecoveryFile(recovery())
-    autosave_controller.keep(
-        document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{SUFFIX}"
-    )
-    assert autosave_controller._lock
-    os.close(autosave_controller._lock._file)  # as the system does
-    autosave_controller._lock = None
+    file = RecoveryFile(recovery())
+    file.keep(document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{SUFFIX}")
+    assert file._lock
+    os.close(file._lock._file)  # as the system does
+    file._lock = None
     return document
 
 

@@ -51,7 +51,7 @@ PAUSES_MS = (*12 * (0,), *12 * (5,), *8 * (20,), *4 * (60,), 300)
 LIVES_S = (240.0, 1800.0)
 """So long the program lives at least and at most before it is killed in the midst of its use."""
 KEPT_MS = 3000
-"""After so long without a change, what is not saved is kept for the next start."""
+"""So long after the pause of autosaves, what is not saved is kept for the next start."""
 
 
 class FileManager(QObject):
@@ -185,7 +185,9 @@ class Run:
         faulthandler.dump_traceback_later(2 * HANGS_S, exit=True)
         if self._chance.random() < 0.5:
             self._monkey.faults.mend()
-            linger(KEPT_MS)
+            pauses = [each.document_controller.autosave_controller.pause_ms
+                      for each in self._manager.all]  # fmt: skip
+            linger(KEPT_MS + max(pauses, default=0))
             for number, window in enumerate(self._manager.all):
                 controller, workspace = window.document_controller, window.workspace
                 if is_autosaving() and not (controller.is_saved or workspace.wanted.lesson):

@@ -25,6 +25,9 @@ DELAY_MS = 1000
 RESTS = 20
 """Pause after an autosave as a multiple of its duration: some files are gigabytes large."""
 
+AGAIN_MS = 5000
+"""Pause after an autosave that was refused: a full disk, say, is so for a while."""
+
 
 class AutosaveController(QObject):
     """Autosaves the unsaved document of a window, off the GUI thread."""
@@ -40,12 +43,19 @@ class AutosaveController(QObject):
         self._file: RecoveryFile | None = None
         self._latest: tuple[Document, View, Path | None] | None = None
         self._kept: Document | None = None
+        self._is_refused = False
+        """Whether the last autosave was, which is said once."""
         self._inherited: list[RecoveredDocument] = []
         self._timer = QTimer(self, singleShot=True, interval=DELAY_MS)
         self._timer.timeout.connect(self._keep)
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
+
+    @property
+    def pause_ms(self) -> int:
+        """After so long a change is autosaved."""
+        return self._timer.interval()
 
     # ------------------------------------------------------------------ against a crash
 
@@ -100,13 +110,20 @@ class AutosaveController(QObject):
 
     def _take(self, answer: list[RecoveredDocument] | int | None) -> None:
         if isinstance(answer, int):
+            self._is_refused = False
             self._timer.setInterval(max(DELAY_MS, RESTS * answer))
         elif answer:
             self.found.emit(answer)
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, InputError):
-            self.refused.emit(error.sentence)
+            if self._latest:
+                self._kept = None
+                self._timer.setInterval(AGAIN_MS)
+                self._timer.start()
+            if not self._is_refused:
+                self._is_refused = True
+                self.refused.emit(error.sentence)
         else:
             self.broke.emit("".join(traceback.format_exception(error)))
 
