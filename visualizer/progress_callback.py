@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+
+from visualizer.context_value import held_within
 
 Progress = Callable[[int, int], None]
 """Called with the done and the total amount; raises `CancelledError` to stop the work."""
@@ -21,14 +23,9 @@ def no_progress(done: int, of: int) -> None:
 _is_stopped: ContextVar[Callable[[], bool]] = ContextVar("is stopped", default=lambda: False)
 
 
-@contextmanager
-def stopped_when(is_stopped: Callable[[], bool]) -> Iterator[None]:
+def stopped_when(is_stopped: Callable[[], bool]) -> AbstractContextManager[None]:
     """Have long work on this thread within the context stop when that is so."""
-    token = _is_stopped.set(is_stopped)
-    try:
-        yield
-    finally:
-        _is_stopped.reset(token)
+    return held_within(_is_stopped, is_stopped)
 
 
 def check_stopped() -> None:
@@ -40,17 +37,12 @@ def check_stopped() -> None:
 _is_over: ContextVar[Callable[[], bool]] = ContextVar("is over", default=lambda: False)
 
 
-@contextmanager
-def left_when(is_over: Callable[[], bool]) -> Iterator[None]:
+def left_when(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
     """Have waits on this thread within the context end, whatever for, when that is so.
 
     Unlike work that stops for other work, nobody wants what is waited for any more.
     """
-    token = _is_over.set(is_over)
-    try:
-        yield
-    finally:
-        _is_over.reset(token)
+    return held_within(_is_over, is_over)
 
 
 def check_left() -> None:
@@ -62,14 +54,9 @@ def check_left() -> None:
 _progress: ContextVar[Progress] = ContextVar("progress", default=no_progress)
 
 
-@contextmanager
-def progress_told_to(progress: Progress) -> Iterator[None]:
+def progress_told_to(progress: Progress) -> AbstractContextManager[None]:
     """Have long work on this thread within the context tell its progress."""
-    token = _progress.set(progress)
-    try:
-        yield
-    finally:
-        _progress.reset(token)
+    return held_within(_progress, progress)
 
 
 @contextmanager

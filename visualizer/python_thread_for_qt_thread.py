@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 LOOK_S = 0.02
+"""So often who waits looks whether the work is still wanted."""
 
 
 def on_python_thread(work: Callable[[], Value], *, may_be_left: bool = False) -> Value:

@@ -92,7 +92,8 @@ SAFE = {"weights_only": True, "allow_pickle": False, "shell": False, "trust_remo
 """The only values that these arguments have, written where they are given."""
 FEATURES = "visualizer/features/"
 FLOORS = (
-    ("version", "errors", "resources", "date_format", "number_format", "progress_callback"),
+    ("version", "errors", "resources", "date_format", "number_format", "context_value"),
+    ("progress_callback",),
     (
         "memory_allocator_settings",
         "interruption_of_windowless_work",

@@ -6,13 +6,15 @@ made again once they are.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 from weakref import WeakMethod
 
+from visualizer.context_value import held_within
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 _may_wait: ContextVar[bool] = ContextVar("may wait for numbers", default=True)
 _told: list[WeakMethod[Callable[[], object]]] = []
@@ -22,14 +24,9 @@ class NumbersOnTheirWayError(Exception):
     """Numbers are asked for and not here yet, where they are not waited for."""
 
 
-@contextmanager
-def without_waiting() -> Iterator[None]:
+def without_waiting() -> AbstractContextManager[None]:
     """Have numbers that are not here raise `NumbersOnTheirWayError` within the context."""
-    token = _may_wait.set(False)
-    try:
-        yield
-    finally:
-        _may_wait.reset(token)
+    return held_within(_may_wait, False)
 
 
 def may_wait() -> bool:

@@ -65,7 +65,7 @@ class DistributedProcessGroup:
             self.rank, self.count = _number("RANK"), _number("WORLD_SIZE")
             self._local_rank = _number("LOCAL_RANK", self.rank)
             self._on_machine = _number("LOCAL_WORLD_SIZE", self.count)
-            distributed.init_process_group(backend(), timeout=PATIENCE)
+            distributed.init_process_group(process_group_backend(), timeout=PATIENCE)
         except (ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
             sentence = f"The processes of this training did not find each other: {reason}."
@@ -248,7 +248,7 @@ def select_own_device(wanted: Device, rank: int, count: int) -> None:
     torch.cuda.set_device(rank)
 
 
-def backend() -> str:
+def process_group_backend() -> str:
     """Return what connects the processes: NCCL for tensors on GPUs, Gloo for all others."""
     has_gpus = torch.cuda.is_available() and distributed.is_nccl_available()
     return "cpu:gloo,cuda:nccl" if has_gpus else "gloo"

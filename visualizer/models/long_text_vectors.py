@@ -5,7 +5,6 @@ The file lies in the program's cache folder, has no name, and is gone with the l
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -15,12 +14,14 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.run import USABLE
 from visualizer.attention.spec import Device
 from visualizer.attention.tensors_in_file import TensorFile
+from visualizer.context_value import held_within
 from visualizer.errors import InputError, reason_of
 from visualizer.number_format import format_size
 from visualizer.storage.cache_folder import cache_folder, free_bytes, is_in_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from torch import Tensor
 
@@ -54,14 +55,9 @@ def vectors_for(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         raise InputError("text", sentence) from error
 
 
-@contextmanager
-def held_in(file: TensorFile | None) -> Iterator[None]:
+def held_in(file: TensorFile | None) -> AbstractContextManager[None]:
     """Have the vectors that are made within the context be held in a file, or in memory."""
-    token = _FILE.set(file)
-    try:
-        yield
-    finally:
-        _FILE.reset(token)
+    return held_within(_FILE, file)
 
 
 def file_for_vectors(bytes_of_token: int, tokens: int) -> TensorFile | None:

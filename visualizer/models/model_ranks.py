@@ -18,7 +18,7 @@ import torch
 from torch import distributed
 
 from visualizer.errors import InputError
-from visualizer.language.distributed_process_group import backend, select_own_device
+from visualizer.language.distributed_process_group import process_group_backend, select_own_device
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.models.model_server.rank_settings import STORE
 from visualizer.models.not_by_rule_error import NotByRuleError
@@ -103,7 +103,9 @@ class SeveralRanks(ModelRanks):
             rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
             select_own_device(device, rank, count)
             store = Path(os.environ[STORE]).as_uri()  # as torch's own one listens on all networks
-            distributed.init_process_group(backend(), store, rank=rank, world_size=count)
+            distributed.init_process_group(
+                process_group_backend(), store, rank=rank, world_size=count
+            )
         self.rank, self.count = distributed.get_rank(), distributed.get_world_size()
         self.parallelism, self._heads = parallelism, heads
         # Of its own, so that a rank which fails does not wait as long as a pass may take.
