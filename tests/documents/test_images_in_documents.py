@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +52,13 @@ def read_again(document: Document) -> Document:
 def test_an_image_elsewhere_or_of_no_known_content_is_refused(image: ImageFile) -> None:
     with pytest.raises(InputError, match="image"):
         read_again(replace(SEEN, model=replace(SOURCE, image=image)))
+
+
+@pytest.mark.skipif(os.sep == "\\", reason="there, it would be on another machine")
+def test_a_backslash_is_part_of_a_name() -> None:
+    image = replace(IMAGE, path="/\\images\\cat.png")
+    document = replace(SEEN, model=replace(SOURCE, image=image))
+    assert read_again(document) == document
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ that the program cannot produce and that its readers do not expect.
 from __future__ import annotations
 
 import math
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -159,8 +160,8 @@ def _is_local(path: str) -> bool:
 
     What begins with two slashes is on another one, which opening it would tell of this one.
     """
-    path = path.replace("\\", "/")
-    is_absolute = path.startswith("/") or re.match("[A-Za-z]:/", path) is not None
+    path = path.replace(os.sep, "/")  # elsewhere than on Windows, a backslash is part of a name
+    is_absolute = path.startswith("/") or re.match(r"[A-Za-z]:[/\\]", path) is not None
     is_local = is_absolute and not path.startswith(("//", "/??/")) and "\0" not in path
     return is_local and len(path) <= LONGEST_PATH
 
