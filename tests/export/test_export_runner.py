@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Event, Timer
 from typing import TYPE_CHECKING
 
 from visualizer.export import export_runner
@@ -31,21 +30,3 @@ def test_its_memory_is_given_back_soon_after(
     qtbot.waitUntil(lambda: done[:2] == ["written", "trimmed"])
     runner.close()
     assert not runner.is_working
-
-
-def test_what_is_written_as_it_closes_is_finished_and_reported(
-    qtbot: QtBot, tmp_path: Path
-) -> None:
-    runner, said, begun, go_on = ExportRunner(), list[str](), Event(), Event()
-    runner.said.connect(lambda text, _: said.append(text))
-
-    def write(progress: object) -> Path:
-        begun.set()
-        assert go_on.wait(10)
-        return tmp_path
-
-    runner.ask_to_write(write)
-    assert begun.wait(10)
-    Timer(0.1, go_on.set).start()
-    runner.close()  # on the thread to which the answer comes
-    assert said[-1] == f"Exported to {tmp_path}"

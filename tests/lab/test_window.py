@@ -16,6 +16,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QWidget
+from shiboken6 import isValid
 
 from tests.support.command_calls import called
 from tests.support.lab_input import NONE, Student
@@ -593,8 +594,9 @@ def test_closing_waits_for_no_long_reading(
     monkeypatch.setattr(run_store, "losses_of", reading)
     run_controller.overlay("repeat-attention-only-1", True)
     assert begun.wait(10)
+    worker = run_controller._worker
     student.window.close()
-    assert not run_controller._worker.isRunning()
+    student.until(lambda: not isValid(worker))  # its thread has ended
 
 
 def test_the_theme_chosen_is_that_of_the_program(student: Student) -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QObject, QThread
+from shiboken6 import isValid
 
 from visualizer.errors import NO_MEMORY, InputError
 from visualizer.progress_callback import CancelledError, check_stopped, tell_progress
 from visualizer.session import newest_request_worker
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import Worker, wait_for_left_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +41,8 @@ class Held:
 def worker(qtbot: QtBot) -> Iterator[Worker]:
     made = Worker()
     yield made
-    made.stop()
+    made.leave()
+    wait_for_left_workers()
 
 
 @pytest.fixture
@@ -110,7 +112,10 @@ def test_an_answer_arrives_and_is_told_in_one_event(worker: Worker) -> None:
     worker.ask(held)
     assert held.begun.wait(SECONDS)
     held.go_on.set()
-    worker.stop()  # its answer waits for this thread now
+    done = [object()]
+    worker.discard(done)
+    while done:  # then its answer waits for this thread
+        QThread.yieldCurrentThread()
     QCoreApplication.sendPostedEvents(worker)
     assert listener.heard == ["answer"]
 
@@ -178,52 +183,81 @@ def test_an_exception_comes_back_and_the_next_request_runs(
     assert answers[1] == "next"
 
 
-def test_stopping_lets_what_runs_end_and_drops_what_waits(
-    worker: Worker, answers: list[object]
+def test_leaving_waits_for_nothing_and_drops_what_waits(
+    answers: list[object], worker: Worker, qtbot: QtBot
 ) -> None:
     first, second = Held("first"), Held("second")
     worker.ask(first)
     assert first.begun.wait(SECONDS)
     worker.ask(second)
-    releasing = threading.Thread(target=release_when_stopping, args=(worker, first))
-    releasing.start()
-    worker.stop()
-    releasing.join()
-    assert worker.isFinished()
-    assert not second.begun.is_set()
+    worker.leave()
+    assert worker.isRunning()
     assert not worker.is_working
+    first.go_on.set()
+    qtbot.waitUntil(lambda: not isValid(worker))  # its thread has ended, and it is deleted
+    assert not second.begun.is_set()
+    assert answers == []
 
 
-def test_finishing_does_what_waits_though_no_answer_can_arrive(worker: Worker) -> None:
-    held, after = Held("held"), list[int]()
+def test_one_that_is_left_outlives_its_parent(qtbot: QtBot) -> None:
+    parent, held = QObject(), Held("held")
+    worker = Worker(parent)
     worker.ask(held)
     assert held.begun.wait(SECONDS)
-    worker.ask(lambda: after.append(1))
-    threading.Timer(0.1, held.go_on.set).start()
-    worker.finish()  # on the thread that would take the answers
-    assert after == [1]
-    assert worker.isFinished()
+    worker.leave()
+    with qtbot.waitSignal(parent.destroyed):
+        parent.deleteLater()
+    assert worker.isRunning()
+    held.go_on.set()
+    qtbot.waitUntil(lambda: not isValid(worker))
 
 
-def test_finishing_once_the_end_is_wanted_waits_for_no_answer(worker: Worker) -> None:
-    begun = threading.Event()
+def test_the_last_request_of_one_that_is_left_comes_after_what_runs(worker: Worker) -> None:
+    held, done = Held("held"), list[str]()
+    worker.ask(lambda: done.append(str(held())))
+    assert held.begun.wait(SECONDS)
+    worker.leave(lambda: done.append(str(threading.get_ident())))
+    assert done == []
+    held.go_on.set()
+    wait_for_left_workers()
+    assert done == ["held", *done[1:]]
+    assert len(done) == 2
+    assert done[1] != str(threading.get_ident())
+
+
+def test_one_that_never_ran_does_its_last_request(worker: Worker) -> None:
+    done: list[int] = []
+    worker.leave(lambda: done.append(1))
+    wait_for_left_workers()
+    assert done == [1]
+
+
+def test_without_another_thread_the_last_request_is_done_at_once(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Worker, "start", lambda self: None)
+    done: list[int] = []
+    worker.leave(lambda: done.append(1))
+    assert done == [1]
+
+
+def test_what_is_reported_arrives_until_the_worker_is_left(worker: Worker, qtbot: QtBot) -> None:
+    heard: list[object] = []
+    worker.reported.connect(heard.append)
+    held = Held("held")
 
     def work() -> None:
-        begun.set()
-        while True:
-            check_stopped()
+        worker.report("before")
+        held()
+        worker.report("after")
 
     worker.ask(work)
-    assert begun.wait(SECONDS)
-    worker.stop_soon()
-    worker.finish()
-    assert worker.isFinished()
-
-
-def release_when_stopping(worker: Worker, held: Held) -> None:
-    while worker._waiting is not None:
-        held.go_on.wait(0.001)
+    qtbot.waitUntil(lambda: heard == ["before"])
+    worker.leave()
     held.go_on.set()
+    wait_for_left_workers()
+    QCoreApplication.processEvents()
+    assert heard == ["before"]
 
 
 def test_stopping_ends_long_work_that_asks_for_it(
@@ -240,7 +274,8 @@ def test_stopping_ends_long_work_that_asks_for_it(
     worker.ask(long_work)
     assert begun.wait(SECONDS)
     before = time.monotonic()
-    worker.stop()
+    worker.leave()
+    wait_for_left_workers()
     assert time.monotonic() - before < SECONDS / 2
     QCoreApplication.processEvents()
     assert answers == []
@@ -333,15 +368,15 @@ def test_large_values_are_let_go_on_the_workers_thread(worker: Worker, qtbot: Qt
 
 
 def test_after_the_end_nothing_is_taken_in(worker: Worker, answers: list[object]) -> None:
-    worker.stop()
+    worker.leave()
     worker.ask(lambda: "too late")
     assert not worker.is_working
     assert not worker.isRunning()
     assert answers == []
 
 
-def test_one_that_never_ran_can_be_stopped(worker: Worker) -> None:
-    worker.stop()
+def test_one_that_never_ran_can_be_left(worker: Worker) -> None:
+    worker.leave()
     assert not worker.isRunning()
     assert not worker.is_working
 
@@ -356,7 +391,8 @@ def test_it_rests_on_its_thread_once_nothing_is_asked(
         worker.ask(threading.get_ident)
     assert blocker.args is not None
     qtbot.waitUntil(lambda: rested == blocker.args)
-    worker.stop()
+    worker.leave()
+    wait_for_left_workers()
     assert rested == blocker.args * 2
 
 

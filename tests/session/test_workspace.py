@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import TYPE_CHECKING
 
@@ -271,29 +270,22 @@ def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBo
     box.close()
 
 
-def test_closing_waits_for_what_runs_and_no_longer(
-    gate: Gate, gated: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+def test_closing_waits_for_nothing_and_computes_nothing_more(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
     hand.press(Qt.Key.Key_M)
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
-    worker = gated.workspace._worker
-    wait = worker.wait
-
-    def let_through_and_wait() -> bool:
-        """What runs comes to its end only after it is being waited for."""
-        gate.let_through()
-        return wait()
-
-    monkeypatch.setattr(worker, "wait", let_through_and_wait)
+    worker, shown = gated.workspace._worker, gated.workspace.run
     gated.document_controller.give_up()
     assert gated.close()
     assert not gated.isVisible()
-    assert not worker.isRunning()
+    assert worker.isRunning()
+    gate.let_through()
+    qtbot.waitUntil(lambda: not isValid(worker))  # its thread has ended
     assert len(gate.asked) == 2
-    QApplication.processEvents()  # the answer that was on its way harms nothing
-    assert gated.workspace.run is not None
+    assert gated.workspace.run is shown
 
 
 def test_a_window_can_be_closed_before_its_first_numbers(
@@ -301,11 +293,11 @@ def test_a_window_can_be_closed_before_its_first_numbers(
 ) -> None:
     window = open_window()
     qtbot.waitUntil(lambda: len(gate.asked) == 1)
-    releasing = threading.Timer(0.05, gate.open)
-    releasing.start()
+    worker = window.workspace._worker
     assert window.close()
-    releasing.join()
-    assert not window.workspace._worker.isRunning()
+    assert worker.isRunning()
+    gate.open()
+    qtbot.waitUntil(lambda: not isValid(worker))  # its thread has ended
 
 
 def test_clicks_that_come_quickly_are_all_meant(

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QPoint, Qt, qVersion
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
-from shiboken6 import Shiboken
+from shiboken6 import Shiboken, isValid
 
 import visualizer
 from tests.support.command_calls import called
@@ -82,9 +82,10 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
 
 
 def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
+    worker = hand.window.workspace._worker
     hand.press(Qt.Key.Key_W)
     assert not hand.window.isVisible()
-    assert not hand.window.workspace._worker.isRunning()
+    hand.until(lambda: not isValid(worker))  # its thread has ended
 
 
 def every_action(window: MainWindow) -> list[QAction]:

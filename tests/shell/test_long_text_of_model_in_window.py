@@ -140,6 +140,7 @@ def test_leaving_the_model_ends_reading(slowly: Hand, monkeypatch: pytest.Monkey
     held = HeldReading(3, monkeypatch)
     slowly.key(Qt.Key.Key_S)
     slowly.until(lambda: slowly.window.facts.text() == "Reading 14 tokens … 28 %")
+    slowly.until(lambda: held.calls == held.at)
     workspace.leave_captured()
     slowly.settle()
     assert held.calls == 3

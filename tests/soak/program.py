@@ -29,6 +29,7 @@ from visualizer.documents.recovery_file import recovery_files_of_crashes
 from visualizer.errors import InputError
 from visualizer.lab.training.process_controller import wait_for_trainings
 from visualizer.session.document import Document
+from visualizer.session.newest_request_worker import wait_for_left_workers
 from visualizer.session.view import View
 from visualizer.shell.commands import COMMANDS
 from visualizer.shell.window_manager import WindowManager
@@ -115,6 +116,7 @@ class Run:
         self._rest()
         self._close_all(keep=False)
         wait_for_trainings()
+        wait_for_left_workers()
         self._server.lose()
         known = {row.id for row in COMMANDS if row.shortcuts}
         rare = sorted(known - self._monkey.commands)
@@ -232,6 +234,10 @@ class Run:
                 window.close()
         if lab := self._manager.lab:
             lab.lab.leave()
+            film_controller = lab.run_export_controller.film_controller
+            while film_controller.is_working:
+                film_controller.cancel()
+                linger(10)
             lab.close()
         linger(100)
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)

@@ -9,7 +9,7 @@ from PySide6.QtGui import QImage, QPainter
 
 from tests.benchmarks.stand import application, linger
 from visualizer.export.films.animation_frames import paint_line
-from visualizer.session.newest_request_worker import Worker
+from visualizer.session.newest_request_worker import Worker, wait_for_left_workers
 from visualizer.widgets.theme import LIGHT
 
 AT_ONCE = 50
@@ -46,7 +46,8 @@ def main(lines: int) -> None:
                 timer.timeout.connect(Listener().listen)
                 ended += 1
             linger(0)
-        worker.stop()
+        worker.leave()
+        wait_for_left_workers()
         print(done == [lines], ended > 0)  # noqa: T201 - read by the test
 
 

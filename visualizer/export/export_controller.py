@@ -151,11 +151,11 @@ class ExportController(QObject):
         refuse(self._window, "Not written", sentence)
 
     def close(self) -> None:
-        """Finish what was requested, and end the threads."""
+        """End the threads; nothing is being written."""
         if self.dialog:
             self.dialog.stop()
         self._is_closed = True
-        self._loader.stop()
+        self._loader.leave()
         self.exporter.close()
         if "previewer" in vars(self):
             self.previewer.close()

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
 
 from visualizer.errors import InputError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import CodeDialect
 
 
+CALLED_OFF = "Called off; nothing was written."
 SAID_MS = 5000
 SHOWN_S = 0.05
 """Least interval between progress updates in seconds, which keeps the window responsive."""
@@ -101,9 +102,8 @@ class ExportRunner(QObject):
         self.changed.emit()
 
     def close(self) -> None:
-        """Finish what was requested, report the outcome, and end the thread."""
-        self._worker.finish()
-        QCoreApplication.sendPostedEvents(self._worker, QEvent.Type.MetaCall.value)
+        """End the thread; nothing is being written."""
+        self._worker.leave()
 
     def _take(self, written: Path | ClipboardFigure | str) -> None:
         if isinstance(written, Path):
@@ -118,7 +118,7 @@ class ExportRunner(QObject):
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, CancelledError):
-            self._end("Called off; nothing was written.")
+            self._end(CALLED_OFF)
             return
         self._end("")
         if isinstance(error, InputError):

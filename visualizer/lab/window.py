@@ -100,7 +100,8 @@ class LabWindow(QMainWindow):
         self.bar, self.notices = TrainingBar(self._of(NAMES)), RunNotices()
         self.attention, self.scrub, self.probe = LabAttentionView(), SnapshotBar(), QLineEdit()
         self.probe_problem, self.facts = PlainLabel(), PlainLabel()
-        add_status_bar(self, self.facts)
+        bar = add_status_bar(self, self.facts)
+        bar.addPermanentWidget(self.run_export_controller.saving)
         self.next, self.generation_pane = NextTokensPane(), GenerationPane()
         self.generation_controller = GenerationController(self.lab, self.probe_controller)
         self.plot_pane, self.layer_document_controller = (
@@ -334,6 +335,8 @@ class LabWindow(QMainWindow):
 
     def may_close(self, close: Callable[[], object]) -> bool:
         """Whether nothing would be interrupted; else ask, and call `close` after the answer."""
+        if not self.run_export_controller.may_close(close):
+            return False
         if self._is_left or not self.lab.is_training:
             return True
         self.run_controller.leave(partial(self._leave, close))

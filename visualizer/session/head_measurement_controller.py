@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from visualizer.errors import InputError, memory_error_in_words
 from visualizer.progress_callback import CancelledError
@@ -39,15 +39,13 @@ class _Measured(Struct, frozen=True, eq=False):
 class HeadMeasurementController(QObject):
     """Measures the heads of the run that is shown; another run ends that."""
 
-    _reported = Signal(object)
-
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
         self._under_way: _Measured | None = None
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
-        self._reported.connect(self._report)
+        self._worker.reported.connect(self._report)
         workspace.changed.connect(self._follow)
 
     @property
@@ -67,13 +65,13 @@ class HeadMeasurementController(QObject):
             measurement.is_wanted, measurement.problem = True, ""
             measurement.done = measurement.of = 0
             self._under_way = _Measured(run, measurement)
-            self._worker.ask(partial(_measure, self._under_way, self._reported.emit))
+            self._worker.ask(partial(_measure, self._under_way, self._worker.report))
         self._workspace.show_again()
 
     def close(self) -> None:
-        """Stop measuring, and end the thread."""
+        """Stop measuring."""
         self._give_up()
-        self._worker.stop()
+        self._worker.leave()
 
     def _follow(self) -> None:
         """Stop measuring where the heads of another run are shown."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from visualizer.errors import InputError, memory_error_in_words
 from visualizer.progress_callback import CancelledError
@@ -58,8 +58,6 @@ class ModelQuestionController(QObject):
         The panels that ask: their ``questions`` are not answered yet, the most urgent first.
     """
 
-    _reported = Signal(object)
-
     def __init__(
         self, workspace: Workspace, panels: Iterable[PanelId[Any]], parent: QObject
     ) -> None:
@@ -68,7 +66,7 @@ class ModelQuestionController(QObject):
         self._asked: _Asked | None = None
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
-        self._reported.connect(self._keep)
+        self._worker.reported.connect(self._keep)
         workspace.changed.connect(self.look)
 
     @property
@@ -100,14 +98,14 @@ class ModelQuestionController(QObject):
             self._asked = asked = None
         if reading and questions and asked is None:
             self._asked = _Asked(reading, questions[0])
-            self._worker.ask(partial(_answer, self._asked, self._reported.emit))
+            self._worker.ask(partial(_answer, self._asked, self._worker.report))
 
     def close(self) -> None:
-        """Give up what is being answered, and end the thread."""
+        """Give up what is being answered."""
         if self._asked:
             self._asked.is_cancelled.set()
             self._asked = None
-        self._worker.stop()
+        self._worker.leave()
 
     @property
     def _reading(self) -> ModelReading | None:

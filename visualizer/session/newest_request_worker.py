@@ -26,6 +26,8 @@ REST_S = 2.0
 """Idle time after which `rest` is called."""
 TOLD_EACH_S = 0.25
 """How often progress is told at most."""
+_left: set[Worker] = set()
+"""Those whose owners are gone, until their threads have ended."""
 
 
 class Worker(QThread):
@@ -34,7 +36,8 @@ class Worker(QThread):
     A request is a function of values it has captured. A running request is interrupted only where
     it asks `check_stopped`: at the end, and where a newer request waits, which replaces another
     waiting one. The result, or the exception, is returned as a value on the thread that created
-    the worker. That memory ran out is an `InputError`.
+    the worker. That memory ran out is an `InputError`. A request may outlive whoever has asked for
+    it: what it tells meanwhile goes through the worker.
 
     Parameters
     ----------
@@ -46,6 +49,8 @@ class Worker(QThread):
     failed = Signal(object)
     progressed = Signal(object, object, object)
     """A request that runs has told its progress: the request, and what is done of how much."""
+    reported = Signal(object)
+    """What a request that runs has reported, a part of its answer say."""
     _came = Signal(object, object)
     """On the worker's thread: which of the two is to be told, and with what."""
 
@@ -60,14 +65,16 @@ class Worker(QThread):
         self._is_running = False
         self._undelivered = 0
         self._is_stopping = False
+        self._last: Callable[[], object] | None = None
         self._came.connect(self._deliver)
+        self.finished.connect(self._end)
 
     @property
     def is_working(self) -> bool:
-        """Whether a request waits or runs, or an answer has not arrived yet."""
+        """Whether a request waits or runs, or an answer has not arrived yet; once left, never."""
         with self._changed:
-            is_underway = self._undelivered > 0 and not self._is_stopping
-            return self._is_running or self._waiting is not None or is_underway
+            is_underway = self._is_running or self._waiting is not None or self._undelivered > 0
+            return is_underway and not self._is_stopping
 
     @property
     def is_wanted(self) -> bool:
@@ -102,29 +109,41 @@ class Worker(QThread):
             self._litter.append(values)
             self._changed.notify()
 
-    def stop(self) -> None:
-        """Finish the running request, drop the waiting one and end the thread."""
-        self.stop_soon()
-        self.wait()
+    def leave(self, last: Callable[[], object] | None = None) -> None:
+        """Drop the waiting request and end the thread; nothing is waited for, nor told any more.
 
-    def finish(self) -> None:
-        """Do what was asked, the waiting request too, and end the thread.
+        What runs may take long, and a window that closes does not wait for it: until its thread
+        has ended, the worker belongs to no parent, but to the program, which waits for it.
 
-        The answers are told with the events that follow, if any do.
+        Parameters
+        ----------
+        last : callable, optional
+            Called on the thread at its end.
         """
-
-        def is_done() -> bool:
-            return self._is_stopping or not (self._is_running or self._waiting)
-
+        if self._is_stopping:
+            return
+        self.setParent(None)
+        _left.add(self)
+        self.destroyed.connect(partial(_left.discard, self))
         with self._changed:
-            self._changed.wait_for(is_done)
-        self.stop()
-
-    def stop_soon(self) -> None:
-        """Begin to stop, and wait for nothing."""
-        with self._changed:
-            self._is_stopping, self._waiting = True, None
+            self._is_stopping, self._waiting, self._last = True, None, last
             self._changed.notify()
+        if last and not self.isRunning():
+            self.start()
+        if not self.isRunning():
+            if last:  # the system makes no more threads
+                last()
+            self._end()
+
+    def _end(self) -> None:
+        """Delete it once its thread has ended after it was left."""
+        if self in _left:
+            self.deleteLater()
+
+    def report(self, value: object) -> None:
+        """Report something; called by a request that runs."""
+        if not self._is_stopping:
+            self.reported.emit(value)
 
     def run(self) -> None:
         while not self._is_stopping:
@@ -136,6 +155,10 @@ class Worker(QThread):
             if request:
                 self._answer(request)
             del request  # and what it has captured
+        for values in self._litter:
+            values.clear()
+        if self._last:
+            self._last()
         if self._rest:
             self._rest()
 
@@ -148,13 +171,9 @@ class Worker(QThread):
             ):
                 answer = request()
         except CancelledError as error:
-            if self._is_stopping:
-                with self._changed:
-                    self._is_running = False
-            else:
-                self._done()
-                # Its frames hold what was computed: that is freed here, and not where it is told.
-                self._came.emit(self.failed, error.with_traceback(None))
+            self._done()
+            # Its frames hold what was computed: that is freed here, and not where it is told.
+            self._came.emit(self.failed, error.with_traceback(None))
         except Exception as error:  # noqa: BLE001 - handed to the GUI thread
             self._done()
             self._came.emit(self.failed, memory_error_in_words(error))
@@ -192,7 +211,6 @@ class Worker(QThread):
         with self._changed:
             self._is_running = False
             self._undelivered += 1
-            self._changed.notify_all()
 
     def _deliver(self, told: SignalInstance, answer: object) -> None:
         """Tell an answer on the thread that created the worker.
@@ -201,4 +219,12 @@ class Worker(QThread):
         """
         with self._changed:
             self._undelivered -= 1
-        told.emit(answer)
+        if not self._is_stopping:
+            told.emit(answer)
+
+
+def wait_for_left_workers() -> None:
+    """Wait until the threads of all workers that were left have ended, as the program ends."""
+    for worker in _left:
+        worker.wait()
+    _left.clear()

@@ -348,14 +348,10 @@ class Workspace(QObject):
             self._change_to(self.document)
 
     def close(self) -> None:
-        self.close_soon()
-        self._worker.stop()
-
-    def close_soon(self) -> None:
         """Compute nothing any more; what is under way stops where it can."""
         self._late.stop()
         self._rest.stop()
-        self._worker.stop_soon()
+        self._worker.leave()
 
     def _ask(self, request: Callable[[], object]) -> None:
         self._drawing, self._request, self._progress = None, request, None

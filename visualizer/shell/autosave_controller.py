@@ -39,13 +39,11 @@ class AutosaveController(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._folder = own_folder() / RECOVERY
-        self._file: RecoveryFile | None = None
+        self._recovery = _Recovery(own_folder() / RECOVERY)
         self._latest: tuple[Document, View, Path | None] | None = None
         self._kept: Document | None = None
         self._is_refused = False
         """Whether the last autosave was, which is said once."""
-        self._inherited: list[RecoveredDocument] = []
         self._timer = QTimer(self, singleShot=True, interval=DELAY_MS)
         self._timer.timeout.connect(self._keep)
         self._worker = Worker(self)
@@ -67,46 +65,22 @@ class AutosaveController(QObject):
             self._timer.stop()
             if self._kept is not None:
                 self._kept = None
-                self._worker.ask(self._forget)
+                self._worker.ask(self._recovery.forget)
         elif document is not self._kept and not self._timer.isActive():
             self._timer.start()
 
     def _keep(self) -> None:
         if self._latest:
             self._kept = self._latest[0]
-            self._worker.ask(partial(self._written, *self._latest))
-
-    def _written(self, document: Document, view: View, path: Path | None) -> int:
-        from visualizer.documents.recovery_file import RecoveryFile  # not before the first window
-
-        began = perf_counter()
-        if self._file is None:
-            self._file = RecoveryFile(self._folder)
-        self._file.keep(document, view, path)
-        self._forget_inherited()
-        return round(1000 * (perf_counter() - began))
-
-    def _forget(self) -> None:
-        if self._file:
-            self._file.forget()
-        self._forget_inherited()
+            self._worker.ask(partial(self._recovery.keep, *self._latest))
 
     def inherit(self, left: RecoveredDocument) -> None:
         """Take responsibility for a recovered document until it is autosaved anew or saved."""
-        self._inherited.append(left)
-
-    def _forget_inherited(self) -> None:
-        while self._inherited:
-            self._inherited.pop().forget()
+        self._recovery.inherited.append(left)
 
     def look_back(self) -> None:
         """Search for recovery files of crashed programs."""
-        self._worker.ask(self._left_behind)
-
-    def _left_behind(self) -> list[RecoveredDocument]:
-        from visualizer.documents.recovery_file import recovery_files_of_crashes
-
-        return recovery_files_of_crashes(self._folder)
+        self._worker.ask(self._recovery.left_behind)
 
     def _take(self, answer: list[RecoveredDocument] | int | None) -> None:
         if isinstance(answer, int):
@@ -130,8 +104,43 @@ class AutosaveController(QObject):
     def close(self) -> None:
         """End normally: no recovery file is left behind."""
         self._timer.stop()
-        self._worker.stop()
+        self._worker.leave(self._recovery.close)
+
+
+class _Recovery:
+    """The recovery file of a window, for the worker; it may outlive the window."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: RecoveryFile | None = None
+        self.inherited: list[RecoveredDocument] = []
+
+    def keep(self, document: Document, view: View, path: Path | None) -> int:
+        """Write the file; return how long that took in milliseconds."""
+        from visualizer.documents.recovery_file import RecoveryFile  # not before the first window
+
+        began = perf_counter()
+        if self._file is None:
+            self._file = RecoveryFile(self._folder)
+        self._file.keep(document, view, path)
+        self._forget_inherited()
+        return round(1000 * (perf_counter() - began))
+
+    def forget(self) -> None:
+        if self._file:
+            self._file.forget()
+        self._forget_inherited()
+
+    def left_behind(self) -> list[RecoveredDocument]:
+        from visualizer.documents.recovery_file import recovery_files_of_crashes
+
+        return recovery_files_of_crashes(self._folder)
+
+    def _forget_inherited(self) -> None:
+        while self.inherited:
+            self.inherited.pop().forget()
+
+    def close(self) -> None:
         self._forget_inherited()
         if self._file:
             self._file.close()
-            self._file = None

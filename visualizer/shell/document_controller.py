@@ -99,7 +99,7 @@ class DocumentController(QObject):
         self._clean: Document | None = self._workspace.document
         self._then: Callable[[], object] | None = None
         self._waiting: deque[Callable[[], None]] = deque()
-        self._is_writing = self._is_restoring = self._has_closed = False
+        self._is_writing = self._is_restoring = False
         self._is_asking = False
         """Whether the worker was asked and its answer has not been taken yet."""
         self._worker = Worker(self)
@@ -364,9 +364,8 @@ class DocumentController(QObject):
         self.quitWanted.emit()
 
     def close(self) -> None:
-        """Finish pending writes and remove the recovery file."""
-        self._has_closed, self._then = True, None
-        self._worker.finish()
+        """Open nothing any more, and remove the recovery file."""
+        self._worker.leave()
         self.autosave_controller.close()
 
     # ------------------------------------------------------------------ how it went
@@ -375,8 +374,6 @@ class DocumentController(QObject):
         self._is_asking = False
         if not isinstance(answer, ChangedFile | FoundImage) and answer.path:
             self.settled.emit(answer.path)
-        if self._has_closed:
-            return
         if isinstance(answer, ChangedFile):
             self._ask_overwrite(answer.path)
         elif isinstance(answer, FoundImage):
@@ -441,8 +438,6 @@ class DocumentController(QObject):
 
     def _fail(self, error: Exception) -> None:
         self._is_asking = False
-        if self._has_closed:
-            return
         self._then, self._is_writing = None, bool(self._waiting)
         self._say("")
         self._go_on()

@@ -676,7 +676,6 @@ class MainWindow(QMainWindow):
         for timer in (self._panes_later, self._drawn_later, self._next_pane):
             timer.stop()
         self._forget_half_shown()
-        self.workspace.close_soon()  # while its model reads a long text, others wait for that
         for part in (
             self.export_controller,
             self.model_chooser_controller,

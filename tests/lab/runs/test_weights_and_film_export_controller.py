@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 
+from visualizer.lab.training_film import film_controller
 from visualizer.lab.training_film.film_controller import TrainingFilmController
 
 if TYPE_CHECKING:
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.lab_input import Student
+    from visualizer.progress_callback import Progress
 
 
 class Asked:
@@ -102,3 +107,76 @@ def test_a_text_that_cannot_be_read_is_said(asked: Asked, tmp_path: Path) -> Non
     asked.finish()
     assert len(asked.refused) == 1
     assert not [*tmp_path.glob("training*")]
+
+
+class Filming:
+    """The lab's window while a film is written, which is held until it is let go on."""
+
+    def __init__(self, student: Student, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.window, self.path, self.student = student.window, path, student
+        self.begun, self.goes_on = Event(), Event()
+        student.type("steps", "40")
+        student.click("toggle")
+        student.until_said("Done")
+        monkeypatch.setattr(film_controller, "write_training_film", self._write)
+        self.window.run_export_controller.film_controller.film(path)
+        student.until(self.begun.is_set)
+
+    def _write(self, path: Path, film: object, progress: Progress) -> Path:
+        self.begun.set()
+        while not self.goes_on.wait(0.001):
+            progress(1, 2)
+        path.touch()
+        return path
+
+    @property
+    def said(self) -> str:
+        return self.window.statusBar().currentMessage()
+
+
+@pytest.fixture
+def filming(student: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Filming]:
+    made = Filming(student, tmp_path / "training.gif", monkeypatch)
+    yield made
+    made.goes_on.set()
+
+
+def test_closing_waits_for_a_film(filming: Filming) -> None:
+    filming.window.close()
+    assert filming.window.isVisible()
+    said = "The window closes as soon as the film is written: 1 of 2"
+    filming.student.until(lambda: filming.said == said)
+    filming.goes_on.set()
+    filming.student.until(lambda: not filming.window.isVisible())
+    assert filming.path.exists()
+
+
+def test_a_film_is_called_off_by_its_button(filming: Filming) -> None:
+    button = filming.window.run_export_controller.saving.cancel
+    filming.student.until(button.isVisible)
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    filming.student.until(lambda: filming.said == "Called off; nothing was written.")
+    assert not button.isVisible()
+    assert not filming.path.exists()
+
+
+def test_what_is_still_read_for_a_film_is_called_off(asked: Asked, tmp_path: Path) -> None:
+    asked.train()
+    asked.film_controller.film(tmp_path / "training.gif")
+    asked.film_controller.cancel()
+    assert not asked.film_controller.is_working
+    assert asked.said[-1] == "Called off; nothing was written."
+
+
+def test_a_film_that_cannot_be_written_leaves_the_window_open(
+    filming: Filming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filming.window.close()
+    filming.window.run_export_controller.film_controller.refused.emit("The disk is full.")
+    assert filming.said == "The disk is full."
+    filming.goes_on.set()
+    filming.student.until(
+        lambda: not filming.window.run_export_controller.film_controller.is_working
+    )
+    filming.student.until(lambda: filming.said.startswith("Exported"))
+    assert filming.window.isVisible()

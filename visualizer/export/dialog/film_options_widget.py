@@ -110,7 +110,7 @@ class FilmOptionsWidget(QWidget):
     def stop(self) -> None:
         """Cancel the estimation, and start none."""
         self._stopped.set()
-        self._worker.stop()
+        self._worker.leave()
 
     # ------------------------------------------------------------------ showing
 
@@ -223,11 +223,7 @@ class FilmOptionsWidget(QWidget):
             return
         self._length = f"{format_count(len(film.steps), 'frame')} · {_lasting(film.seconds)}"
         self._tell(self._length, "quiet")
-        self._worker.ask(partial(_measured, *asked, self._go_on))
-
-    def _go_on(self, done: int, of: int) -> None:
-        if self._stopped.is_set():
-            raise CancelledError
+        self._worker.ask(partial(_measured, *asked, partial(_go_on, self._stopped)))
 
     def _show_size(self, measured: tuple[FigureSettings, str, FilmEstimate]) -> None:
         figure_settings, suffix, film = measured
@@ -244,6 +240,11 @@ class FilmOptionsWidget(QWidget):
         self.told.setProperty("role", role)
         self.told.style().polish(self.told)
         self.told.setText(sentence)
+
+
+def _go_on(stopped: threading.Event, done: int, of: int) -> None:
+    if stopped.is_set():
+        raise CancelledError
 
 
 def _measured(

@@ -185,9 +185,9 @@ class PreviewController(QObject):
         self._called_off.set()
 
     def close(self) -> None:
-        """End the thread."""
+        """Make nothing any more."""
         self.call_off()
-        self._worker.stop()
+        self._worker.leave()
 
     def _take(self, answer: tuple[int, object]) -> None:
         self._answered, made = answer

@@ -88,7 +88,6 @@ class ModelChooserController(QObject):
     """The `OpenedSource` of a model, the device and type chosen for it, and the text that it was
     opened to read."""
     broke = Signal(str)
-    _progressed = Signal(int, int)
 
     def __init__(self, workspace: Workspace, window: QWidget) -> None:
         super().__init__(window)
@@ -100,11 +99,10 @@ class ModelChooserController(QObject):
         self._is_called_off = threading.Event()
         self._next_folder: Path | None = None
         """The folder to open as soon as what is being done has been cancelled."""
-        self._due = 0.0
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
-        self._progressed.connect(self._show_progress)
+        self._worker.reported.connect(self._show_progress)
 
     @property
     def is_working(self) -> bool:
@@ -142,10 +140,10 @@ class ModelChooserController(QObject):
             self._change(is_cancelling=True)
 
     def close(self) -> None:
-        """Stop what is being done, and end the thread."""
+        """Stop what is being done."""
         self._next_folder = None
         self._is_called_off.set()
-        self._worker.stop()
+        self._worker.leave()
         if self.dialog:
             self.dialog.close()
 
@@ -219,40 +217,33 @@ class ModelChooserController(QObject):
         device, dtype = self._state.device, self._state.dtype
         text = self._workspace.document.text
         opening = _opened_from_disk if is_from_disk else _opened
-        request = partial(opening, path, device, dtype, text, self._tell)
+        request = partial(opening, path, device, dtype, text)
         self._begin(ModelActivity.OPENING, name_of(path), request)
 
     def _download(self) -> None:
         """Ask the hub for a repository, and at the second time download it."""
         name, offer = self._state.repository.strip(), self._offer
         if offer is None:
-            request = partial(_looked_up, name, self._state.cache, self._tell)
+            request = partial(_looked_up, name, self._state.cache)
             self._begin(ModelActivity.LOOKING_UP, name, request)
         else:
-            self._begin(ModelActivity.DOWNLOADING, name, partial(_downloaded, offer, self._tell))
+            self._begin(ModelActivity.DOWNLOADING, name, partial(_downloaded, offer))
 
-    def _begin(self, activity: ModelActivity, subject: str, request: Callable[[], object]) -> None:
+    def _begin(
+        self, activity: ModelActivity, subject: str, request: Callable[[Progress], object]
+    ) -> None:
         if self.is_working:
             return
-        self._is_called_off.clear()
-        self._due = 0.0
+        self._is_called_off = threading.Event()
         self._change(
             activity=activity, subject=subject, done=0, of=0, is_cancelling=False,
             **NO_OFFER,
         )  # fmt: skip
-        self._worker.ask(request)
+        self._worker.ask(partial(request, _teller(self._is_called_off, self._worker.report)))
 
-    def _tell(self, done: int, of: int) -> None:
-        """Report progress; called on the worker's thread."""
-        if self._is_called_off.is_set():
-            raise CancelledError
-        now = time.monotonic()
-        if now >= self._due:
-            self._due = now + SHOWN_S
-            self._progressed.emit(done, of)
-
-    def _show_progress(self, done: int, of: int) -> None:
+    def _show_progress(self, told: tuple[int, int]) -> None:
         if self.is_working:
+            done, of = told
             self._change(done=done, of=of)
 
     # ------------------------------------------------------------------ how it went
@@ -317,6 +308,23 @@ class ModelChooserController(QObject):
 
 
 # What follows runs on the worker.
+
+
+def _teller(
+    is_called_off: threading.Event, report: Callable[[tuple[int, int]], object]
+) -> Progress:
+    due = 0.0
+
+    def tell(done: int, of: int) -> None:
+        nonlocal due
+        if is_called_off.is_set():
+            raise CancelledError
+        now = time.monotonic()
+        if now >= due:
+            due = now + SHOWN_S
+            report((done, of))
+
+    return tell
 
 
 def _listing(cache: Path) -> _Listing:

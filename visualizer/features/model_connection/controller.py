@@ -96,9 +96,9 @@ class ModelConnectionController(QObject):
             self._change("is_cancelling", True)
 
     def close(self) -> None:
-        """Stop what is being done, and end the thread."""
+        """Stop what is being done."""
         self._is_called_off.set()
-        self._worker.stop()
+        self._worker.leave()
         if self.dialog:
             self.dialog.close()
 

@@ -87,10 +87,10 @@ class ModelGenerationController(QObject):
         return worker
 
     def close(self) -> None:
-        """Stop, and end the thread."""
+        """Draw nothing any more."""
         self._left, self._text = 0, None
         if "_worker" in self.__dict__:
-            self._worker.stop()
+            self._worker.leave()
 
     @property
     def is_running(self) -> bool:

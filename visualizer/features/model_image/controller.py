@@ -68,8 +68,8 @@ class ModelImageController(QObject):
             self._worker.ask(partial(_image_at, path))
 
     def close(self) -> None:
-        """End the thread."""
-        self._worker.stop()
+        """Open nothing any more."""
+        self._worker.leave()
 
     def _take(self, image: ImageFile) -> None:
         if self.can_choose:  # else another model has been opened meanwhile

@@ -91,10 +91,10 @@ class RunController(QObject):
         return frozenset(self._wanted.union(self.overlaid))
 
     def close(self) -> None:
-        """Wait for the reading thread, and stop checking runs."""
+        """Stop reading and checking runs."""
         self._watching.stop()
         self._is_closed.set()
-        self._worker.stop()
+        self._worker.leave()
 
     # ------------------------------------------------------------------ opening and leaving
 
@@ -158,12 +158,8 @@ class RunController(QObject):
     def _read(self) -> None:
         """Read the next losses on a worker thread: for a long run, that takes seconds."""
         if self._wanted and not self._worker.is_working:
-            self._worker.ask(partial(_losses, self._lab.home / min(self._wanted), self._rest))
-
-    def _rest(self) -> None:
-        """Yield to the window while losses are read; stop once it is closed."""
-        if self._is_closed.wait(REST_S):
-            raise InputError("losses", "The lab was closed.")
+            rest = partial(_rest, self._is_closed)
+            self._worker.ask(partial(_losses, self._lab.home / min(self._wanted), rest))
 
     def _take(self, answer: tuple[str, Losses | InputError]) -> None:
         name, read = answer
@@ -223,6 +219,12 @@ class RunController(QObject):
         if detached_training_controller.is_at_work(folder):
             sentence = f"“{folder.name}” is training in the background. Open it and stop it first."
             raise InputError("folder", sentence)
+
+
+def _rest(is_closed: Event) -> None:
+    """Yield to the window while losses are read; stop once it is closed."""
+    if is_closed.wait(REST_S):
+        raise InputError("losses", "The lab was closed.")
 
 
 def _losses(folder: Path, rest: Callable[[], None]) -> tuple[str, Losses | InputError]:

@@ -61,8 +61,8 @@ class TextSampleController(QObject):
         self.broke.emit("".join(traceback.format_exception(error)))
 
     def close(self) -> None:
-        """Wait for the reading thread, and stop."""
-        self._worker.stop()
+        """Read nothing any more."""
+        self._worker.leave()
 
 
 def _read(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.export.export_runner import SAID_MS, ExportRunner
+from visualizer.export.export_runner import CALLED_OFF, SAID_MS, ExportRunner
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.training.run_state import Phase
 from visualizer.lab.training_film.film_frames import TrainingFilmSettings, training_film
@@ -87,9 +87,15 @@ class TrainingFilmController(QObject):
         self.changed.emit()
         self._go_on()
 
+    def cancel(self) -> None:
+        """Write nothing of the film that is being made."""
+        if self._film:
+            self._end(CALLED_OFF)
+        else:
+            self._exporter.cancel()
+
     def close(self) -> None:
-        """Finish the film that is being written, and end the thread."""
-        self._film = None
+        """End the thread; no film is being made."""
         self._exporter.close()
 
     # ------------------------------------------------------------------ reading
@@ -135,7 +141,7 @@ class TrainingFilmController(QObject):
         """Cancel if the run changes or does not answer any more."""
         run = self._lab.run
         if self._film and (run is None or run.folder != self._film[1].folder or run.phase in ENDED):
-            self._end("Called off; nothing was written.")
+            self._end(CALLED_OFF)
 
     def _paint(self) -> None:
         assert self._film
