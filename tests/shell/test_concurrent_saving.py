@@ -117,6 +117,24 @@ def test_a_window_that_is_closed_while_it_saves_waits_and_does_not_ask(
     assert read(tmp_path / f"mine{SUFFIX}").document.spec.mask == "none"
 
 
+def test_a_window_that_is_to_open_a_file_after_it_has_saved_can_be_closed(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = written(tmp_path / f"other{SUFFIX}", Document(text="opened after it"))
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    disk = SlowDisk(monkeypatch)
+    change(hand)
+    hand.press(Qt.Key.Key_S)
+    hand.until(lambda: disk.begun == 1)
+    hand.window.document_controller.open(other)
+    hand.window.close()
+    assert hand.window.isVisible()
+    disk.let_go()
+    hand.until(lambda: not hand.window.isVisible())
+    assert read(tmp_path / f"mine{SUFFIX}").document.spec.mask == "none"
+
+
 def test_a_window_whose_saving_fails_while_it_is_closed_stays(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,9 +99,13 @@ class DocumentController(QObject):
         self._clean: Document | None = self._workspace.document
         self._then: Callable[[], object] | None = None
         self._waiting: deque[Callable[[], None]] = deque()
-        self._is_writing = self._is_restoring = False
+        self._is_restoring = False
+        self._writes = 0
+        """How many writes wait or are under way."""
         self._is_asking = False
         """Whether the worker was asked and its answer has not been taken yet."""
+        self._is_writing = False
+        """Whether it was asked to write."""
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
@@ -160,9 +164,14 @@ class DocumentController(QObject):
         if self._waiting and not self._is_asking:
             self._waiting.popleft()()
 
-    def _ask(self, request: Callable[[], object]) -> None:
-        self._is_asking = True
+    def _ask(self, request: Callable[[], object], *, writes: bool = False) -> None:
+        self._is_asking, self._is_writing = True, writes
         self._worker.ask(request)
+
+    def _end_asking(self) -> None:
+        if self._is_writing:
+            self._writes -= 1
+        self._is_asking = self._is_writing = False
 
     # ------------------------------------------------------------------ opening
 
@@ -229,7 +238,7 @@ class DocumentController(QObject):
     def _start_reading_example(self, read: Callable[[], SavedDocument]) -> None:
         self._say("Opening…", 0)
         device, colouring = self._workspace.document.spec.device, self._workspace.wanted.colouring
-        self._worker.ask(partial(_example_read, read, device, colouring))
+        self._ask(partial(_example_read, read, device, colouring))
 
     def take_in(self, saved: SavedDocument, path: Path | None) -> None:
         """Show a document; only a document file keeps its path, and a titled one is unsaved."""
@@ -315,7 +324,7 @@ class DocumentController(QObject):
         self._go_on()
 
     def _write(self, path: Path, *, may_replace: bool = False) -> None:
-        self._is_writing = True
+        self._writes += 1
         self._say("Saving…", 0)
         self._waiting.append(partial(self._start_writing, path, may_replace))
         self._go_on()
@@ -329,13 +338,14 @@ class DocumentController(QObject):
         is_copy = view.lesson is not None  # a page of a lesson is not the user's document
         write = partial(write_saved_document, path, document, view, run)
         replaced = self._version
-        self._ask(partial(write, is_copy=is_copy, replaced=replaced, may_replace=may_replace))
+        writing = partial(write, is_copy=is_copy, replaced=replaced, may_replace=may_replace)
+        self._ask(writing, writes=True)
 
     # ------------------------------------------------------------------ being done
 
     def may_close(self, then: Callable[[], object]) -> bool:
         """Whether nothing would be lost; otherwise ask, and call `then` once closing is safe."""
-        if self._is_writing:  # `then` asks again if anything else has changed
+        if self._writes:  # `then` asks again if anything else has changed
             self._then = then
             return False
         if self.is_saved:
@@ -357,7 +367,7 @@ class DocumentController(QObject):
         """Discard unsaved changes: treat the document as saved."""
         self._clean = self._own[0]
         self._waiting.clear()
-        self._is_writing = False
+        self._writes, self._is_writing = 0, False
         self.see_changes()
 
     def quit(self) -> None:
@@ -371,7 +381,7 @@ class DocumentController(QObject):
     # ------------------------------------------------------------------ how it went
 
     def _take(self, answer: ReadResult | WriteResult | ChangedFile | FoundImage) -> None:
-        self._is_asking = False
+        self._end_asking()
         if not isinstance(answer, ChangedFile | FoundImage) and answer.path:
             self.settled.emit(answer.path)
         if isinstance(answer, ChangedFile):
@@ -397,8 +407,7 @@ class DocumentController(QObject):
             self._say(saved)
         self.see_changes()
         self.changed.emit()
-        if not self.is_busy:
-            self._is_writing = False
+        if not self._writes:
             then, self._then = self._then, None
             if then:
                 then()
@@ -431,14 +440,13 @@ class DocumentController(QObject):
             self.changed.emit()
 
     def _ask_overwrite(self, path: Path) -> None:
-        self._is_writing = bool(self._waiting)
         self._say("")
         overwrite = partial(self._write, path, may_replace=True)
         ask_overwrite(self._window, path.name, overwrite, self.save_as, self._stay)
 
     def _fail(self, error: Exception) -> None:
-        self._is_asking = False
-        self._then, self._is_writing = None, bool(self._waiting)
+        self._end_asking()
+        self._then = None
         self._say("")
         self._go_on()
         if isinstance(error, InputError):
