@@ -40,6 +40,7 @@ from shiboken6 import Shiboken
 
 from tests.support.shared_window import SHARED
 from visualizer.models.tokenizer_process import LISTENER
+from visualizer.session.newest_request_worker import wait_for_left_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -169,6 +170,7 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     old_threads = set(threading.enumerate())
     old_system_threads = _system_threads()
     yield
+    wait_for_left_workers()
     left = [
         *_left_widgets(old_widgets),
         *_left_threads(old_threads),

@@ -286,12 +286,9 @@ def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
     begin_(windows)
     sys.excepthook = partial(show_bug, windows)
     status = application.exec()
-    # At the start it would delay the window.
-    from visualizer.lab.training.process_controller import wait_for_trainings
-    from visualizer.session.newest_request_worker import wait_for_left_workers
+    from visualizer.lab.training.process_controller import wait_for_trainings  # delays no window
 
     wait_for_trainings()
-    wait_for_left_workers()
     sys.excepthook = sys.__excepthook__
     if is_interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -34,6 +34,7 @@ from visualizer.attention.spec import AttentionSpec
 from visualizer.features.line_view.presenter import LINES
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.document import Document
+from visualizer.session.newest_request_worker import wait_for_left_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,6 +119,7 @@ class Stand:
         self.window.document_controller.give_up()  # else it would ask whether to save
         if not self.window.close():  # its threads run on, and deleting it would abort the process
             raise RuntimeError("the window refused to close")
+        wait_for_left_workers()
         self.window.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
         QCoreApplication.processEvents()

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 
 def _let_go(window: LabWindow) -> None:
+    film_controller = window.run_export_controller.film_controller
+    while film_controller.is_working:  # otherwise closing is postponed
+        film_controller.cancel()
+        QApplication.processEvents()
     window.lab.leave()
     app = QApplication.instance()
     assert app

@@ -703,7 +703,8 @@ def test_closing_leaves_nothing_behind(fresh_window: MainWindow, qtbot: QtBot) -
     hand.until(lambda: bool(list(recovery().glob("*.recovery"))))
     hand.window.close()
     answer(hand, "Don’t save")
-    assert list(recovery().iterdir()) == []
+    assert not hand.window.isVisible()
+    hand.until(lambda: list(recovery().iterdir()) == [])
 
 
 @pytest.fixture

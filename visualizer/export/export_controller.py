@@ -77,6 +77,7 @@ class ExportController(QObject):
         self.exporter.progressed.connect(self.saving.show_progress)
         self.exporter.changed.connect(self._show_working)
         self.exporter.refused.connect(self.refuse)
+        self.exporter.broke.connect(self._stay)
         self.exporter.broke.connect(self.broke)
 
     @cached_property
@@ -147,8 +148,11 @@ class ExportController(QObject):
 
     def refuse(self, sentence: str) -> None:
         """Report why nothing was written; a pending close is dropped."""
-        self._then = None
+        self._stay()
         refuse(self._window, "Not written", sentence)
+
+    def _stay(self) -> None:
+        self._then = None
 
     def close(self) -> None:
         """End the threads; nothing is being written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from functools import partial
 from time import monotonic
@@ -125,14 +126,16 @@ class Worker(QThread):
         self.setParent(None)
         _left.add(self)
         self.destroyed.connect(partial(_left.discard, self))
+        has_begun = self.isRunning()
         with self._changed:
-            self._is_stopping, self._waiting, self._last = True, None, last
+            self._waiting, self._last, self._is_stopping = None, last, True
             self._changed.notify()
-        if last and not self.isRunning():
+        if last and not has_begun:
             self.start()
-        if not self.isRunning():
-            if last:  # the system makes no more threads
+            has_begun = self.isRunning() or self.isFinished()
+            if not has_begun:  # the system makes no more threads
                 last()
+        if not has_begun:
             self._end()
 
     def _end(self) -> None:
@@ -171,15 +174,12 @@ class Worker(QThread):
             ):
                 answer = request()
         except CancelledError as error:
-            self._done()
             # Its frames hold what was computed: that is freed here, and not where it is told.
-            self._came.emit(self.failed, error.with_traceback(None))
+            self._tell(self.failed, error.with_traceback(None))
         except Exception as error:  # noqa: BLE001 - handed to the GUI thread
-            self._done()
-            self._came.emit(self.failed, memory_error_in_words(error))
+            self._tell(self.failed, memory_error_in_words(error))
         else:
-            self._done()
-            self._came.emit(self.answered, answer)
+            self._tell(self.answered, answer)
 
     def _teller(self, request: Callable[[], object]) -> Progress:
         last = monotonic()  # what is soon done tells nothing
@@ -207,10 +207,12 @@ class Worker(QThread):
             self._is_running = request is not None
             return litter, request
 
-    def _done(self) -> None:
+    def _tell(self, told: SignalInstance, answer: object) -> None:
         with self._changed:
             self._is_running = False
             self._undelivered += 1
+        if not self._is_stopping:
+            self._came.emit(told, answer)
 
     def _deliver(self, told: SignalInstance, answer: object) -> None:
         """Tell an answer on the thread that created the worker.
@@ -223,8 +225,8 @@ class Worker(QThread):
             told.emit(answer)
 
 
+@atexit.register
 def wait_for_left_workers() -> None:
     """Wait until the threads of all workers that were left have ended, as the program ends."""
     for worker in _left:
         worker.wait()
-    _left.clear()

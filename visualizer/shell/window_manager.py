@@ -206,6 +206,7 @@ class WindowManager(QObject):
                 return
         if self.lab:
             if not self.lab.may_close(self.quit):
+                self.lab.raise_()  # it says why
                 return
             self.lab.close()
         for window in self.all.copy():

@@ -41,6 +41,7 @@ class RunExportController(QObject):
         self.film_controller = TrainingFilmController(lab, self)
         self.film_controller.said.connect(self._say)
         self.film_controller.refused.connect(self._refuse)
+        self.film_controller.broke.connect(self._stay)
         self.film_controller.progressed.connect(self._count)
         self.film_controller.changed.connect(self._show_working)
         self.saving = ExportProgressWidget()
@@ -100,8 +101,11 @@ class RunExportController(QObject):
             QTimer.singleShot(0, self, self._go_on)
 
     def _refuse(self, sentence: str) -> None:
-        self._then = None
+        self._stay()
         self.said.emit(sentence)
+
+    def _stay(self) -> None:
+        self._then = None
 
     # ------------------------------------------------------------------ closing
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, memory_error_in_words
 from visualizer.export.export_runner import CALLED_OFF, SAID_MS, ExportRunner
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.training.run_state import Phase
@@ -112,6 +113,17 @@ class TrainingFilmController(QObject):
     def _take(self, message: Message) -> None:
         if self._film is None or message.values.get("id") != f"film {self._count}":
             return
+        try:
+            self._take_reading(message)
+        except Exception as error:  # noqa: BLE001 - else it would seem to go on for ever
+            self._end("")
+            said = memory_error_in_words(error)
+            if isinstance(said, InputError):
+                self.refused.emit(said.sentence)
+            else:
+                self.broke.emit("".join(traceback.format_exception(error)))
+
+    def _take_reading(self, message: Message) -> None:
         if message.says != "refused":
             self._readings.append(ProbeResult.of(message))
             if len(self._readings) == 1:
