@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
-from visualizer.progress_callback import check_left
+from visualizer.progress_callback import CancelledError, check_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ def on_python_thread(work: Callable[[], Value], *, may_be_left: bool = False) ->
     CancelledError
         When it was left.
     """
-    is_done = Event()
+    is_done, is_left = Event(), Event()
     results: list[Value] = []
     errors: list[BaseException] = []
 
@@ -41,11 +41,19 @@ def on_python_thread(work: Callable[[], Value], *, may_be_left: bool = False) ->
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             errors.append(error)
         is_done.set()
+        if is_left.is_set():  # a cycle by the error's traceback would keep what it was working on
+            results.clear()
+            errors.clear()
 
     # To join it, or to ask whether it is a daemon, would have Python keep such an entry, too.
     Thread(target=run, daemon=True).start()
-    while not is_done.wait(LOOK_S if may_be_left else None):
-        check_left()
+    try:
+        while not is_done.wait(LOOK_S if may_be_left else None):
+            check_left()
+    except CancelledError:
+        is_left.set()
+        errors.clear()  # it may have ended just now
+        raise
     if errors:
         raise errors.pop()  # its traceback holds this frame, which must not hold it
     return results[0]

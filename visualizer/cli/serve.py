@@ -97,6 +97,15 @@ def serve(arguments: Sequence[str]) -> int:
         return 1
 
 
+def _signals() -> list[signal.Signals]:
+    """Return what ends the server: the end of its terminal, too, unless that is ignored."""
+    ends = [signal.SIGINT, signal.SIGTERM]
+    hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hang_up and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        ends.append(hang_up)
+    return ends
+
+
 async def _serve(options: argparse.Namespace, token: str) -> int:
     try:
         from visualizer.models.model_server.http_server import ModelServer, ServerAddress
@@ -114,7 +123,7 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
         options.folder, options.device or Device.AUTO, count, parallelism if count > 1 else "none"
     )
     stopped = asyncio.Event()
-    for sent in (signal.SIGINT, signal.SIGTERM):
+    for sent in _signals():
         with suppress(NotImplementedError):  # Windows has no handlers here; Ctrl+C raises there
             asyncio.get_running_loop().add_signal_handler(sent, stopped.set)
     try:

@@ -158,11 +158,16 @@ def _connect(server: ServerChoice, text: str, progress: Progress) -> OpenedSourc
     if server.ssh:
         started = ServerBySsh(server.ssh, progress)
         host, port, token = "127.0.0.1", started.port, started.token
-    load_torch_library()
-    from visualizer.models.model_client.remote_model import connect_model
+    try:
+        load_torch_library()
+        from visualizer.models.model_client.remote_model import connect_model
 
-    model = connect_model(host, port, token, started, text)
-    progress(0, 0)
+        model = connect_model(host, port, token, started, text)
+        progress(0, 0)
+    except BaseException:
+        if started:
+            started.close()
+        raise
     if not server.ssh:  # the next start has another port and another token
         if server.is_kept:
             store_token(model.server, token)

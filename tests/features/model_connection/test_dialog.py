@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
@@ -309,22 +310,46 @@ def test_a_saved_document_connects_again(
     assert read_text(source, TEXT, Device.CPU).trace.read("weights").shape[-1] == 7
 
 
+SSH = """#!{python}
+import os, pty, signal, sys
+
+options = sys.argv[1:]
+has_terminal, port = False, ""
+while options[0].startswith("-"):
+    option = options.pop(0)
+    has_terminal |= option == "-tt"
+    value = options.pop(0) if option in ("-o", "-L") else ""
+    port = value.partition(":")[0] if option == "-L" else port
+if options[0] != "user@machine":
+    sys.exit("Permission denied (publickey).")
+assert has_terminal
+child, terminal = pty.fork()
+if child == 0:
+    command = ["-m", "visualizer", "serve", options[3], "--quiet", "--port", port]
+    os.execv("{python}", ["{python}", *command])
+with open("{pid}", "w") as file:
+    file.write(str(child))
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+while written := os.read(terminal, 1024):
+    os.write(1, written)
+"""
+"""Stands in for SSH and its server: what it starts has a terminal, and nothing else says that the
+connection has ended. It forwards nothing, as both are this machine."""
+
+
+def put_ssh_in_place(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program.parent.mkdir()
+    pid = program.with_name("pid")
+    program.write_text(SSH.format(python=sys.executable, pid=pid))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(program.parent), os.environ["PATH"]]))
+
+
 @pytest.mark.slow
 def test_a_server_is_started_through_ssh(
     hand: Hand, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program of that name stands in for SSH: it forwards nothing, as both are this machine."""
-    program = tmp_path / "bin" / "ssh"
-    program.parent.mkdir()
-    program.write_text(
-        "#!/bin/sh\n"
-        'while [ "$1" = -o ] || [ "$1" = -L ]; do [ "$1" = -L ] && port="${2%%:*}"; shift 2; done\n'
-        f'[ "$1" = user@machine ] && exec {sys.executable} -m visualizer serve "$4" --quiet '
-        '--port "$port"\n'
-        "echo 'Permission denied (publickey).' >&2; exit 255\n"
-    )
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", os.pathsep.join([str(program.parent), os.environ["PATH"]]))
+    put_ssh_in_place(tmp_path / "bin" / "ssh", monkeypatch)
     hand.type_sentence(TEXT)
     hand.settle()
     dialog = opened(hand)
@@ -342,6 +367,64 @@ def test_a_server_is_started_through_ssh(
     hand.window.workspace.undo()
     hand.settle()
     hand.until(lambda: all(each.name != LISTENER for each in threading.enumerate()))
+    server = int((tmp_path / "bin" / "pid").read_text())
+    hand.until(lambda: not psutil.pid_exists(server), SERVER_STARTS_MS)
+
+
+class LockedSecrets(Secrets):
+    """A store that waits until someone unlocks it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.is_unlocked = threading.Event(), threading.Event()
+
+    def get_password(self, service: str, name: str) -> str | None:
+        self.is_asked.set()
+        self.is_unlocked.wait(10 * SILENT_S)
+        return super().get_password(service, name)
+
+
+@pytest.fixture
+def locked(monkeypatch: pytest.MonkeyPatch) -> Iterator[LockedSecrets]:
+    made = LockedSecrets()
+    monkeypatch.setattr(token_store, "_keyring", lambda: made)
+    yield made
+    made.is_unlocked.set()
+
+
+def test_a_locked_store_of_secrets_is_not_waited_for(hand: Hand, locked: LockedSecrets) -> None:
+    hand.press(Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    dialog = connection(hand).dialog
+    assert dialog is not None
+    hand.until(locked.is_asked.is_set)
+    write(dialog.ssh, "")
+    write(dialog.host, "127.0.0.1")
+    write_port(dialog.port, port := free_port())
+    write(dialog.token, TOKEN)
+    press_connect(dialog)
+    hand.until(lambda: not connection(hand).is_working)
+    assert f"127.0.0.1:{port} cannot be reached" in dialog.problem.text()
+    assert not locked.is_unlocked.is_set()
+    QTest.keyClick(dialog, Qt.Key.Key_Escape)
+    hand.until(lambda: connection(hand).dialog is None)
+
+
+def test_a_kept_token_is_that_of_the_server_that_is_named(hand: Hand, secrets: Secrets) -> None:
+    ports = free_port(), free_port()
+    for port in ports:
+        secrets.kept["attention-visualizer", f"127.0.0.1:{port}"] = f"the token of {port}"
+    dialog = opened(hand)
+    write(dialog.token, "")
+    for port in ports:
+        write_port(dialog.port, port)
+        said = f"the token of {port}"
+        hand.until(lambda said=said: dialog.token.text() == said)  # type: ignore[misc]
+    write_port(dialog.port, free_port())
+    assert dialog.token.text() == ""
+    write(dialog.token, "typed by hand")
+    write_port(dialog.port, ports[0])
+    assert dialog.token.text() == "typed by hand"
+    write(dialog.token, "")
 
 
 @pytest.mark.slow

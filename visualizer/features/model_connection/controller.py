@@ -23,6 +23,8 @@ from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from PySide6.QtWidgets import QWidget
 
     from visualizer.features.model_connection.dialog import ModelConnectionDialog
@@ -60,6 +62,8 @@ class ModelConnectionController(QObject):
         self._workspace, self._window = workspace, window
         self.dialog: ModelConnectionDialog | None = None
         self._state = ConnectionState()
+        self._filled_in = ""
+        """The token that the system's store had for the server that is named."""
         self._is_called_off = threading.Event()
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
@@ -107,6 +111,8 @@ class ModelConnectionController(QObject):
 
     def _change(self, name: str, value: object) -> None:
         self._state = replace(self._state, **{name: value})
+        if name in {"host", "port"} and self._state.token == self._filled_in:
+            self._state = replace(self._state, token="", is_kept=False)  # it is another server's
         if name in {"host", "port", "token", "ssh"}:
             self._state = replace(self._state, problem="", problem_of="")
         if name in {"host", "port"}:
@@ -116,7 +122,8 @@ class ModelConnectionController(QObject):
     def _look_up(self) -> None:
         """Ask the system for the token of the server that is named, while nothing else is done."""
         if not self.is_working:
-            self._worker.ask(partial(_found_token, self._state.host, self._state.port))
+            is_wanted = partial(getattr, self._worker, "is_wanted")
+            self._worker.ask(partial(_found_token, self._state.host, self._state.port, is_wanted))
 
     def _show(self) -> None:
         if self.dialog and isValid(self.dialog.connect_button):  # parts are deleted before it
@@ -140,7 +147,9 @@ class ModelConnectionController(QObject):
         )
         self._worker.ask(request)
 
-    def _take(self, answer: _Connected | _GivenUp | _FoundToken) -> None:
+    def _take(self, answer: _Connected | _GivenUp | _FoundToken | None) -> None:
+        if answer is None:
+            return
         if isinstance(answer, _FoundToken):
             self._take_token(answer)
             return
@@ -158,6 +167,7 @@ class ModelConnectionController(QObject):
         is_asked = (found.host, found.port) == (state.host, state.port)
         if is_asked and found.token and not state.token:
             state = replace(state, token=found.token, is_kept=True)
+            self._filled_in = found.token
         self._state = state
         self._show()
 
@@ -178,9 +188,14 @@ class ModelConnectionController(QObject):
 # What follows runs on the worker.
 
 
-def _found_token(host: str, port: int) -> _FoundToken:
+def _found_token(host: str, port: int, is_left: Callable[[], bool]) -> _FoundToken | None:
+    """Return what is kept for a server; None where something else is wanted meanwhile."""
     has_store = model_opening.has_token_store()
-    token = model_opening.stored_token_of(host, port) if has_store else ""
+    try:
+        with left_when(is_left):
+            token = model_opening.stored_token_of(host, port) if has_store else ""
+    except CancelledError:
+        return None
     return _FoundToken(host, port, token, has_store)
 
 

@@ -25,8 +25,18 @@ from visualizer.progress_callback import no_progress
 if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
-LISTENER = "what SSH writes"
-"""The name of the thread that reads it."""
+LISTENER, ENDER = "what SSH writes", "the end of SSH"
+"""The names of the threads that read it, and wait for it."""
+OPTIONS = (
+    *("-o", "BatchMode=yes"),
+    *("-o", "ExitOnForwardFailure=yes"),
+    # A connection that outlives this one would keep the port.
+    *("-o", "ControlMaster=no", "-o", "ControlPath=none"),
+    "-tt",  # on a terminal of its own, what is started there ends with the connection
+)
+"""What is asked of SSH besides the line."""
+ENDED_S = 5.0
+"""So long it may take to end by itself."""
 LOOKED_S = 0.1
 LONGEST_S = 600.0
 """So long a model may take to be opened."""
@@ -67,10 +77,9 @@ class ServerBySsh:
         remote = int(found[1]) if found else PORT
         self.port = _free_port(remote)
         tunnel = f"{self.port}:127.0.0.1:{remote}"
-        options = ["-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes", "-L", tunnel]
         try:
             self._process = subprocess.Popen(
-                [command[0], *options, *command[1:]], stdin=subprocess.PIPE,
+                [command[0], *OPTIONS, "-L", tunnel, *command[1:]], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             )  # fmt: skip
         except OSError as error:
@@ -109,7 +118,7 @@ class ServerBySsh:
 
 def _listen(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
     assert process.stdout
-    with suppress(ValueError):  # it is closed meanwhile
+    with process.stdout:
         for line in process.stdout:
             lines.put(line[:LONGEST_LINE].rstrip())
     lines.put(None)
@@ -138,14 +147,17 @@ def _free_port(wanted: int) -> int:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End SSH, and with it what it has started."""
+    """End SSH, and with it what it has started; called on any thread, and waits for nothing."""
     process.terminate()
     if process.stdin:
         process.stdin.close()
+    with suppress(RuntimeError):  # no thread is begun as the program ends
+        Thread(target=_wait_for, args=(process,), daemon=True, name=ENDER).start()
+
+
+def _wait_for(process: subprocess.Popen[str]) -> None:
     try:
-        process.wait(5)
+        process.wait(ENDED_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    if process.stdout:
-        process.stdout.close()

@@ -1,11 +1,17 @@
-"""Tokens of servers in the system's own store of secrets, where there is one; no torch here."""
+"""Tokens of servers in the system's own store of secrets, where there is one; no torch here.
+
+A store that is locked waits until someone unlocks it: who asks may leave that wait.
+"""
 
 from __future__ import annotations
 
 import importlib
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
+
+from visualizer.python_thread_for_qt_thread import on_python_thread
 
 LIBRARY = "keyring"
 SERVICE = "attention-visualizer"
@@ -17,9 +23,19 @@ def has_store() -> bool:
 
 
 def stored_token(server: str) -> str:
-    """Return the token that is kept for a server, by its host and port; empty where none is."""
+    """Return the token that is kept for a server, by its host and port; empty where none is.
+
+    Raises
+    ------
+    CancelledError
+        When it was left.
+    """
     if not has_store():
         return ""
+    return on_python_thread(partial(_stored, server), may_be_left=True)
+
+
+def _stored(server: str) -> str:
     with suppress(Exception):  # a store fails in its own way, and without it the token is asked for
         return str(_keyring().get_password(SERVICE, server) or "")
     return ""
