@@ -133,6 +133,44 @@ def test_what_holds_up_a_start_waits_until_it_is_over(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+WAITING = """
+from PySide6.QtCore import QTimer
+
+from visualizer.app import run_event_loop
+from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, may_wait
+from visualizer.session.document import Document
+
+
+def begin(windows):
+    window = windows.open(Document())
+    QTimer.singleShot(0, window, ask)
+    QTimer.singleShot(0, window, lambda: tell(window))
+
+
+def ask():
+    print("may wait", may_wait())
+    raise NumbersOnTheirWayError
+
+
+def tell(window):
+    print(window.statusBar().currentMessage())
+    window.close()
+
+
+print("status", run_event_loop(begin))
+"""
+
+
+def test_the_event_loop_waits_for_no_numbers(tmp_path: Path) -> None:
+    ended = run(WAITING, tmp_path)
+    assert ended.stdout.splitlines() == [
+        "may wait False",
+        "These numbers are on their way from the model's server. Try again in a moment.",
+        "status 0",
+    ]
+    assert "Traceback" not in ended.stderr
+
+
 COPYING = """
 from PySide6.QtCore import QTimer
 

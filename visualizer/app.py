@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, without_waiting
 from visualizer.console_messages_and_progress import say
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import NO_MEMORY, InputError, is_out_of_memory
@@ -51,6 +52,8 @@ LOCK_S = 0.0005
 """After how long a thread that holds Python's lock gives way: each call of Qt lets go of it, and
 the window's thread then waits as long for a worker. Python's own five milliseconds, several times
 in one repaint, are seen."""
+ON_THEIR_WAY = "These numbers are on their way from the model's server. Try again in a moment."
+SAID_MS = 5_000
 NO_WINDOW = (
     "No window can be opened: Qt could not start on this screen. "
     "Without a screen, write a file with --export."
@@ -285,7 +288,8 @@ def run_event_loop(begin_: Callable[[WindowManager], object]) -> int:
     windows = WindowManager(window_services())
     begin_(windows)
     sys.excepthook = partial(show_bug, windows)
-    status = application.exec()
+    with without_waiting():
+        status = application.exec()
     from visualizer.lab.training.process_controller import wait_for_trainings  # delays no window
 
     wait_for_trainings()
@@ -314,7 +318,14 @@ def show_bug(
     error: BaseException,
     trace: TracebackType | None,
 ) -> None:
-    """Show an unhandled exception of the GUI thread, which Qt would only print."""
+    """Show an unhandled exception of the GUI thread, which Qt would only print.
+
+    What needs numbers that are on their way from a server is not an error: it can be asked again.
+    """
+    if isinstance(error, NumbersOnTheirWayError):
+        if windows.front:
+            windows.front.statusBar().showMessage(ON_THEIR_WAY, SAID_MS)
+        return
     if windows.front and is_out_of_memory(error):
         from visualizer.widgets.dialogs import show_out_of_memory
 

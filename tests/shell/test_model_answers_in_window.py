@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from msgspec.structs import replace
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
 
 import visualizer
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
+from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, may_wait, numbers_arrived
+from visualizer.attention.trace import Trace
+from visualizer.errors import NO_MEMORY, InputError
 from visualizer.features.head_scatter.presenter import SCATTER
 from visualizer.features.logit_lens.presenter import LENS
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.session import worker_jobs
+from visualizer.session import model_question_controller, worker_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +95,89 @@ def test_what_fails_of_an_earlier_text_is_not_said_of_the_next(
     answered(hand)
     shown = hand.window.panes["Lens"].table.cells
     np.testing.assert_allclose(shown.values, lens_of(folder, "the dog sat"), atol=1e-6)
+
+
+def test_that_nothing_can_be_asked_is_said(
+    model_window: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = model_window
+    worker, refused = hand.window.model_question_controller._worker, InputError("memory", NO_MEMORY)
+    refuse = partial(QTimer.singleShot, 0, worker, lambda: worker.failed.emit(refused))
+    monkeypatch.setattr(worker, "ask", lambda request: refuse())
+    open_pane(hand, "Lens")
+    hand.until(lambda: hand.window.panes["Lens"].message.text() == NO_MEMORY)
+    assert not hand.window.model_question_controller.is_working
+
+
+def test_a_server_that_was_lost_is_asked_again_with_a_later_change(
+    model_window: Hand, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand, answer = model_window, worker_jobs.answer_question
+    is_lost = True
+
+    def lost_at_first(*given: Any) -> ModelAnswer:
+        if is_lost:
+            raise InputError("server", "The connection was lost.")
+        return answer(*given)
+
+    monkeypatch.setattr(worker_jobs, "answer_question", lost_at_first)
+    now = 100.0
+    monkeypatch.setattr(model_question_controller, "monotonic", lambda: now)
+    open_pane(hand, "Lens")
+    assert hand.window.panes["Lens"].message.text() == "The connection was lost."
+    is_lost = False
+    hand.window.view_controller.show_head_of_layer(0, 1)
+    hand.settle()
+    assert hand.window.panes["Lens"].message.text() == "The connection was lost."
+    now += 4
+    hand.window.view_controller.show_head_of_layer(0, 0)
+    hand.settle()
+    hand.until(lambda: hand.window.panes["Lens"].table.cells is not None)
+    shown = hand.window.panes["Lens"].table.cells
+    np.testing.assert_allclose(shown.values, lens_of(folder, TEXT), atol=1e-6)
+
+
+def test_that_numbers_of_a_server_cannot_be_had_is_said_until_they_come(
+    model_window: Hand,
+) -> None:
+    hand, workspace = model_window, model_window.window.workspace
+    run, refused = workspace.run, [InputError("server", "The line is cut.")]
+    assert run
+    assert run.reading
+    reading = replace(run.reading, refusal=lambda: refused[0] if refused else None)
+    workspace.run = replace(run, reading=reading)
+    workspace.show_again()
+    assert "The line is cut." in hand.text_problem
+    refused.clear()
+    workspace.show_again()
+    assert hand.text_problem == ""
+
+
+def test_a_token_is_pinned_once_its_numbers_have_come_from_a_server(
+    model_window: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand, read, are_here = model_window, Trace.read, False
+
+    def read_later(self: Trace, *given: Any) -> Any:
+        if given[:1] == ("weights",) and len(given) > 1 and not (are_here or may_wait()):
+            raise NumbersOnTheirWayError
+        return read(self, *given)
+
+    monkeypatch.setattr(Trace, "read", read_later)
+    hand.window.view_controller.show_token_of_layer(1, 2)
+    hand.settle()
+    assert hand.window.workspace.wanted.pinned is None
+    are_here = True
+    numbers_arrived()
+    hand.until(lambda: hand.window.workspace.wanted.pinned is not None)
+    pinned = hand.window.workspace.wanted.pinned
+    assert pinned
+    head, query, key = pinned.place
+    run = hand.window.workspace.run
+    assert run
+    row = run.trace.read("weights", (1, head, query))
+    assert (query, key) == (2, int(row.argmax()))
+    hand.settle()
 
 
 def test_the_last_row_is_what_the_next_token_pane_says_with_heads_off(model_window: Hand) -> None:

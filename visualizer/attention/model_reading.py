@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.errors import InputError
 
 
 SpecialTokens = tuple[tuple[int, str], ...]
@@ -108,6 +109,8 @@ class ModelReading(Struct, frozen=True, eq=False):
     context_edits : mapping
         What became of the context vectors of heads, as the model takes it, likewise: a factor, or
         others in their place.
+    refusal : callable or None
+        Returns why numbers that are elsewhere cannot be had, if so; None where all are here.
     fetch_captured : callable or None
         Returns the run's numbers where they are elsewhere; None where they cannot be had, or not
         without waiting.
@@ -135,6 +138,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     part: str = ""
     number: int = 0
     context_edits: Mapping[tuple[int, int], float | Tensor] = {}
+    refusal: Callable[[], InputError | None] | None = None
     fetch_captured: Callable[[], CapturedAttention | None] | None = None
 
     @property

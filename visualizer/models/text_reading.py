@@ -21,7 +21,7 @@ from visualizer.models.layer_selection_and_head_measures import (
     parts_in_words,
     runs_of_part,
 )
-from visualizer.models.model_client.remote_model import read_on_server
+from visualizer.models.model_client.remote_model import connected_model, read_on_server
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import (
     ImageFile,
@@ -144,7 +144,7 @@ def read_text(
     Parameters
     ----------
     previous : Run, optional
-        An earlier run, which is returned if it is of the same reading.
+        An earlier run, which is returned if it is of the same reading, and of the same connection.
 
     Raises
     ------
@@ -153,9 +153,16 @@ def read_text(
         be read, or is not the one that was chosen; of ``model``, when its folder cannot be opened.
     """
     made_of: Hashable = (source, text, device, dtype)
-    if previous and previous.reading and previous.reading.made_of == made_of:
+    is_on_server = bool(server_of(source.folder))
+    if (
+        previous
+        and previous.reading
+        and previous.reading.made_of == made_of
+        # What was read over an earlier connection may not be there any more.
+        and (not is_on_server or previous.reading.model is connected_model(source))
+    ):
         return previous
-    if server_of(source.folder):
+    if is_on_server:
         return read_on_server(source, text, made_of)
     model = _opened.get((source.folder, device, dtype))
     if model is None:

@@ -45,6 +45,7 @@ class HeadMeasurementController(QObject):
         self._under_way: _Measured | None = None
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._refuse)
         self._worker.reported.connect(self._report)
         workspace.changed.connect(self._follow)
 
@@ -90,6 +91,11 @@ class HeadMeasurementController(QObject):
         if measured is self._under_way:
             measured.measurement.done, measured.measurement.of = done, of
             self._workspace.show_again()
+
+    def _refuse(self, refused: InputError) -> None:
+        """Say that nothing can be measured: the system makes no more threads."""
+        if self._under_way:
+            self._take((self._under_way, refused))
 
     def _take(self, answer: tuple[_Measured, Exception | None]) -> None:
         measured, error = answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import traceback
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from visualizer.session.screen import PanelId
     from visualizer.session.workspace import Workspace
 
+AGAIN_S = 3.0
+"""A server that could not be asked is asked again after so long, with the next change."""
 FAILED = "This could not be computed."
 
 
@@ -64,8 +67,11 @@ class ModelQuestionController(QObject):
         super().__init__(parent)
         self._workspace, self._panels = workspace, tuple(panels)
         self._asked: _Asked | None = None
+        self._lost: list[tuple[_Asked, float]] = []
+        """What a server could not be asked, and when."""
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._refuse)
         self._worker.reported.connect(self._keep)
         workspace.changed.connect(self.look)
 
@@ -91,6 +97,9 @@ class ModelQuestionController(QObject):
     def look(self) -> None:
         """Ask what the open panes need to know."""
         reading = self._reading
+        if self._forget_lost():
+            self._workspace.show_again()  # which asks
+            return
         questions = tuple(self._questions()) if reading else ()
         asked = self._asked
         if asked and (asked.reading is not reading or asked.question not in questions):
@@ -106,6 +115,14 @@ class ModelQuestionController(QObject):
             self._asked.is_cancelled.set()
             self._asked = None
         self._worker.leave()
+
+    def _forget_lost(self) -> bool:
+        """Forget that a server could not be asked some while ago; return whether there was that."""
+        old = [asked for asked, since in self._lost if monotonic() - since > AGAIN_S]
+        self._lost = [each for each in self._lost if each[0] not in old]
+        for asked in old:
+            asked.reading.answers.known.pop(asked.question, None)
+        return bool(old)
 
     @property
     def _reading(self) -> ModelReading | None:
@@ -126,9 +143,16 @@ class ModelQuestionController(QObject):
             if known is not None:
                 self._keep((asked, known))
 
+    def _refuse(self, refused: InputError) -> None:
+        """Say that nothing can be asked: the system makes no more threads."""
+        if self._asked:
+            self._take((self._asked, refused))
+
     def _keep(self, answer: tuple[_Asked, ModelAnswer]) -> None:
         asked, known = answer
         asked.reading.answers.known[asked.question] = known
+        if isinstance(known, InputError) and known.field == "server":
+            self._lost.append((asked, monotonic()))
         if asked.reading is self._reading:
             self._workspace.show_again()
 

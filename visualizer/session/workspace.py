@@ -83,6 +83,8 @@ class Workspace(QObject):
         self.computed: Document | None = None
         self._history: History[Document] = History()
         self._refused: InputError | None = None
+        self._refused_view: InputError | None = None
+        """Of these, the one that says why what is looked at cannot be read."""
         self._complaints: dict[str, InputError] = {}
         self._asked: Document | None = None
         self._wanted = self.view
@@ -315,7 +317,17 @@ class Workspace(QObject):
     def show_again(self) -> None:
         """Make the screen anew, as more is known of the reading that is shown."""
         self._catch_up()
+        reading = self.run.reading if self.run else None
+        if reading and reading.refusal:
+            self._refuse_view(reading.refusal())
         self._show()
+
+    def _refuse_view(self, refused: InputError | None) -> None:
+        """Say that what is looked at cannot be read; or no more, once it was."""
+        if self._refused is self._refused_view:
+            self._refused = None
+        self._refused_view = refused and InputError("text", refused.sentence)
+        self._refused = self._refused or self._refused_view
 
     def resolved(self, view: View) -> Resolved:
         """Resolve a view against the last good run."""
@@ -346,6 +358,11 @@ class Workspace(QObject):
         """Compute the first document, unless another request came before."""
         if not self._has_started:
             self._change_to(self.document)
+
+    @property
+    def held(self) -> list[object]:
+        """What may take much memory: the run that is shown, and a model that was opened."""
+        return [self.run, *self._held]
 
     def close(self) -> None:
         """Compute nothing any more; what is under way stops where it can."""
@@ -436,10 +453,15 @@ class Workspace(QObject):
         if isinstance(answer, worker_jobs.DrawnMore):
             if answer.run is self.run:
                 self._show_drawn()
-            return
-        if answer.document is None and self.view == self._wanted:
-            self._show()  # meanwhile, what is shown is wanted again
-            return
+        else:
+            self._take_result(answer)
+
+    def _take_result(self, answer: worker_jobs.WorkerResult) -> None:
+        if answer.document is None:
+            self._refuse_view(None)
+            if self.view == self._wanted:
+                self._show()  # meanwhile, what is shown is wanted again
+                return
         replaced: list[object] = [self.run]
         if answer.document == self._asked:
             self._asked = None
@@ -479,7 +501,9 @@ class Workspace(QObject):
             self._wanted = as_far_as_read(self._wanted, self.view)
         if self._drawing:  # it would fail again, until something else is looked at
             self._not_drawn = (self.run, self.view)
-        if isinstance(error, InputError):
+        if isinstance(error, InputError) and was_read:
+            self._refuse_view(error)
+        elif isinstance(error, InputError):
             self._refused = InputError("text", error.sentence)
         self._show()
         if not self._is_read_with(self._wanted, self.view):

@@ -127,3 +127,26 @@ def test_a_greeting_that_only_says_that_it_is_compressed_is_a_stranger_s() -> No
         connection = ModelConnection("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="is no server of this program"):
             connection.ask("/model", {})
+
+
+def test_a_job_that_the_server_has_given_up_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A machine has slept meanwhile, say, and nobody has asked for the result."""
+    given_up = 500, json.dumps({"field": "cancelled", "sentence": ""}).encode()
+    begun, done = (200, answer_body({"job": 7})), (200, answer_body({"found": 1}))
+    answers = [begun, given_up, begun, done]
+    asked: list[str] = []
+
+    def answer(self: ModelConnection, path: str, body: bytes) -> tuple[int, bytes]:
+        asked.append(path)
+        return answers.pop(0)
+
+    monkeypatch.setattr(ModelConnection, "_asked", answer)
+    connection = ModelConnection("127.0.0.1", 1, "token")
+    assert connection.job("/read", {})[0] == {"found": 1}
+    assert asked == ["/read", "/result", "/read", "/result"]
+    answers[:] = [begun, given_up] * 2
+    with pytest.raises(InputError, match="has given up") as caught:
+        connection.job("/read", {})
+    assert caught.value.field == "server"

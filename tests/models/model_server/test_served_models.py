@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from itertools import product
@@ -277,6 +278,25 @@ def test_the_text_that_is_read_first_is_sent_once_and_ahead(
     other = read_text(model.source, f"{TEXT} cat", Device.CPU)
     assert asked == ["/read"] * 3
     assert other.trace.read("weights").shape[-1] == again.trace.read("weights").shape[-1] + 1
+
+
+@pytest.mark.slow
+def test_a_text_is_read_again_over_another_connection(connected: RemoteModel) -> None:
+    """What was read over the one before may have been lost with it."""
+    source = connected.source
+    first = read_text(source, TEXT, Device.CPU)
+    assert read_text(source, TEXT, Device.CPU, first) is first
+    host, _, port = connected.server.rpartition(":")
+    model = connect_model(host, int(port), TOKEN)
+    second = read_text(source, TEXT, Device.CPU, first)
+    assert second.reading
+    assert second.reading.model is model
+    assert read_text(source, TEXT, Device.CPU, second) is second
+    del model, second
+    gc.collect()
+    third = read_text(source, TEXT, Device.CPU)
+    assert third.reading
+    assert third.reading.model is connected  # which is held still
 
 
 @pytest.mark.slow

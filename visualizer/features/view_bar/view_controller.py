@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
 from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError, without_waiting
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.view_bar.presenter import BoardArrangement
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -22,6 +24,7 @@ from visualizer.session.zoom_ranges import Zoom, row_role, zoomed
 from visualizer.widgets.app_settings import save_colour_map
 
 if TYPE_CHECKING:
+    from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.workspace import Workspace
@@ -38,6 +41,9 @@ class ViewController(QObject):
         super().__init__(parent)
         self._workspace = workspace
         self._before = self._wanted
+        self._row_to_pin_in: tuple[Run, LeadingIndex, int, int] | None = None
+        """The run, layer, head and query of a row that may still come from a server."""
+        workspace.changed.connect(self._pin_largest)
 
     @property
     def _wanted(self) -> View:
@@ -268,9 +274,23 @@ class ViewController(QObject):
             workspace.show_leading(leading)
         is_shown = "weights" in trace and "weights" in resolved.chosen
         if is_shown and resolved.heads and query < trace.sides[0]:
-            head = resolved.heads[0]
-            key = int(trace.read("weights", (*leading, head, query)).argmax())
-            workspace.want(pin_cell(workspace.wanted, Cell("weights", (head, query, key))))
+            self._row_to_pin_in = resolved.run, leading, resolved.heads[0], query
+            self._pin_largest()
+
+    def _pin_largest(self) -> None:
+        """Pin the largest weight of the row that was asked for, once it is here and still shown."""
+        if self._row_to_pin_in is None:
+            return
+        run, leading, head, query = self._row_to_pin_in
+        now = self._workspace.wanted_resolved
+        if now is None or (now.run, now.leading, now.heads[:1]) != (run, leading, (head,)):
+            self._row_to_pin_in = None
+            return
+        with without_waiting(), suppress(NumbersOnTheirWayError):
+            key = int(run.trace.read("weights", (*leading, head, query)).argmax())
+            self._row_to_pin_in = None
+            pinned = pin_cell(self._workspace.wanted, Cell("weights", (head, query, key)))
+            self._workspace.want(pinned)
 
     def set_scatter(self, across: str, up: str) -> None:
         """Choose the measures between which the Scatter pane places the heads, by their names."""

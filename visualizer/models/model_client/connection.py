@@ -46,11 +46,19 @@ LOST = (
     "next change."
 )
 ANOTHER = "What answers at {address} is no server of this program."
+GIVEN_UP = (
+    "The model's server at {address} has given up what it was asked for, as nobody asked for the "
+    "result for a while."
+)
 DAMAGED = "The model's server at {address} sent something else than an answer: {why}."
 
 
 class _LostError(Exception):
     """A connection cannot be made, or has ended."""
+
+
+class _GivenUpError(InputError):
+    """The server has given up a job of which it was not asked for long."""
 
 
 class _Line:
@@ -190,6 +198,18 @@ class ModelConnection:
         InputError, CancelledError
             As `ask`.
         """
+        try:
+            return self._job(path, asked, progress, report)
+        except _GivenUpError:  # this machine has slept, say
+            return self._job(path, asked, progress, report)
+
+    def _job(
+        self,
+        path: str,
+        asked: object,
+        progress: Progress,
+        report: Callable[[Answer], object],
+    ) -> Answer:
         check_stopped()
         answer = self.ask(path, asked)
         number = answer[0].get("job")
@@ -240,7 +260,7 @@ class ModelConnection:
         except (BodyError, ValueError, LookupError, TypeError) as error:
             raise self._refused(error) from error
         if field == "cancelled":
-            raise CancelledError
+            raise _GivenUpError("server", GIVEN_UP.format(address=self.address))
         raise InputError(field, sentence)
 
     def _refused(self, error: Exception) -> InputError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ class FetchedNumbers:
         self._awaited: set[Hashable] = set()
         """Those whose arrival is to be told."""
         self._failed: dict[Hashable, float] = {}
+        self._refusal: InputError | None = None
         self._lock = threading.Lock()
         self._came = threading.Condition(self._lock)
 
@@ -69,12 +71,15 @@ class FetchedNumbers:
                     self._begin(key, fetch)
                     raise NumbersOnTheirWayError
                 if key not in self._under_way:
+                    self._under_way.add(key)
                     break
                 self._came.wait(WAIT_S)
                 check_stopped()
-        found = fetch()
-        self.keep(key, found)
-        return found
+        return self._fetched(key, fetch)
+
+    def refusal(self) -> InputError | None:
+        """Return why numbers cannot be had; None where those that were asked for last have come."""
+        return self._refusal
 
     def fetch_ahead(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
         """Begin to fetch numbers that are likely asked for next, unless much is under way."""
@@ -96,16 +101,29 @@ class FetchedNumbers:
             thread.start()
 
     def _fetch(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
+        with suppress(InputError):  # its arrival tells of it
+            self._fetched(key, fetch)
+
+    def _fetched(self, key: Hashable, fetch: Callable[[], Fetched]) -> Fetched:
         try:
-            self.keep(key, fetch())
-        except InputError:  # said by the next reading of a text
-            self._failed[key] = monotonic()
+            found = fetch()
+            self.keep(key, found)
+            self._refusal = None
+            return found
+        except InputError as refused:
+            self._refusal = InputError(refused.field, refused.sentence)  # without its frames
+            raise
         finally:
-            with self._lock:
-                self._under_way.discard(key)
-                is_awaited = key in self._awaited
-                self._awaited.discard(key)
-                self._came.notify_all()
+            self._end(key)
+
+    def _end(self, key: Hashable) -> None:
+        with self._lock:
+            self._under_way.discard(key)
+            if key not in self._kept:
+                self._failed[key] = monotonic()
+            is_awaited = key in self._awaited
+            self._awaited.discard(key)
+            self._came.notify_all()
         if is_awaited:
             numbers_arrived()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -64,7 +65,9 @@ UNREADABLE = "The model's server sent something that cannot be read: {why}."
 LETTERS = 4
 """So many letters make a token, roughly."""
 
-_connected: WeakValueDictionary[str, RemoteModel] = WeakValueDictionary()
+_connected: WeakValueDictionary[tuple[str, int], RemoteModel] = WeakValueDictionary()
+"""The models that are held, by their server and the number of their connection."""
+_numbers = count()
 
 
 class RemoteModel:
@@ -172,7 +175,8 @@ class RemoteModel:
             weights = WeightsFromServer(names, fetched, ask)
             run = whole_run(sent, arrays, made_of, self, elsewhere, measure, weights)
             assert run.reading is not None
-            return replace(run, reading=replace(run.reading, number=number))
+            reading = replace(run.reading, number=number, refusal=fetched.refusal)
+            return replace(run, reading=reading)
         header = sent.captured
         sinks = arrays.get("sinks")
         rows = stages_of_long_text(header, has_sinks=sinks is not None)
@@ -186,7 +190,8 @@ class RemoteModel:
             partial(self._measured, number, {}),
         )
         reading = sent.reading.reading(made_of, None, self, arrays.get("changes"))
-        return replace(run, notices=sent.notices, reading=replace(reading, number=number))
+        reading = replace(reading, number=number, refusal=fetched.refusal)
+        return replace(run, notices=sent.notices, reading=reading)
 
     def _numbers(self, number: int, says: str, asked: dict[str, Any]) -> dict[str, np.ndarray]:
         return self._connection.ask(f"/{says}", {"run": number, **asked})[1]
@@ -340,8 +345,15 @@ def connect_model(
         Of ``server``, when it cannot be reached, or is none; of ``token``, when that is another.
     """
     model = RemoteModel(ModelConnection(host, port, token), started, text)
-    _connected[model.server] = model
+    _connected[model.server, next(_numbers)] = model
     return model
+
+
+def connected_model(source: ModelSource) -> RemoteModel | None:
+    """Return the model of a source that is on a server, by its newest connection; None of none."""
+    server = server_of(source.folder)
+    held = {number: model for (of, number), model in _connected.items() if of == server}
+    return held[max(held)] if held else None
 
 
 def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
@@ -352,8 +364,7 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     InputError
         As `RemoteModel.read`; of ``model``, when there is no connection.
     """
-    server = server_of(source.folder)
-    model = _connected.get(server)
+    server, model = server_of(source.folder), connected_model(source)
     if model is None:
         host, _, port = server.rpartition(":")
         token = stored_token(server)

@@ -1,0 +1,82 @@
+"""Numbers are fetched once, whoever asks for them; that they cannot be had is known."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from visualizer.attention.numbers_elsewhere import (
+    NumbersOnTheirWayError,
+    tell_arrivals,
+    without_waiting,
+)
+from visualizer.errors import InputError
+from visualizer.models.model_client import fetched_numbers
+from visualizer.models.model_client.fetched_numbers import FetchedNumbers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECONDS = 10
+
+
+class Server:
+    """What is fetched from: it answers once it is let go on."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.begun, self.goes_on, self.has_arrived = (threading.Event() for _ in range(3))
+        self.refused: InputError | None = None
+        tell_arrivals(self.tell)
+
+    def tell(self) -> None:
+        self.has_arrived.set()
+
+    def fetch(self) -> Mapping[str, np.ndarray]:
+        self.asked += 1
+        self.begun.set()
+        assert self.goes_on.wait(SECONDS)
+        if self.refused:
+            raise self.refused
+        return {"x": np.ones(3)}
+
+
+def test_what_is_waited_for_is_not_asked_for_again_by_who_does_not_wait() -> None:
+    server, fetched = Server(), FetchedNumbers()
+    waiting = threading.Thread(target=fetched.get, args=("key", server.fetch))
+    waiting.start()
+    assert server.begun.wait(SECONDS)
+    with without_waiting(), pytest.raises(NumbersOnTheirWayError):
+        fetched.get("key", server.fetch)
+    server.goes_on.set()
+    waiting.join()
+    assert server.has_arrived.wait(SECONDS)
+    with without_waiting():
+        assert fetched.get("key", server.fetch)["x"].sum() == 3
+    assert server.asked == 1
+
+
+@pytest.mark.parametrize("is_waiting", [True, False])
+def test_why_numbers_cannot_be_had_is_known_until_others_come(
+    is_waiting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetched_numbers, "AGAIN_S", 0.0)
+    server, fetched = Server(), FetchedNumbers()
+    server.goes_on.set()
+    server.refused = InputError("server", "The line is cut.")
+    if is_waiting:
+        with pytest.raises(InputError, match="The line is cut"):
+            fetched.get("key", server.fetch)
+    else:
+        with without_waiting(), pytest.raises(NumbersOnTheirWayError):
+            fetched.get("key", server.fetch)
+        assert server.has_arrived.wait(SECONDS)
+    refusal = fetched.refusal()
+    assert refusal is not None
+    assert refusal.sentence == "The line is cut."
+    server.refused = None
+    fetched.get("key", server.fetch)
+    assert fetched.refusal() is None
