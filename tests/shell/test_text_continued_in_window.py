@@ -21,6 +21,7 @@ from visualizer.features.model_generation.presenter import NO_MODEL, OTHER_SPLIT
 from visualizer.generation.generation_tree import ROOT
 from visualizer.language.sampling import Sampling
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
+from visualizer.progress_callback import check_stopped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -293,6 +294,28 @@ def test_it_can_be_stopped_and_stays_where_it_is(continuing: Continuing) -> None
     by_id["model_generation.start_again"].trigger()
     assert controller.tree.nodes == ()
     assert not by_id["model_generation.use"].isEnabled()
+
+
+def test_what_is_read_of_an_earlier_text_is_stopped(
+    continuing: Continuing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand, controller = continuing.hand, continuing.controller
+    has_begun, tick = threading.Event(), threading.Event()
+
+    def draw_on(*_: object) -> None:
+        has_begun.set()
+        while not tick.wait(0.001):
+            check_stopped()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ContinuedText, "draw", draw_on)
+        controller.sample()
+        hand.until(has_begun.is_set)
+        hand.type_sentence("a dog ran")
+        hand.settle()
+        hand.until(lambda: controller.tree.tokens == ("<s>", "a", "dog", "ran"))
+    continuing.rest()
+    assert continuing.problem == ""
 
 
 def test_too_long_a_text_is_refused_in_a_sentence(continuing: Continuing) -> None:

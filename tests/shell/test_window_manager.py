@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +39,23 @@ def are_alike(windows: list[MainWindow], theme: Theme) -> bool:
         window.updatesEnabled() and window.theme is theme and paper(window) == theme.paper
         for window in windows
     )
+
+
+def test_what_a_closed_window_has_shown_is_freed_on_another_thread(
+    windows: WindowManager, qtbot: QtBot
+) -> None:
+    class Large:
+        def __del__(self) -> None:
+            where.append(threading.get_ident())
+
+    where: list[int] = []
+    window = windows.open(Document())
+    qtbot.waitUntil(lambda: window.workspace.run is not None)
+    qtbot.waitUntil(lambda: not window.workspace.is_working)
+    window.workspace._hold(Large())
+    window.close()
+    qtbot.waitUntil(lambda: bool(where))
+    assert where != [threading.get_ident()]
 
 
 def test_a_model_of_the_command_line_is_opened_in_the_window(

@@ -347,6 +347,7 @@ class DocumentController(QObject):
         """Whether nothing would be lost; otherwise ask, and call `then` once closing is safe."""
         if self._writes:  # `then` asks again if anything else has changed
             self._then = then
+            self._say("The window closes as soon as the file is written.", 0)
             return False
         if self.is_saved:
             return True

@@ -77,6 +77,8 @@ class WindowManager(QObject):
         self.lab: LabWindow | None = None
         self._closed: list[QObject] = []
         """Closed windows and their parts, until they are deleted."""
+        self._held: list[object] = []
+        """What closed windows have shown, until nothing else holds it."""
         self._making: IncrementalTask | None = None
         self._styling: IncrementalTask | None = None
         self._run: Path | None = None
@@ -260,6 +262,7 @@ class WindowManager(QObject):
 
     def _forget(self, window: MainWindow) -> None:
         self.all.remove(window)
+        self._held += window.workspace.held
         self._delete(window)
 
     def _delete(self, window: QMainWindow) -> None:
@@ -276,3 +279,6 @@ class WindowManager(QObject):
         for part in [each for each in self._closed if not isValid(each)]:
             vars(part).clear()
         self._closed = [each for each in self._closed if isValid(each)]
+        if not self._closed:  # gigabytes are freed on a thread of their own, as that takes long
+            held, self._held = self._held, []
+            Thread(target=held.clear).start()

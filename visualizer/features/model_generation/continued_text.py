@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from msgspec import Struct
 from visualizer.errors import InputError, memory_error_in_words
 from visualizer.generation.next_tokens_presenter import NextTokensPanel, present_bars
 from visualizer.language.sampling import probabilities
+from visualizer.progress_callback import CancelledError, stopped_when
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,6 +116,11 @@ class ContinuedText:
     ) -> None:
         self._model, self._text, self._factors = model, text, factors
         self._is_chat = is_chat
+        self._is_left = Event()
+
+    def leave(self) -> None:
+        """Stop what is done, and do nothing any more: nobody looks at the text."""
+        self._is_left.set()
 
     @cached_property
     def _reader(self) -> TokenReader | RemoteTokenReader:
@@ -160,7 +167,10 @@ class ContinuedText:
     def attempt(self, step: Callable[[], Step]) -> Step | RefusedStep | FailedStep:
         """Do one of the steps above; what is refused, or fails, is a result of its own."""
         try:
-            return step()
+            with stopped_when(self._is_left.is_set):
+                return step()
+        except CancelledError:
+            return RefusedStep(self, "")  # which nobody looks at
         except Exception as error:  # noqa: BLE001 - handed to the GUI thread
             said = memory_error_in_words(error)
             if isinstance(said, InputError):

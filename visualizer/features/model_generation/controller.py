@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from visualizer.attention.model_reading import ModelReading
+    from visualizer.errors import InputError
     from visualizer.features.model_generation.continued_text import Continuation
     from visualizer.models.model_client.remote_model import RemoteModel
     from visualizer.models.model_source import LayerAndHead, ModelSource
@@ -84,11 +85,15 @@ class ModelGenerationController(QObject):
     def _worker(self) -> Worker:
         worker = Worker(self)
         worker.answered.connect(self._take)
+        worker.failed.connect(self._refuse)
         return worker
 
     def close(self) -> None:
         """Draw nothing any more."""
-        self._left, self._text = 0, None
+        self._left = 0
+        text, self._text = self._text, None
+        if text:
+            text.leave()
         if "_worker" in self.__dict__:
             self._worker.leave()
 
@@ -169,6 +174,7 @@ class ModelGenerationController(QObject):
             factors = {edit.place: edit.factor for edit in source.edits}  # 0 of one that is off
             self._text = ContinuedText(model, text, factors, source.is_chat)
         if before is not None:
+            before.leave()
             self._worker.discard([before])  # with its cache of keys and values
 
     def _tell_changes(self) -> None:
@@ -224,6 +230,10 @@ class ModelGenerationController(QObject):
         else:
             self._step(answer)
         self._go_on()
+
+    def _refuse(self, refused: InputError) -> None:
+        """Say that nothing can be done: the system makes no more threads."""
+        self._stop(refused.sentence)
 
     def _step(self, answer: Continuation) -> None:
         """Take the tree after a step, unless another place has been gone to meanwhile."""
