@@ -1,12 +1,15 @@
-"""The list of runs: one thing is edited at a time."""
+"""The list of runs: one thing is edited at a time, and nothing takes it away meanwhile."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLineEdit
 
 from visualizer.lab.runs.run_store import StoredRun
 from visualizer.lab.runs.widget import BUTTONS, RunsPane
@@ -15,16 +18,76 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 
-def test_a_name_is_not_edited_while_something_else_of_the_list_is(qtbot: QtBot) -> None:
-    """Qt warns of it; its own key edits the column that was clicked."""
+@pytest.fixture
+def pane(qtbot: QtBot) -> RunsPane:
     pane = RunsPane({name: QAction() for name in BUTTONS})
     qtbot.addWidget(pane)
-    pane.show_runs([StoredRun(Path("first"), 1.0)], frozenset(), frozenset(), "")
     pane.show()
     qtbot.waitExposed(pane)
+    return pane
+
+
+def show(
+    pane: RunsPane, *names: str, at_work: frozenset[str] = frozenset(), when: float = 1.0
+) -> None:
+    pane.show_runs([StoredRun(Path(name), when) for name in names], frozenset(), at_work, "")
+
+
+def names_of(pane: RunsPane) -> list[str]:
+    items = (pane.list.topLevelItem(at) for at in range(pane.list.topLevelItemCount()))
+    return [item.text(0) for item in items if item]
+
+
+def editors_of(pane: RunsPane) -> list[QLineEdit]:
+    return pane.list.findChildren(QLineEdit)
+
+
+def test_a_name_is_not_edited_while_something_else_of_the_list_is(pane: RunsPane) -> None:
+    """Qt warns of it; its own key edits the column that was clicked."""
+    show(pane, "first")
     assert pane.choose("first")
     item = pane.list.topLevelItem(0)
     assert item
     pane.list.editItem(item, 1)
     pane.edit_name()
-    assert [line.text() for line in pane.list.findChildren(QLineEdit)] == [item.text(1)]
+    assert [line.text() for line in editors_of(pane)] == [item.text(1)]
+
+
+def test_a_name_that_is_typed_is_not_lost_to_another_run_that_goes_on(
+    pane: RunsPane, qtbot: QtBot
+) -> None:
+    show(pane, "first", "second", at_work=frozenset({"second"}))
+    assert pane.choose("first")
+    pane.edit_name()
+    (line,) = editors_of(pane)
+    QTest.keyClicks(line, "mine")
+    show(pane, "second", "first", at_work=frozenset({"second"}), when=2.0)
+    show(pane, "second", "third", "first", when=3.0)
+    assert editors_of(pane) == [line]
+    opened: list[str] = []
+    pane.opened.connect(opened.append)
+    with qtbot.waitSignal(pane.renamed) as renamed:
+        QTest.keyClick(line, Qt.Key.Key_Return)
+    assert renamed.args == ["first", "mine"]
+    assert opened == []
+    qtbot.waitUntil(lambda: names_of(pane) == ["second", "third", "first"])
+
+
+@pytest.mark.parametrize("chosen", ["", "run 03"], ids=["none chosen", "chosen out of sight"])
+def test_runs_that_train_leave_the_list_where_it_is(
+    pane: RunsPane, qtbot: QtBot, chosen: str
+) -> None:
+    names = [f"run {number:02}" for number in range(100)]
+    show(pane, *names, at_work=frozenset(names[:2]))
+    bar = pane.list.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    pane.choose(chosen)
+    bar.setValue(bar.maximum())
+    place, item = bar.value(), pane.list.topLevelItem(0)
+    show(pane, names[1], names[0], *names[2:], at_work=frozenset(names[:2]))
+    assert pane.list.topLevelItem(0) is item
+    show(pane, *names, at_work=frozenset({"run 01"}))  # the other has ended
+    assert names_of(pane)[0] == "run 01"
+    QApplication.processEvents()
+    assert bar.value() == place
+    assert pane.chosen == chosen

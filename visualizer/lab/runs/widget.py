@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
@@ -35,6 +36,16 @@ OVERLAY = "Tick a run to lay its losses over the plot; press Enter to open it."
 AT_WORK = "It trains in the background. Open it to watch it here."
 
 
+class RunRow(Struct, frozen=True):
+    """A row of the list, as it is shown: the list is built again where one is another."""
+
+    name: str
+    went_on: str
+    tooltip: str
+    is_overlaid: bool
+    is_present: bool
+
+
 class RunsPane(QWidget):
     """The stored runs, newest first. The signals carry names."""
 
@@ -45,6 +56,7 @@ class RunsPane(QWidget):
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()
+        self._rows: tuple[RunRow, ...] = ()
         self._shown: object = None
         self._actions = tuple(actions.values())
         self.hint, self.list = PlainLabel(EMPTY), QTreeWidget()
@@ -62,6 +74,10 @@ class RunsPane(QWidget):
         self.list.setEditTriggers(QTreeWidget.EditTrigger.EditKeyPressed)
         self.list.itemActivated.connect(self._open)
         self.list.itemChanged.connect(self._change)
+        # Queued, as the list is still being edited then.
+        self.list.itemDelegate().closeEditor.connect(
+            self._show_rows, Qt.ConnectionType.QueuedConnection
+        )
         self.list.currentItemChanged.connect(self._enable)
         row = QHBoxLayout()
         for name, words in BUTTONS.items():
@@ -102,23 +118,29 @@ class RunsPane(QWidget):
     ) -> None:
         """Show the list; the open run is bold, and always in the plot.
 
-        Runs that train in the background say so instead of when they were last trained.
+        Runs that train in the background say so instead of when they were last trained, and come
+        first by their names: otherwise they would change places with every step.
         """
-        shown = (tuple(runs), overlaid, at_work, present)
-        if shown == self._shown:
+        ordered = sorted(runs, key=lambda run: (0, run.name) if run.name in at_work else (1, ""))
+        self._rows = tuple(
+            _row(run, run.name in overlaid, run.name in at_work, run.name == present)
+            for run in ordered
+        )
+        self._show_rows()
+
+    def _show_rows(self) -> None:
+        """Show the rows, unless a name is edited: that would be lost."""
+        if self._rows == self._shown or self.list.state() is QTreeWidget.State.EditingState:
             return
-        self._shown, chosen = shown, self.chosen
+        self._shown, chosen = self._rows, self.chosen
+        scroll_bar = self.list.verticalScrollBar()
+        place = scroll_bar.value()
         with QSignalBlocker(self.list):
             self.list.clear()
-            for run in shown[0]:
-                item = _item(run, run.name in overlaid, run.name == present)
-                if run.name in at_work:
-                    item.setText(1, "training")
-                    item.setToolTip(1, AT_WORK)
-                self.list.addTopLevelItem(item)
-                if run.name == chosen:
-                    self.list.setCurrentItem(item)
-        self.hint.setText(OVERLAY if shown[0] else EMPTY)
+            self.list.addTopLevelItems([_item(row) for row in self._rows])
+            self.choose(chosen)  # which scrolls to it
+        scroll_bar.setValue(place)
+        self.hint.setText(OVERLAY if self._rows else EMPTY)
         self._enable()
 
     def _enable(self) -> None:
@@ -138,20 +160,27 @@ class RunsPane(QWidget):
             self.overlaid.emit(name, item.checkState(0) is Qt.CheckState.Checked)
 
 
-def _item(run: StoredRun, is_overlaid: bool, is_present: bool) -> QTreeWidgetItem:
+def _row(run: StoredRun, is_overlaid: bool, is_at_work: bool, is_present: bool) -> RunRow:
+    if is_at_work:
+        return RunRow(run.name, "training", AT_WORK, is_overlaid, is_present)
     when = datetime.fromtimestamp(run.changed)
     is_today = when.date() == datetime.now().date()
-    item = QTreeWidgetItem([run.name, format_time(when) if is_today else format_date(when)])
-    item.setToolTip(0, plain_tooltip(run.name))
-    item.setToolTip(1, plain_tooltip(format_date_and_time(when)))
-    item.setData(0, Qt.ItemDataRole.UserRole, run.name)
+    went_on = format_time(when) if is_today else format_date(when)
+    return RunRow(run.name, went_on, format_date_and_time(when), is_overlaid, is_present)
+
+
+def _item(row: RunRow) -> QTreeWidgetItem:
+    item = QTreeWidgetItem([row.name, row.went_on])
+    item.setToolTip(0, plain_tooltip(row.name))
+    item.setToolTip(1, plain_tooltip(row.tooltip))
+    item.setData(0, Qt.ItemDataRole.UserRole, row.name)
     flags = item.flags() | Qt.ItemFlag.ItemIsEditable
-    if is_present:
+    if row.is_present:
         bold = item.font(0)
         bold.setBold(True)
         item.setFont(0, bold)
     else:
         flags |= Qt.ItemFlag.ItemIsUserCheckable
-        item.setCheckState(0, Qt.CheckState.Checked if is_overlaid else Qt.CheckState.Unchecked)
+        item.setCheckState(0, Qt.CheckState.Checked if row.is_overlaid else Qt.CheckState.Unchecked)
     item.setFlags(flags)
     return item
