@@ -106,6 +106,23 @@ def test_more_steps_can_follow(student: Student) -> None:
     student.until_said("step 90 of 90")
 
 
+def test_more_steps_are_typed_key_by_key_while_a_run_is_open(student: Student) -> None:
+    begin(student, "100000")
+    student.click("toggle")
+    student.until_said("Paused")
+    box = student.window.settings_pane.rows["steps"].control
+    box.setFocus(Qt.FocusReason.TabFocusReason)
+    student.press(Qt.Key.Key_A)
+    for key in "200000":
+        student.keys(key)
+        # The first digits alone would end it.
+        assert student.window.lab.settings.steps == 100_000
+    student.press(Qt.Key.Key_Return, NONE)
+    student.until_said("of 200,000")
+    assert student.button == "Resume"
+    assert student.window.bar.buttons["toggle"].isEnabled()
+
+
 @pytest.mark.slow
 def test_no_more_steps_follow_than_a_run_may_have(student: Student) -> None:
     student.type("steps", "30")

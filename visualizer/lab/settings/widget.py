@@ -132,6 +132,9 @@ class SettingsPane(QScrollArea):
         self.locked.setText(setup.locked)
         for widget in (self.locked, self.another):
             widget.setVisible(bool(setup.locked))
+        for box in self.findChildren(QSpinBox):
+            # In an open run, the first digits of more steps are fewer than it has, and end it.
+            box.setKeyboardTracking(not setup.locked)
         self.says.setText(setup.says)
         self.says.setVisible(bool(setup.says))
         self.notes.setText("\n".join(setup.notes))
