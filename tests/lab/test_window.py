@@ -123,6 +123,23 @@ def test_more_steps_are_typed_key_by_key_while_a_run_is_open(student: Student) -
     assert student.window.bar.buttons["toggle"].isEnabled()
 
 
+def test_more_steps_of_a_run_that_was_stopped_are_known_once_it_is_open(student: Student) -> None:
+    student.type("steps", "30")
+    student.click("toggle")
+    student.until_said("Done")
+    student.click("stop")
+    student.until_said("Stopped")
+    student.window.bar.more.selectAll()
+    QTest.keyClicks(student.window.bar.more, "100000")
+    student.click("more")
+    student.until(lambda: student.button == "Pause")
+    assert "of 100,030" in student.line
+    student.click("toggle")
+    student.until_said("Paused")
+    assert student.button == "Resume"
+    assert student.window.bar.buttons["toggle"].isEnabled()
+
+
 @pytest.mark.slow
 def test_no_more_steps_follow_than_a_run_may_have(student: Student) -> None:
     student.type("steps", "30")

@@ -271,7 +271,10 @@ class LabStateController(QObject):
                 self.view = replace(self.view, probe=self.offered_probe)
         then, self._then = self._then, []
         for says, values in then:
-            self._tell(says, **values)
+            if says == "lengthen":  # its settings are now those of its folder
+                self._lengthen(**values)
+            else:
+                self._tell(says, **values)
         self.opened.emit()
         self.changed.emit()
 
