@@ -22,7 +22,7 @@ from visualizer.lab.training.run_state import (
 from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.run_folder import plain_settings
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.language.training_settings import TrainingSettings
+from visualizer.language.training_settings import CorpusKind, CorpusSource, TrainingSettings
 from visualizer.language.wire_format import Message
 
 SETTINGS = TrainingSettings(steps=200)
@@ -165,6 +165,7 @@ def test_times_are_written_short(seconds: float, said: str) -> None:
 
 def test_the_first_probe_is_the_beginning_of_the_text() -> None:
     assert first_probe_of("\nabcabc\nxyz", replace(SETTINGS, block=4)) == "abca"
-    words = replace(SETTINGS, source=replace(SETTINGS.source, tokenizer=Tokenizer.WORDS), block=3)
+    world = CorpusSource(CorpusKind.WORLD, tokenizer=Tokenizer.WORDS)
+    words = replace(SETTINGS, source=world, block=3)
     assert first_probe_of("The cat sat on the mat.", words) == "The cat sat"
     assert first_probe_of("", SETTINGS) == ""

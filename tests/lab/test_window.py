@@ -241,6 +241,19 @@ def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None
     assert student.window.lab.draft.source.path == str(tmp_path / "poem.txt")  # it stays
 
 
+def test_a_task_that_is_chosen_after_words_is_written_on_by_characters(student: Student) -> None:
+    student.choose("preset", "Small world: transformer")
+    student.choose("kind", "Task: repeat what came before")
+    begin(student, "40")
+    student.until_said("Done")
+    student.until(lambda: student.window.generation_controller.result is not None)
+    before = student.window.probe.text()
+    student.press(Qt.Key.Key_T)
+    after = student.window.probe.text()
+    assert after[:-1] == before
+    assert student.window.generation_controller.tree.tokens == tuple(after)
+
+
 @pytest.mark.slow
 def test_the_attention_to_the_probe_is_live(student: Student) -> None:
     student.type("steps", "2000")

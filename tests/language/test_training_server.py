@@ -10,10 +10,11 @@ import pytest
 from tests.support.small_trainings import quick
 from visualizer.lab.layer_document import saved_of
 from visualizer.language import probe, training_server
-from visualizer.language.run_folder import RunFolder, plain_settings
+from visualizer.language.first_probe_text import first_probe_of
+from visualizer.language.run_folder import RunFolder, plain_settings, settings_of
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_server import TrainingServer
-from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
+from visualizer.language.training_settings import TASKS, CorpusKind, CorpusSource, ModelKind
 from visualizer.language.wire_format import Message, MessageUnpacker
 
 if TYPE_CHECKING:
@@ -180,6 +181,17 @@ def test_a_layer_comes_with_all_that_computes_it(client: Client, tmp_path: Path)
     assert (spec.d_in, spec.d_out, spec.heads) == (16, 16, 2)
     assert spec.own_input
     assert (spec.own_input.rows, spec.own_input.columns) == (5, 16)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_a_task_is_read_by_characters_whatever_was_chosen_for_prose(
+    kind: CorpusKind, client: Client, tmp_path: Path
+) -> None:
+    source = CorpusSource(kind, size=4_000, tokenizer=Tokenizer.WORDS)
+    opened = client.open(tmp_path, source=source).values
+    text = first_probe_of(opened["sample"], settings_of(opened["settings"]))
+    client.say("read", id=1, text=text, step=None)
+    assert client.wait("read").values["tokens"] == list(text)
 
 
 def test_a_text_that_is_missing_is_said(client: Client, tmp_path: Path) -> None:

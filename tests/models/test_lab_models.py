@@ -22,7 +22,7 @@ from visualizer.language.language_models import build
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.trained_example import FOLDER, TEXT
-from visualizer.language.training_settings import CorpusSource, ModelKind
+from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def saved(path: Path, settings: TrainingSettings) -> LanguageModel:
 @st.composite
 def model_settings(draw: st.DrawFn) -> TrainingSettings:
     heads, d_head = draw(st.integers(1, 4)), draw(st.integers(1, 8))
-    source = CorpusSource(tokenizer=draw(st.sampled_from(Tokenizer)))
+    source = CorpusSource(CorpusKind.WORLD, tokenizer=draw(st.sampled_from(Tokenizer)))
     return quick(
         source=source,
         model=draw(st.sampled_from([ModelKind.TRANSFORMER, ModelKind.ATTENTION_ONLY])),

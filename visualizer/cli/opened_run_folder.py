@@ -90,5 +90,5 @@ def layer_of_run(options: argparse.Namespace) -> SavedDocument:
     finally:
         opened.close()
     said = {"tokens": probe.tokens, "spec": spec, "layer": layer - 1, "step": step}
-    message, tokenizer = Message("layer", said, arrays), about.settings.source.tokenizer
+    message, tokenizer = Message("layer", said, arrays), about.settings.source.effective_tokenizer
     return replace(saved_of(message, tokenizer, run=path.name), view=ROOMY)

@@ -48,6 +48,6 @@ class LayerDocumentController(QObject):
         if message.says == "refused":
             self.refused.emit(str(message.values["sentence"]), NOTICE_MS)
         else:
-            run, tokenizer = self._lab.run, self._lab.settings.source.tokenizer
+            run, tokenizer = self._lab.run, self._lab.settings.source.effective_tokenizer
             name = run.name if run else ""
             self.opened.emit(saved_of(message, tokenizer, *self._place, name))

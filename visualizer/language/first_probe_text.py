@@ -15,7 +15,7 @@ LONGEST, MOST_WORDS = 32, 12
 def first_probe_of(sample: str, settings: TrainingSettings) -> str:
     """Return the beginning of the training text, short enough to see at a glance."""
     line = next((line for line in sample.splitlines() if line.strip()), "")
-    if settings.source.tokenizer is Tokenizer.WORDS:
+    if settings.source.effective_tokenizer is Tokenizer.WORDS:
         words = tokenize(line, Tokenizer.WORDS)
         return " ".join(words[: min(MOST_WORDS, settings.block)])
     return line[: min(LONGEST, settings.block)]

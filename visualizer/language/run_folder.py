@@ -86,7 +86,7 @@ class RunMetadata(Struct, frozen=True):
     @property
     def vocabulary(self) -> Vocabulary:
         """The tokens with their numbers."""
-        return Vocabulary(self.tokens, self.settings.source.tokenizer)
+        return Vocabulary(self.tokens, self.settings.source.effective_tokenizer)
 
 
 def plain(about: RunMetadata) -> dict[str, object]:

@@ -42,6 +42,8 @@ class CorpusSource(Struct, frozen=True):
         Approximate number of generated tokens.
     seed : int
         Seed of generated text.
+    tokenizer : Tokenizer
+        How a text in prose is split; see `effective_tokenizer`.
     """
 
     kind: CorpusKind = CorpusKind.REPEAT
@@ -49,6 +51,11 @@ class CorpusSource(Struct, frozen=True):
     size: int = 500_000
     seed: int = 0
     tokenizer: Tokenizer = Tokenizer.CHARACTERS
+
+    @property
+    def effective_tokenizer(self) -> Tokenizer:
+        """How the text is split: a task is of characters, whatever was chosen for prose."""
+        return Tokenizer.CHARACTERS if self.kind in TASKS else self.tokenizer
 
 
 class ModelKind(StrEnum):

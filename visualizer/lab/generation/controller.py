@@ -50,14 +50,14 @@ class GenerationController(QObject):
 
     def _vocabulary(self) -> Vocabulary:
         run = self._lab.run
-        return Vocabulary(run.tokens if run else (), self._lab.settings.source.tokenizer)
+        return Vocabulary(run.tokens if run else (), self._lab.settings.source.effective_tokenizer)
 
     def _follow(self) -> None:
         """Start another tree where the probe or the run has changed."""
         folder = self._lab.run.folder if self._lab.run else None
         if folder != self._folder:
             self._folder, self.tree, self.sampling = folder, GenerationTree(), Sampling()
-        tokens = tokenize(self._lab.view.probe, self._lab.settings.source.tokenizer)
+        tokens = tokenize(self._lab.view.probe, self._lab.settings.source.effective_tokenizer)
         if tokens != self.tree.tokens:
             self.tree, self.is_running = new_generation_tree(tokens, self.tree.seed), False
             self._is_wanted = False

@@ -68,7 +68,7 @@ class TextSampleController(QObject):
 def _read(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:
     try:
         sample = sample_of(settings)
-        tokenize(sample, settings.source.tokenizer)  # imports the tokenizer early
+        tokenize(sample, settings.source.effective_tokenizer)  # imports the tokenizer early
         return settings, sample
     except InputError as refused:
         return settings, refused
