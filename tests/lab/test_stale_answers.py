@@ -66,6 +66,22 @@ def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student
     assert watching.window.next.heading.text() == "After “b”"
 
 
+def test_a_text_that_cannot_be_read_at_one_step_is_read_at_another(watching: Student) -> None:
+    window = watching.window
+    window.lab.scrub(7)  # as one that is looked at when the training thins its snapshots
+    retype(watching, "abba")
+    watching.until(lambda: "Step 7 is not kept." in problem(watching))
+    assert can_draw(watching) == (False,) * 4
+    assert not window.probe_controller.is_waiting  # playing goes on from there
+    QTest.mouseClick(window.scrub.to_now, LEFT)
+    watching.until(lambda: window.generation_controller.result is not None)
+    assert problem(watching) == ""
+    assert can_draw(watching) == (True,) * 4
+    window.lab.scrub(7)
+    watching.see()
+    assert "Step 7 is not kept." in problem(watching)
+
+
 @pytest.mark.slow
 def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Student) -> None:
     retype(watching, "z")

@@ -182,6 +182,9 @@ class Fake:
         if unknown:
             self.say("refused", id=id, field="text", sentence=f"“{unknown[0]}” is not known.")
             return
+        if step is not None and step not in self.snapshots():
+            self.say("refused", id=id, field="step", sentence=f"Step {step} is not kept.")
+            return
         cut = max(0, len(text) - self.settings.block)
         text, now = text[cut:], self.step if step is None else step
         count = len(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.lab.attention_view.probe_result import ProbeResult
@@ -15,11 +16,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.lab.lab_state_and_training_controller import LabStateController
+    from visualizer.lab.screen_presenter import LabView
     from visualizer.language.wire_format import Message
 
 REST_MS = 150
 """Pause after a reading before the next request, so that training is not slowed."""
 MOST_BYTES = 128 * 2**20
+
+
+class Refusal(Struct, frozen=True):
+    """Why a view cannot be read.
+
+    Parameters
+    ----------
+    is_of_text : bool
+        Whether its text cannot be read at any step.
+    """
+
+    view: LabView
+    sentence: str
+    is_of_text: bool
+
+    def concerns(self, view: LabView) -> bool:
+        return view.probe == self.view.probe and (self.is_of_text or view.step == self.view.step)
 
 
 class ProbeController(QObject):
@@ -37,13 +56,13 @@ class ProbeController(QObject):
         self.result: ProbeResult | None = None
         self.text = ""
         """The text of the reading."""
-        self._refusal = "", ""
+        self._refusal: Refusal | None = None
         self._folder: Path | None = None
         self._offered = ""
         self._is_own = False
         """Whether the run is one of the list, or was trained here: its folder may be written."""
         self._kept: OrderedDict[tuple[int, str], ProbeResult] = OrderedDict()
-        self._asked: tuple[int, str] | None = None
+        self._asked: tuple[int, LabView] | None = None
         self._is_wanted = False
         self._count = 0
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
@@ -53,15 +72,16 @@ class ProbeController(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the selected step is not the one shown."""
+        """Whether the selected step is not the one shown, and can be."""
         step = self._lab.view.step
-        return step is not None and (self.result is None or self.result.step != step)
+        is_shown = step is None or (self.result is not None and self.result.step == step)
+        return not (is_shown or self.refused)
 
     @property
     def refused(self) -> str:
-        """Why the present probe cannot be read; empty where it can, or is unknown."""
-        probe, sentence = self._refusal
-        return sentence if probe == self._lab.view.probe else ""
+        """Why the present view cannot be read; empty where it can, or is unknown."""
+        refusal = self._refusal
+        return refusal.sentence if refusal and refusal.concerns(self._lab.view) else ""
 
     @property
     def older(self) -> str:
@@ -88,7 +108,7 @@ class ProbeController(QObject):
         if known is not None:
             self._show(known, view.probe)
         elif self._may_ask(run.phase):
-            self._ask(view.step, view.probe)
+            self._ask(view)
 
     def want(self) -> None:
         """Request the reading of the present probe even where a process has to start for it."""
@@ -106,25 +126,26 @@ class ProbeController(QObject):
             return self._is_wanted or view.step is not None or view.probe != known
         return self._lab.run is not None and self._lab.run.is_open
 
-    def _ask(self, step: int | None, probe: str) -> None:
+    def _ask(self, view: LabView) -> None:
         self._count += 1
-        self._asked = (self._count, probe)
-        self._lab.ask("read", id=f"probe {self._count}", text=probe, step=step)
+        self._asked = (self._count, view)
+        self._lab.ask("read", id=f"probe {self._count}", text=view.probe, step=view.step)
 
     def _take(self, message: Message) -> None:
         if self._asked is None or message.values.get("id") != f"probe {self._asked[0]}":
             return
-        (_, probe), self._asked, self._is_wanted = self._asked, None, False
+        (_, asked), self._asked, self._is_wanted = self._asked, None, False
         self._rest.start()
         if message.says == "refused":
-            self._refusal = probe, str(message.values["sentence"])
+            said = message.values
+            self._refusal = Refusal(asked, str(said["sentence"]), said["field"] == "text")
             self.changed.emit()
             return
         result = ProbeResult.of(message)
-        self._keep(result, probe)
+        self._keep(result, asked.probe)
         view = self._lab.view
-        if probe == view.probe and view.step in {None, result.step}:
-            self._show(result, probe)
+        if asked.probe == view.probe and view.step in {None, result.step}:
+            self._show(result, asked.probe)
 
     def _show(self, result: ProbeResult, probe: str) -> None:
         if result is not self.result:
@@ -152,6 +173,6 @@ class ProbeController(QObject):
         self._folder, self._offered, self._asked, self._is_wanted = folder, "", None, False
         self._is_own = folder is not None and folder.parent == self._lab.home
         self._kept.clear()
-        had, self.result, self.text, self._refusal = self.result, None, "", ("", "")
+        had, self.result, self.text, self._refusal = self.result, None, "", None
         if had:
             self.changed.emit()
