@@ -120,6 +120,14 @@ def test_settings_with_a_problem_are_not_started() -> None:
     assert shown(None).progress.can_toggle
 
 
+@pytest.mark.parametrize("field", ["folder", "held", "batch", "path"])
+def test_what_was_refused_can_be_tried_again(field: str) -> None:
+    screen = shown(None, InputError(field, "There is no room."))
+    problems = [one.problem.sentence for one in screen.setup.settings if one.problem]
+    assert [*screen.notices, *problems] == ["There is no room."]
+    assert screen.progress.can_toggle
+
+
 def test_a_divergence_is_named_once() -> None:
     run = replace(RUN, phase=Phase.DIVERGED, step=30)
     (notice,) = shown(run).notices

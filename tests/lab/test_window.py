@@ -204,6 +204,15 @@ def test_what_the_training_refuses_is_said_at_the_setting(student: Student) -> N
     assert student.problem("block") == ""
 
 
+def test_a_run_is_begun_after_a_wrong_folder(student: Student, tmp_path: Path) -> None:
+    student.window.open_run(tmp_path)
+    student.see()
+    assert student.notices == f"There is no run in {tmp_path}."
+    student.click("toggle")
+    student.until(lambda: bool(student.window.lab.run and student.window.lab.run.is_open))
+    assert student.notices == ""
+
+
 def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
     student.type("steps", "2000")
     student.click("toggle")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from visualizer.lab.settings.presenter import LabSettingsPanel, present_setup
 from visualizer.lab.training.run_state import BUSY, Phase, RunState
-from visualizer.language.training_settings import BATCHES_AT_END
+from visualizer.language.training_settings import BATCHES_AT_END, problems
 from visualizer.language.training_speed_and_time_left import TrainingProgress
 from visualizer.number_format import format_count, format_number
 
@@ -93,11 +93,11 @@ def present_lab(
     """Present the lab: an open run, or the settings for a new one, and a failure to start it."""
     if run is None:
         setup = present_setup(draft, refused, sample)
-        wrong = any(one.problem for one in setup.settings) or bool(setup.elsewhere)
         line = "Start: losses and attention show as it learns."
         # Repeated at its setting, which may be collapsed.
         line = next((one.problem.sentence for one in setup.settings if one.problem), line)
-        progress = TrainingBarState(START, line, can_toggle=not wrong)
+        # What was refused may have gone away since: that is known once it is tried again.
+        progress = TrainingBarState(START, line, can_toggle=not problems(draft))
         return LabScreen("", setup, progress, notices=setup.elsewhere, failure=broken)
     setup = present_setup(run.settings, refused, run.sample or sample, _locked(run), run.notices)
     said = [run.notice] if run.notice else []
