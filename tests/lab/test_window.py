@@ -437,6 +437,16 @@ def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -
     student.until(lambda: not student.window.run_controller.at_work)  # it is looked at again
 
 
+def test_a_wrong_folder_leaves_the_run_that_is_open(student: Student, tmp_path: Path) -> None:
+    folder = begin(student)
+    student.window.open_run(tmp_path)
+    assert student.window.statusBar().currentMessage() == f"There is no run in {tmp_path}."
+    assert student.window.findChild(QMessageBox, "leaving") is None
+    assert student.window.lab.run
+    assert student.window.lab.run.folder == folder
+    assert student.button == "Pause"
+
+
 def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     folder = begin(student)
     student.window.lab._command = ("/nowhere/python",)

@@ -14,6 +14,7 @@ from visualizer.errors import InputError
 from visualizer.lab.runs import run_store
 from visualizer.lab.runs.confirmation_dialogs import ask_delete, ask_leaving
 from visualizer.lab.training import detached_training_controller
+from visualizer.language.run_folder import RunFolder
 from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets import app_settings
 from visualizer.widgets.dialogs import ask_for_folder
@@ -138,10 +139,19 @@ class RunController(QObject):
         self.open(self._lab.home / name)
 
     def open(self, folder: Path | str) -> None:
-        """Open a run, closing the one that is open."""
+        """Open a run, closing the one that is open unless there is no other to open."""
         run = self._lab.run
-        if run is None or run.folder != Path(folder):
+        if run is None or (run.folder != Path(folder) and self._holds_run(Path(folder))):
             self.leave(partial(self._lab.open, Path(folder)))
+
+    def _holds_run(self, folder: Path) -> bool:
+        """Whether a folder has a run that can be opened; what is wrong with it is said."""
+        try:
+            RunFolder(folder).read_about()
+        except InputError as refused:
+            self.said.emit(refused.sentence)
+            return False
+        return True
 
     # ------------------------------------------------------------------ the list
 
