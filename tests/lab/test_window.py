@@ -31,6 +31,7 @@ from visualizer.lab.training.run_state import Phase
 from visualizer.lab.window import LabWindow
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import ModelKind, TrainingSettings
+from visualizer.language.wire_format import Message
 from visualizer.session.colour_options import ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Scheme, palette, theme_of
 
@@ -544,6 +545,20 @@ def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_pat
     student.window.run_export_controller._save(str(tmp_path / "own.safetensors"))
     student.until((tmp_path / "own.safetensors").exists)
     student.until(lambda: "The weights are in" in student.window.statusBar().currentMessage())
+
+
+def test_one_that_is_refused_a_step_while_it_ends_stays_open(student: Student) -> None:
+    folder = begin(student)
+    training = student.window.lab._training
+    assert training
+    student.click("stop")
+    sentence = "The loss is no number any more."
+    said = {"id": None, "field": "rate", "sentence": sentence, "remedy": None}
+    training.said.emit(Message("refused", said))  # of its last step, before it hears of the end
+    student.until_said("Stopped")
+    assert student.window.lab.run
+    assert student.window.lab.run.folder == folder
+    assert student.notices == sentence
 
 
 def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(

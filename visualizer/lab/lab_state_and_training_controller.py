@@ -287,7 +287,7 @@ class LabStateController(QObject):
         if message.values.get("id") is not None:
             self.answered.emit(message)
             return
-        if self.run and not self.run.is_open:  # it could not be opened: there is no run
+        if self._training and not self._training.has_opened:  # there is no run to open
             self.leave()
         said = message.values
         remedy = tuple(said["remedy"]) if said.get("remedy") else None

@@ -69,7 +69,9 @@ class TrainingProcess(QObject):
         self._command = tuple(command)
         self._unpacker = MessageUnpacker()
         self._details = b""
-        self.is_over = self._may_end = self._has_opened = False
+        self.is_over = self._may_end = False
+        self.has_opened = False
+        """Whether it has read or made its run."""
         self._process = QProcess(self)
         self._process.setProcessEnvironment(environment())
         self._process.readyReadStandardOutput.connect(self._hear)
@@ -102,7 +104,7 @@ class TrainingProcess(QObject):
     def _hear(self) -> None:
         try:
             for message in self._unpacker.feed(bytes(self._process.readAllStandardOutput().data())):
-                self._has_opened |= message.says == "opened"
+                self.has_opened |= message.says == "opened"
                 self.said.emit(message)
         except (ValueError, TypeError) as error:  # not a message, but printed text
             self._details += f"\nNot understood: {error!r}".encode()
@@ -126,7 +128,7 @@ class TrainingProcess(QObject):
             self._be_over(None)
             return
         why = _why(code, status)
-        sentence = why if self._has_opened else f"{why} {NOTHING}"
+        sentence = why if self.has_opened else f"{why} {NOTHING}"
         self._be_over(Failure(sentence, self._details.decode(errors="replace").strip()))
 
     def _be_over(self, failure: Failure | None) -> None:
