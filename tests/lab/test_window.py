@@ -21,6 +21,7 @@ from shiboken6 import isValid
 from tests.support.command_calls import called
 from tests.support.lab_input import NONE, Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, name_file, words
+from visualizer.errors import InputError
 from visualizer.generation.generated_tokens_presenter import LOADING
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
 from visualizer.lab.runs import run_store
@@ -29,6 +30,7 @@ from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.training.recorded_losses import Losses
 from visualizer.lab.training.run_state import Phase
 from visualizer.lab.window import LabWindow
+from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 from visualizer.language.wire_format import Message
@@ -699,6 +701,79 @@ def test_the_run_that_is_open_is_not_deleted(student: Student) -> None:
     student.answer("delete", "&Delete")
     student.until(lambda: "is open" in student.window.statusBar().currentMessage())
     assert folder.exists()
+
+
+def delete_first(student: Student) -> None:
+    choose_first(student)
+    student.press(Qt.Key.Key_Delete)
+    student.answer("delete", "&Delete")
+    student.activate()
+
+
+@pytest.fixture
+def held_deleting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Runs are deleted once this is set, which may take long."""
+    goes_on, delete = threading.Event(), run_store.delete
+
+    def deleting(folder: Path) -> None:
+        assert goes_on.wait(10)
+        delete(folder)
+
+    monkeypatch.setattr(run_store, "delete", deleting)
+    return goes_on
+
+
+def stored(student: Student, *names: str) -> list[Path]:
+    """Store finished runs, and list them."""
+    folders = [student.window.lab.home / name for name in names]
+    for folder in folders:
+        RunFolder(folder).begin(
+            RunMetadata(TrainingSettings(), ("a", "b"), 1.0, 0.5, "abab", "print")
+        )
+    student.window.run_controller.look()
+    student.see()
+    return folders
+
+
+def test_the_window_does_not_wait_until_runs_are_deleted(
+    student: Student, held_deleting: threading.Event
+) -> None:
+    folders = stored(student, "one", "two", "three")
+    runs = student.window.runs_pane.list
+    for left in (2, 1, 0):
+        delete_first(student)
+        assert runs.topLevelItemCount() == left
+    assert all(folder.exists() for folder in folders)
+    held_deleting.set()
+    student.until(lambda: not any(folder.exists() for folder in folders))
+
+
+def test_a_run_that_cannot_be_deleted_is_said_and_listed_again(
+    student: Student, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(student, "one")
+
+    def deleting(folder: Path) -> None:
+        raise InputError("folder", f"“{folder.name}” could not be deleted: it is in use.")
+
+    monkeypatch.setattr(run_store, "delete", deleting)
+    delete_first(student)
+    student.until(lambda: "it is in use" in student.window.statusBar().currentMessage())
+    student.see()
+    assert student.window.runs_pane.list.topLevelItemCount() == 1
+
+
+def test_runs_are_deleted_after_the_window_is_closed(
+    student: Student, held_deleting: threading.Event
+) -> None:
+    folders = stored(student, "one", "two")
+    for _ in folders:
+        delete_first(student)
+    deleter = student.window.run_controller._deleter
+    student.window.close()
+    held_deleting.set()
+    student.until(lambda: not isValid(deleter))  # its thread has ended
+    assert not any(folder.exists() for folder in folders)
 
 
 @pytest.mark.slow

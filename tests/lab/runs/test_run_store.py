@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -75,6 +76,30 @@ def test_only_runs_are_deleted(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no run"):
         delete(own)
     assert own.is_dir()
+
+
+@pytest.mark.parametrize("deleted", range(5))
+def test_what_is_left_of_a_run_can_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int
+) -> None:
+    folder = RunFolder(a_run(tmp_path / "run"))
+    for file in (folder.losses, folder.checkpoint, *map(folder.snapshot, (0, 10))):
+        file.path.write_bytes(b"")
+    left = iter(range(deleted))
+    unlink = os.unlink
+
+    def unlink_some(*args: Any, **options: Any) -> None:
+        if next(left, None) is None:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        unlink(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", unlink_some)
+        with pytest.raises(InputError, match="“run” could not be deleted: Permission denied"):
+            delete(folder.path)
+    assert [run.name for run in stored_runs(tmp_path)] == ["run"]
+    delete(folder.path)
+    assert not folder.path.exists()
 
 
 def test_losses_are_read_or_refused(tmp_path: Path) -> None:

@@ -95,20 +95,26 @@ def renamed(folder: Path, name: str) -> Path:
 
 
 def delete(folder: Path) -> None:
-    """Delete a run with its files, without following links.
+    """Delete a run with its files, without following links; of many snapshots, it takes seconds.
 
     Raises
     ------
     InputError
         Of ``folder``, when it is not a run or could not be deleted.
     """
-    if not RunFolder(folder).about.is_file():  # never any other folder of the user's
+    about = RunFolder(folder).about
+    if not about.is_file():  # never any other folder of the user's
         raise InputError("folder", f"There is no run in {folder}.")
     if folder.is_symlink():
         sentence = f"“{folder.name}” is a link to a folder elsewhere. Delete that folder itself."
         raise InputError("folder", sentence)
     try:
-        shutil.rmtree(folder)
+        for path in [*folder.iterdir()]:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path != about.path:
+                path.unlink()
+        shutil.rmtree(folder)  # the metadata last: what is left until then is still a run
     except OSError as error:
         reason = reason_of(error)
         raise InputError("folder", f"“{folder.name}” could not be deleted: {reason}.") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -57,6 +58,11 @@ class RunController(QObject):
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
+        self._deleting: list[Path] = []
+        """Runs to be deleted, one after another."""
+        self._deleter = Worker(self)
+        self._deleter.answered.connect(self._take_deleted)
+        self._deleter.failed.connect(self._take_deleted)
         self._watching = QTimer(self, interval=LOOK_MS)
         self._watching.timeout.connect(self.look)
         lab.opened.connect(self._remember)
@@ -65,7 +71,8 @@ class RunController(QObject):
 
     def look(self) -> None:
         """Refresh the list of runs."""
-        self.runs = run_store.stored_runs(self._lab.home)
+        stored = run_store.stored_runs(self._lab.home)
+        self.runs = tuple(run for run in stored if run.folder not in self._deleting)
         names = {run.name for run in self.runs}
         self.overlaid = {name: one for name, one in self.overlaid.items() if name in names}
         self._wanted &= names
@@ -92,10 +99,12 @@ class RunController(QObject):
         return frozenset(self._wanted.union(self.overlaid))
 
     def close(self) -> None:
-        """Stop reading and checking runs."""
+        """Stop reading and checking runs; those to be deleted still are."""
         self._watching.stop()
         self._is_closed.set()
         self._worker.leave()
+        left = partial(_delete_all, tuple(self._deleting)) if self._deleting else None
+        self._deleter.leave(left)
 
     # ------------------------------------------------------------------ opening and leaving
 
@@ -184,6 +193,9 @@ class RunController(QObject):
 
     def _fail(self, error: Exception) -> None:
         self._wanted.clear()
+        self._report(error)
+
+    def _report(self, error: Exception) -> None:
         self.broke.emit("".join(traceback.format_exception(error)))
 
     def rename(self) -> None:
@@ -216,9 +228,25 @@ class RunController(QObject):
         folder = self._lab.home / name
         try:
             self._refuse_used(folder, "deleted")
-            run_store.delete(folder)
         except InputError as refused:
             self.said.emit(refused.sentence)
+        else:
+            self._deleting.append(folder)
+            self._delete_next()
+        self.look()
+
+    def _delete_next(self) -> None:
+        """Delete the next run on a worker thread."""
+        if self._deleting and not self._deleter.is_working:
+            self._deleter.ask(partial(run_store.delete, self._deleting[0]))
+
+    def _take_deleted(self, refused: Exception | None) -> None:
+        self._deleting.pop(0)
+        if isinstance(refused, InputError):
+            self.said.emit(refused.sentence)
+        elif refused:
+            self._report(refused)
+        self._delete_next()
         self.look()
 
     def _refuse_used(self, folder: Path, done: str) -> None:
@@ -235,6 +263,12 @@ def _rest(is_closed: Event) -> None:
     """Yield to the window while losses are read; stop once it is closed."""
     if is_closed.wait(REST_S):
         raise InputError("losses", "The lab was closed.")
+
+
+def _delete_all(folders: tuple[Path, ...]) -> None:
+    for folder in folders:
+        with suppress(InputError):  # nobody is there any more to be told
+            run_store.delete(folder)
 
 
 def _losses(folder: Path, rest: Callable[[], None]) -> tuple[str, Losses | InputError]:
