@@ -193,7 +193,6 @@ class Fake:
         rng = np.random.default_rng(now)
         arrays = {
             "weights": weights.astype(np.float32),
-            "masked": np.where(weights > 0, 0, -np.inf).astype(np.float32),
             "logits": rng.normal(size=(count, len(TOKENS))).astype(np.float32),
             "attending": rng.random((2, 2)),
         }

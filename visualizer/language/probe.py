@@ -69,9 +69,9 @@ def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
     Returns
     -------
     dict
-        ``logits`` [token, vocabulary]; of models with attention also ``weights`` and, where scores
-        are compared, ``masked`` [layer, head, query, key]; of those trained on a synthetic task
-        ``attending`` [layer, head], the mean weight on the expected keys.
+        ``logits`` [token, vocabulary]; of models with attention also ``weights`` [layer, head,
+        query, key]; of those trained on a synthetic task ``attending`` [layer, head], the mean
+        weight on the expected keys.
 
     Raises
     ------
@@ -82,9 +82,8 @@ def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
     _check_room(model, len(probe.tokens))
     logits, traces = model.read(probe.ids)
     found = {"logits": readable(logits)}
-    for stage in ("masked", "weights"):
-        if traces and stage in traces[0]:
-            found[stage] = np.stack([trace.read(stage) for trace in traces])
+    if traces and "weights" in traces[0]:
+        found["weights"] = np.stack([trace.read("weights") for trace in traces])
     kind = model.settings.source.kind
     if "weights" in found and kind in TASKS:
         found["attending"] = attending(found["weights"], partners(kind, probe.tokens))
