@@ -378,6 +378,18 @@ def test_closing_while_it_trains_asks_and_is_called_off(student: Student) -> Non
     assert student.button == "Pause"
 
 
+def test_closing_asks_again_after_it_was_called_off_elsewhere(student: Student) -> None:
+    begin(student)
+    assert not student.window.may_close(lambda: None)  # another window then stays open, and so all
+    student.answer("leaving", "&Stop here")
+    student.activate()
+    begin(student)
+    student.press(Qt.Key.Key_W)
+    student.answer("leaving", "Cancel")
+    assert student.window.isVisible()
+    assert student.button == "Pause"
+
+
 def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     folder = begin(student)
     student.press(Qt.Key.Key_W)

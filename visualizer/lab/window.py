@@ -117,7 +117,6 @@ class LabWindow(QMainWindow):
             self.lab, self.probe_controller, self.generation_controller, self._watched_parts()
         )
         self.collapse_controller = CollapseController(self, self.left, self.plot_pane)
-        self._is_left = False
         self.menus.act_on(self._controllers())
         # Several changes in one turn of the event loop are shown once.
         self.show_soon = QTimer(self, singleShot=True, interval=0)
@@ -337,14 +336,10 @@ class LabWindow(QMainWindow):
         """Whether nothing would be interrupted; else ask, and call `close` after the answer."""
         if not self.run_export_controller.may_close(close):
             return False
-        if self._is_left or not self.lab.is_training:
+        if not self.lab.is_training:
             return True
-        self.run_controller.leave(partial(self._leave, close))
+        self.run_controller.leave(close)
         return False
-
-    def _leave(self, close: Callable[[], object]) -> None:
-        self._is_left = True
-        close()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Let go by Esc wherever the focus is, unless the widget there has a use for it."""
