@@ -802,6 +802,35 @@ def test_a_run_is_opened_again_as_it_was(student: Student) -> None:
     assert len(run.losses) == 40
 
 
+def open_first(student: Student) -> None:
+    student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
+    choose_first(student)
+    student.press(Qt.Key.Key_Return, NONE)
+
+
+def test_one_that_broke_off_is_opened_again_from_the_list(student: Student) -> None:
+    student.type("seed", "9")
+    student.click("toggle")
+    student.until(lambda: "open the run again" in student.notices)
+    open_first(student)
+    student.until_said("Paused")
+    assert student.notices == ""
+
+
+def test_one_that_others_changed_is_opened_again_from_the_list(student: Student) -> None:
+    begin(student, "40")
+    student.until_said("Done")
+    lab = student.window.lab
+    process = lab._training
+    open_first(student)
+    assert lab._training is process  # it can go on as it is
+    lab.refuse(InputError("held", "The run was changed since it was opened. Open it again."))
+    open_first(student)
+    student.until(lambda: lab._training is not process)
+    student.until_said("Done")
+    assert student.notices == ""
+
+
 # ------------------------------------------------------------------------------------- actions
 
 

@@ -15,6 +15,7 @@ from visualizer.errors import InputError
 from visualizer.lab.runs import run_store
 from visualizer.lab.runs.confirmation_dialogs import ask_delete, ask_leaving
 from visualizer.lab.training import detached_training_controller
+from visualizer.lab.training.run_state import Phase
 from visualizer.language.run_folder import RunFolder
 from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets import app_settings
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from visualizer.lab.lab_state_and_training_controller import LabStateController
     from visualizer.lab.runs.widget import RunsPane
     from visualizer.lab.training.recorded_losses import Losses
+    from visualizer.lab.training.run_state import RunState
 
 
 REST_S = 0.004
@@ -148,10 +150,19 @@ class RunController(QObject):
         self.open(self._lab.home / name)
 
     def open(self, folder: Path | str) -> None:
-        """Open a run, closing the one that is open unless there is no other to open."""
-        run = self._lab.run
-        if run is None or (run.folder != Path(folder) and self._holds_run(Path(folder))):
-            self.leave(partial(self._lab.open, Path(folder)))
+        """Open a run, closing the one that is open unless there is no other to open.
+
+        That one is opened again where it cannot go on.
+        """
+        run, path = self._lab.run, Path(folder)
+        is_open = run is not None and run.folder == path
+        if run is None or (self._must_open_again(run) if is_open else self._holds_run(path)):
+            self.leave(partial(self._lab.open, path))
+
+    def _must_open_again(self, run: RunState) -> bool:
+        """Whether the open run broke off, or was changed by another program."""
+        refused = self._lab.refused
+        return run.phase is Phase.FAILED or (refused is not None and refused.field == "held")
 
     def _holds_run(self, folder: Path) -> bool:
         """Whether a folder has a run that can be opened; what is wrong with it is said."""
