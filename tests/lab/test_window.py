@@ -25,6 +25,7 @@ from visualizer.errors import InputError
 from visualizer.generation.generated_tokens_presenter import LOADING
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
 from visualizer.lab.runs import run_store
+from visualizer.lab.settings import training_text_preview_controller
 from visualizer.lab.training import detached_training_controller
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.training.recorded_losses import Losses
@@ -176,6 +177,26 @@ def test_the_settings_of_a_run_are_held_fast_but_its_steps(student: Student) -> 
     run = student.window.lab.run
     assert run
     assert run.name == "repeat-attention-only-2"
+
+
+def test_a_text_that_was_read_while_a_run_began_is_shown_for_the_next(
+    student: Student, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+
+    def sample_of(settings: TrainingSettings) -> str:
+        assert goes_on.wait(10)
+        return f"the text in blocks of {settings.block}"
+
+    monkeypatch.setattr(training_text_preview_controller, "sample_of", sample_of)
+    student.type("block", "20")
+    begin(student)
+    goes_on.set()
+    student.until(lambda: not student.window.text_sample_controller._worker.is_working)
+    student.press(Qt.Key.Key_N)
+    student.answer("leaving", "&Stop here")
+    sample = student.window.settings_pane.sample
+    student.until(lambda: sample.toPlainText() == "the text in blocks of 20")
 
 
 def test_what_is_wrong_is_said_at_the_setting_and_mended(student: Student) -> None:

@@ -49,9 +49,11 @@ class TextSampleController(QObject):
 
     def _take(self, answer: tuple[TrainingSettings, str | InputError]) -> None:
         settings, read = answer
-        if settings is not self._of or self._lab.run is not None:
+        if settings is not self._of:
             return
-        if isinstance(read, InputError):
+        if self._lab.run is not None:
+            self._of = None  # read again once the settings are free
+        elif isinstance(read, InputError):
             self._lab.show_sample("")
             self._lab.refuse(read)
         else:
