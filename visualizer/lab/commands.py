@@ -62,6 +62,7 @@ class LabState(Struct, frozen=True, eq=False):
     has_layers: bool
     can_draw: bool
     can_play: bool
+    is_filming: bool
 
 
 def _start_or_pause(now: LabState) -> Face:
@@ -97,7 +98,7 @@ LAB_COMMANDS: tuple[Row, ...] = (
         divides=True, is_enabled=lambda now: now.screen.is_open),
     Row("saver.save_film", RUN, "Save a &film of the training…",
         lambda c: c.run_export_controller.save_film(), ("Ctrl+Shift+E",), icon="export",
-        is_enabled=lambda now: now.screen.is_open and now.has_layers),
+        is_enabled=lambda now: now.screen.is_open and now.has_layers and not now.is_filming),
     Row("open_layer", RUN, "&Open this layer in the visualizer",
         lambda c: c.training_views_controller.open_layer(), ("Ctrl+E",),
         is_enabled=lambda now: now.has_layers),

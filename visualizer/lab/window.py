@@ -264,6 +264,7 @@ class LabWindow(QMainWindow):
             has_layers=self.training_views_controller.has_layers,
             can_draw=self.training_views_controller.can_draw,
             can_play=self.training_views_controller.can_play,
+            is_filming=self.run_export_controller.film_controller.is_working,
         )
         self.menus.show_state(state, self.theme)
 
@@ -388,6 +389,7 @@ def _connect_run(window: LabWindow) -> None:
     for part in (lab, run_controller, window.run_export_controller):
         part.said.connect(window.statusBar().showMessage)
     window.run_export_controller.film_controller.broke.connect(window.show_bug)
+    window.run_export_controller.film_controller.changed.connect(window.show_commands)
     runs = window.runs_pane
     # Queued, as it rebuilds the list, which is impossible while one of its rows changes.
     for signal, intent in (

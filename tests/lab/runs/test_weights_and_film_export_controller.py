@@ -151,6 +151,14 @@ def test_closing_waits_for_a_film(filming: Filming) -> None:
     assert filming.path.exists()
 
 
+def test_one_film_is_made_at_a_time(filming: Filming) -> None:
+    action = filming.window.menus.by_id["saver.save_film"]
+    assert not action.isEnabled()
+    filming.goes_on.set()
+    filming.student.until(action.isEnabled)
+    assert filming.path.exists()
+
+
 def test_a_film_is_called_off_by_its_button(filming: Filming) -> None:
     button = filming.window.run_export_controller.saving.cancel
     filming.student.until(button.isVisible)
