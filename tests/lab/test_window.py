@@ -365,6 +365,30 @@ def test_a_training_that_cannot_begin_leaves_the_settings_free(
     assert student.notices == ""
 
 
+BREAKING_OFF = """
+from visualizer.language.wire_format import Message, message_sender
+said = {"sentence": "The training stopped by a fault.", "details": "Traceback: out of cheese"}
+message_sender()(Message("failed", said))
+raise SystemExit(1)
+"""
+
+
+def test_what_broke_off_a_training_before_it_began_is_said(
+    application: QApplication, qtbot: QtBot
+) -> None:
+    window = LabWindow((sys.executable, "-c", BREAKING_OFF))
+    window.show()
+    qtbot.addWidget(window)
+    student = Student(qtbot, window)
+    student.press(Qt.Key.Key_Return)
+    student.until(lambda: window.lab.broken is not None)
+    student.see()
+    assert student.notices == "The training stopped by a fault."
+    QTest.mouseClick(window.notices.copy, LEFT)
+    assert QApplication.clipboard().text() == "Traceback: out of cheese"
+    assert window.lab.run is None
+
+
 # ------------------------------------------------------------------------------ leaving and runs
 
 

@@ -304,12 +304,12 @@ class LabStateController(QObject):
             self._training.deleteLater()
         self._training = None
         then, self._then = self._then, []
+        failure = (self.run and self.run.failure) or ended.failure
         if self.run and not self.run.tokens and ended.failure:
             self.leave()
-            self.broken = ended.failure
+            self.broken = failure
             self.changed.emit()
         elif self.run:
-            failure = self.run.failure or ended.failure
             if failure:
                 step = RunFolder(self.run.folder).checkpoint_step()
                 failure = with_step_to_go_on_from(failure, step)
