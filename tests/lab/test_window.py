@@ -435,6 +435,20 @@ def test_closing_asks_again_after_it_was_called_off_elsewhere(student: Student) 
     assert student.button == "Pause"
 
 
+def test_the_answer_is_to_the_newest_question(student: Student, tmp_path: Path) -> None:
+    folder = begin(student)
+    closed: list[bool] = []
+    student.window.open_run(tmp_path / "another")
+    assert not student.window.may_close(lambda: closed.append(True))  # wanted in another window
+    student.until(lambda: len(student.window.findChildren(QMessageBox, "leaving")) == 1)
+    student.answer("leaving", "&Stop here")
+    assert closed == [True]
+    assert student.window.lab.run is None
+    assert student.window.lab.refused is None  # the other run, which is not there, was not opened
+    end_of_all(student)
+    assert (folder / "step.json").exists()
+
+
 def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     folder = begin(student)
     student.press(Qt.Key.Key_W)

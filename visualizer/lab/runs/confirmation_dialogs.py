@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 def ask_leaving(
     window: QWidget, name: str, stop: Callable[[], object], go_on: Callable[[], object]
 ) -> None:
-    """Ask whether a training stops or continues in the background; one question at a time."""
-    if window.findChild(QMessageBox, "leaving"):
-        return
+    """Ask whether a training stops or continues in the background; one question at a time.
+
+    The newest, as what follows may have been wanted in another window: that the program ends.
+    """
+    for asked in window.findChildren(QMessageBox, "leaving"):
+        asked.close()
     said = f"“{name}” is training."
     box = message_box(window, "leaving", QMessageBox.Icon.Question, said)
     box.setInformativeText(
