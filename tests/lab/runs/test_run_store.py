@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,7 @@ from visualizer.lab.settings.training_text_preview_controller import sample_of
 from visualizer.language.corpora.corpus import load
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import CorpusKind, TrainingSettings
+from visualizer.storage.link_safe_folder import ContainedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +42,24 @@ def test_runs_are_listed_newest_first_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "no run").mkdir()
     assert [run.name for run in stored_runs(tmp_path)] == ["new", "old"]
     assert stored_runs(tmp_path / "nowhere") == ()
+
+
+def test_runs_are_listed_while_one_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_run(tmp_path / "kept")
+    gone, stat = a_run(tmp_path / "gone"), ContainedFile.stat
+
+    def stat_as_it_goes(self: ContainedFile) -> os.stat_result:
+        found = stat(self)
+        if self.path.parent == gone:
+            shutil.rmtree(gone, ignore_errors=True)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ContainedFile, "stat", stat_as_it_goes)
+        assert {run.name for run in stored_runs(tmp_path)} == {"kept", "gone"}
+    assert [run.name for run in stored_runs(tmp_path)] == ["kept"]
 
 
 def test_a_new_run_gets_a_name_of_its_own(tmp_path: Path) -> None:

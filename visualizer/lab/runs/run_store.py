@@ -54,8 +54,11 @@ def stored_runs(home: Path) -> tuple[StoredRun, ...]:
 
 
 def _changed(folder: Path) -> float:
-    files = (RunFolder(folder).losses, RunFolder(folder).about)
-    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
+    found = [0.0]
+    for file in (RunFolder(folder).losses, RunFolder(folder).about):
+        with suppress(OSError):  # the run may just be deleted
+            found.append(file.stat().st_mtime)
+    return max(found)
 
 
 def unused_folder(home: Path, settings: TrainingSettings, taken: Collection[Path] = ()) -> Path:
