@@ -29,6 +29,7 @@ from visualizer.features.head_table.presenter import (
     HeadTablePanel,
 )
 from visualizer.features.head_table.widget import EMPTY, HeadTablePane, HeadTableView
+from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import DARK, LIGHT, Theme, style_sheet
 
 if TYPE_CHECKING:
@@ -274,6 +275,17 @@ def test_it_stays_sorted_by_a_column_that_stands_elsewhere_and_by_head_without_i
     assert order(pane.view) == ["1", "2", "3", "Mean"]
 
 
+def test_it_stays_sorted_by_its_column_past_a_time_without_a_table(pane: HeadTablePane) -> None:
+    pane.show_heads(a_table(NUMBERS[:3]), LIGHT)
+    click_title(pane.view, 6)
+    for empty in (None, a_table((), (), rows=(), uniform=())):
+        pane.show_heads(empty, LIGHT)
+        pane.show_heads(a_table(NUMBERS[:3]), LIGHT)
+        assert order(pane.view) == ["3", "1", "2", "Mean"]
+        assert titles(pane.view)[6] == "Distance\n↑ tokens\n–"
+        assert pane.view.horizontalHeader().sortIndicatorSection() == 6
+
+
 # -------------------------------------------------------------------------- opening and copying
 
 
@@ -422,6 +434,26 @@ def test_the_window_shows_the_text_that_is_looked_at(hand: Hand) -> None:
     hand.press(Qt.Key.Key_PageDown)
     hand.settle()
     assert pane.lead.text() == "Means over 2 queries, of the weights."
+
+
+def test_the_window_sorts_by_head_once_the_column_sorted_by_has_gone(hand: Hand) -> None:
+    pane = open_pane(hand)
+    hand.click_cell(Cell("weights", (1, 4, 2)))
+    hand.settle()
+    last = pane.view.model().columnCount() - 1
+    assert titles(pane.view)[last].startswith("Retrieval")
+    pane.view.horizontalHeader().setOffsetToLastSection()
+    for _ in range(2):
+        click_title(pane.view, last)
+    hand.board.setFocus()
+    hand.press(Qt.Key.Key_P)
+    hand.settle()
+    assert hand.window.workspace.screen.panel(HEADS) is None
+    hand.key(Qt.Key.Key_Escape)
+    hand.press(Qt.Key.Key_P)
+    hand.settle()
+    assert order(pane.view) == ["2", "1", "Mean"]
+    assert pane.view.model().columnCount() == last
 
 
 @pytest.mark.slow

@@ -40,7 +40,8 @@ class HeadTableModel(QAbstractTableModel):
         super().__init__(parent)
         self.table: HeadTablePanel | None = None
         self.rows: tuple[HeadRow, ...] = ()
-        self._by, self._order = 0, Qt.SortOrder.AscendingOrder
+        self._by: HeadColumn | None = None
+        self._order = Qt.SortOrder.AscendingOrder
         self._shapes: dict[int, tuple[int, ...]] = {}
 
     def show_table(self, table: HeadTablePanel | None) -> None:
@@ -57,22 +58,16 @@ class HeadTableModel(QAbstractTableModel):
         else:
             self.beginResetModel()
             self.table = table
-            self._by = self._column_like(old)
+            if _columns(table) and not self.sorted_by:  # without any, there are no rows to sort
+                self._by = None
             self._take(table.rows if table else ())
             self.endResetModel()
-
-    def _column_like(self, old: HeadTablePanel | None) -> int:
-        """Return the column that rows were sorted by, where it stands now; else the first."""
-        before, now = _columns(old), _columns(self.table)
-        if self._by <= 0 or not before or not now:
-            return self._by
-        by = before[self._by - 1]
-        return now.index(by) + 1 if by in now else 0
 
     @property
     def sorted_by(self) -> int:
         """The column that rows are sorted by; the first is that of the heads."""
-        return self._by
+        columns = _columns(self.table)
+        return columns.index(self._by) + 1 if self._by in columns else 0
 
     def rowCount(self, parent: Index = ROOT) -> int:
         return 0 if parent.isValid() else len(self.rows)
@@ -98,7 +93,7 @@ class HeadTableModel(QAbstractTableModel):
         if orientation is Qt.Orientation.Vertical or self.table is None:
             return None
         column = self.table.columns[section - 1] if section else None
-        arrow = ARROWS[self._order] if section == self._by else ""
+        arrow = ARROWS[self._order] if section == self.sorted_by else ""
         if role == Role.DisplayRole:
             lower = " ".join(filter(None, (arrow, column.unit if column else "")))
             return f"{column.title if column else 'Head'}\n{lower}\n{self._uniform(section)}"
@@ -120,7 +115,9 @@ class HeadTableModel(QAbstractTableModel):
         return self.table.columns[section - 1].written(self.table.uniform[section - 1])
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        self._by, self._order = column, order
+        if columns := _columns(self.table):
+            self._by = columns[column - 1] if column > 0 else None
+        self._order = order
         self._arrange(self.rows)
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
 
@@ -151,13 +148,13 @@ class HeadTableModel(QAbstractTableModel):
     def _sorted(self, rows: tuple[HeadRow, ...]) -> tuple[HeadRow, ...]:
         """Sort by value, then by head; rows without a value come last."""
         falls = self._order is Qt.SortOrder.DescendingOrder
-        sign = -1 if falls else 1
+        sign, by = -1 if falls else 1, self.sorted_by
 
         def key(row: HeadRow) -> tuple[bool, bool, float, int, int]:
             layer, head = row.place or (0, 0)
-            if self._by <= 0:
+            if by == 0:
                 return row.place is None, False, 0, sign * layer, sign * head
-            value = row.values[self._by - 1]
+            value = row.values[by - 1]
             return row.place is None, value is None, sign * (value or 0), layer, head
 
         return tuple(sorted(rows, key=key))
