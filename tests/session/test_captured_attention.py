@@ -18,6 +18,7 @@ from tests.support.struct_strategies import structs
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.head_measures import measure
+from visualizer.attention.model_reading import ModelReading
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.errors import InputError
@@ -346,6 +347,16 @@ def test_layers_stand_side_by_side_as_texts_do() -> None:
     assert shown.resolved.leading_in_words == "layer 2 of 3"
     ((*panels,),) = shown.panel(BOARD_CONTENTS).board.columns
     assert [panel.label for panel in panels] == ["Layer 1", "Layer 2", "Layer 3"]
+
+
+def test_layers_shown_of_a_model_are_named_by_their_numbers_in_it() -> None:
+    run = a_run((3, 2, 4, 4))
+    reading = ModelReading("made", (3, 7, 11), {}, {}, True, (), "", None, None)
+    shown = screen(replace(run, reading=reading), layer=1, spread=True)
+    assert shown.resolved
+    assert shown.resolved.leading_in_words == "layer 8 (2 of 3)"
+    ((*panels,),) = shown.panel(BOARD_CONTENTS).board.columns
+    assert [panel.label for panel in panels] == ["Layer 4", "Layer 8", "Layer 12"]
 
 
 def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:

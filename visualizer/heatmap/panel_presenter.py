@@ -295,7 +295,8 @@ class SpreadPanelSource(PanelSource):
     """A panel among those of other texts, or of other layers."""
 
     def _label(self) -> str:
-        return f"{self.trace.axes[-1].capitalize()} {self.leading[-1] + 1}"
+        axis = self.trace.axes[-1]
+        return f"{axis.capitalize()} {self.resolved.number_on(axis, self.leading[-1])}"
 
     def _notes(
         self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]

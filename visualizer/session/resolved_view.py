@@ -230,12 +230,22 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         """The stages with a panel, in order of computation."""
         return tuple(stage for stage in self.run.trace.stages if stage.name in self.stages)
 
+    def number_on(self, axis: str, at: int) -> int:
+        """Return the number, from 1, of a layer or a text at a place on its leading axis."""
+        return (self.layer_numbers[at] if axis == "layer" else at) + 1
+
     @property
     def leading_in_words(self) -> str:
-        """The current layer and text, each with its number, where there are several."""
-        trace = self.run.trace
-        placed = zip(trace.axes, self.leading, trace.leading, strict=True)
-        return ", ".join(f"{axis} {at + 1:,} of {size:,}" for axis, at, size in placed)
+        """The current layer and text, each with its number, where there are several.
+
+        A layer whose place among those shown is not its number in the model has both.
+        """
+        trace, parts = self.run.trace, []
+        for axis, at, size in zip(trace.axes, self.leading, trace.leading, strict=True):
+            number = self.number_on(axis, at)
+            place = f" of {size:,}" if number == at + 1 else f" ({at + 1:,} of {size:,})"
+            parts.append(f"{axis} {number:,}{place}")
+        return ", ".join(parts)
 
     @property
     def spread_indices(self) -> tuple[LeadingIndex, ...]:
