@@ -293,14 +293,18 @@ class BoardArranger:
         return self.sizes(SMALLEST_SIDE)
 
     def sizes(self, smallest: float) -> list[float]:
-        """Give the sides of a panel that whole pixels fill, the smallest first: pooled, and not."""
+        """Give the sides of a panel that whole pixels fill, the smallest first: pooled, and not.
+
+        Where cells must be smaller than even the smallest side makes them, it is that side alone.
+        """
         ratio, tokens = self.pixel_ratio, self.tokens
         least = smallest * self.scale * ratio
         pooled = {-(-tokens // block) for block in range(2, int(tokens / least) + 1)}
         largest = max(1, int(self.largest_cell * ratio + 1e-6))
         first = max(1, min(largest, math.ceil(min(least, tokens * largest) / tokens)))
         whole = [tokens * pixels for pixels in range(first, largest + 1)]
-        return [side / ratio for side in (*sorted(pooled), *whole)]
+        sides, most = [*sorted(pooled), *whole], tokens * self.largest_cell * ratio + 1e-6
+        return [side / ratio for side in sides if side <= most] or [sides[0] / ratio]
 
     def _largest_size(self, one: PanelArrangement, height: float, least: float) -> int | None:
         """Give the place of the largest side that fits and is larger than this; None if none."""

@@ -35,6 +35,7 @@ from visualizer.session.document import Document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.timeline import Grain, Place
 from visualizer.session.view import View
+from visualizer.session.zoom_ranges import Zoom
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -226,6 +227,42 @@ def test_nothing_jumps_from_stage_to_stage(panels: FilmPanels, tokens: int) -> N
     assert animation.size[0] == 1280
     assert animation.size[1] <= 1280 * USUAL_SHAPE + 2
     assert all(side % 2 == 0 for side in animation.size)
+
+
+PART = View(zoom=Zoom(range(1, 4), range(2, 5)))
+
+
+@pytest.mark.parametrize("panels", FilmPanels)
+@pytest.mark.parametrize(
+    ("view", "tokens", "heads"),
+    [
+        (PART, 6, 2),
+        (replace(PART, zoom=Zoom(range(60), range(30))), 100, 8),
+        (View(), 100, 8),
+        (View(), 97, 4),
+        (View(), 200, 16),
+        (View(heads=frozenset({0}), large="weights"), 6, 2),
+    ],
+)
+def test_a_film_of_a_part_or_of_pooled_panels_is_laid_out(
+    panels: FilmPanels, view: View, tokens: int, heads: int
+) -> None:
+    film = FilmSettings(grain=Grain.STAGE, panels=panels)
+    snapshot = shot(" ".join(tokens * ["word"]), view=view, heads=heads, d_out=16)
+    calls = itertools.count(1)
+
+    def progress(done: int, of: int) -> None:
+        assert next(calls) < 100, "the layout does not end"
+
+    pages = lay_out_film(snapshot, FigureSettings(film=film), progress).pages.values()
+    slots = [slot for page in pages for slot in page.layout.slots]
+    for drawn, alike in itertools.groupby(
+        sorted(slots, key=lambda slot: slot.heatmap.side[0]), lambda slot: slot.heatmap.side[0]
+    ):
+        heights = {slot.cell_height for slot in alike}
+        assert max(heights) == pytest.approx(min(heights)), f"of {drawn} drawn rows"
+    sides = {slot.cells.height() for slot in slots}
+    assert max(sides) < 1.5 * min(sides)
 
 
 def test_a_film_is_as_high_as_asked_for() -> None:

@@ -90,8 +90,10 @@ def check_pixels(figure_settings: FigureSettings) -> None:
 
 
 def _played(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
-    """Return the view that is played: the figure's heads, without comparison."""
-    view = replace(snapshot.view, playhead=Playhead(), guess=None, comparison=None, spread=False)
+    """Return the view that is played: the figure's heads, without comparison or large panel."""
+    view = replace(
+        snapshot.view, playhead=Playhead(), guess=None, comparison=None, spread=False, large=None
+    )
     view = view_of_figure(replace(snapshot, view=view), figure_settings).view
     playhead = Playhead(grain=figure_settings.film.grain, speed=figure_settings.film.speed)
     return replace(view, playhead=playhead, folds=frozenset())
@@ -217,7 +219,10 @@ def _pixels(size: QSizeF) -> tuple[int, int]:
 def _layouts(
     figures: dict[str, FigureContent], figure_settings: FigureSettings, progress: Progress
 ) -> dict[str, BoardLayout]:
-    """Lay every stage out with cells of one size, the largest with which all fit."""
+    """Lay every stage out with cells of one size, the largest with which all fit.
+
+    Panels that are pooled differently come as near to one size as whole pixels do.
+    """
     width, ratio = figure_settings.width / figure_settings.enlarged, figure_settings.pixel_ratio
     high = _room(next(iter(figures.values())), figure_settings)
     boards = [*{figure.board: None for figure in figures.values()}]
@@ -227,8 +232,21 @@ def _layouts(
         for board in boards:
             progress(0, 1)
             found[board] = lay_out(board, width, high, ratio, cell)
-        heights = [slot.cell_height for one in found.values() for slot in one.slots]
-        if max(heights) - min(heights) < 1e-6:
+        sides = [_token_side(board, layout) for board, layout in found.items()]
+        if min(sides) > min(cell, max(sides)) - 1e-6:
             break
-        cell = min(heights)  # another arrangement may be better with smaller cells alone
+        cell = min(sides)  # another arrangement may be better with smaller cells alone
     return {stage: found[figure.board] for stage, figure in figures.items()}
+
+
+def _token_side(board: Board, layout: BoardLayout) -> float:
+    """Return the side of a token in a layout's panels, were they neither zoomed nor pooled."""
+    tokens = max(
+        len(axis.labels)
+        for heatmap in board.heatmaps
+        for axis in (heatmap.rows, heatmap.columns)
+        if axis.is_token
+    )
+    assert layout.placed is not None
+    assert layout.placed.arrangement is not None  # no panel of a film is large
+    return layout.placed.arrangement.side / tokens
