@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
 
 from tests.support.snapshots import shot
-from visualizer.documents.embedded_document import KEYWORD, find_embedded_document
+from visualizer.documents.embedded_document import KEYWORD, NAMESPACE, find_embedded_document
 from visualizer.documents.open_document import open_document
 from visualizer.documents.saved_types_and_transient_fields import without_passing_fields
 from visualizer.export.figure_settings import FigureSettings
@@ -24,16 +25,17 @@ pytestmark = pytest.mark.usefixtures("application")
 CARRYING = (".png", ".svg", ".pdf", ".html")
 
 
-def made(suffix: str, *, carries_document: bool = True) -> bytes:
+def made(suffix: str, **settings: Any) -> bytes:
     file = io.BytesIO()
-    WRITERS[suffix](shot(), FigureSettings(carries_document=carries_document), file, no_progress)
+    WRITERS[suffix](shot(), FigureSettings(**settings), file, no_progress)
     return file.getvalue()
 
 
+@pytest.mark.parametrize("has_caption", [True, False])
 @pytest.mark.parametrize("suffix", CARRYING)
-def test_what_a_figure_carries_opens_again(suffix: str, tmp_path: Path) -> None:
+def test_what_a_figure_carries_opens_again(suffix: str, has_caption: bool, tmp_path: Path) -> None:
     path = tmp_path / f"figure{suffix}"
-    path.write_bytes(made(suffix))
+    path.write_bytes(made(suffix, has_caption=has_caption))
     saved = open_document(path)
     assert saved.document == shot().document
     assert saved.view == without_passing_fields(shot().view)
@@ -51,6 +53,12 @@ def test_a_picture_with_a_document_is_a_picture() -> None:
         assert image.info["Title"] == "Weights"
         assert KEYWORD in image.info
         image.load()
+
+
+@pytest.mark.parametrize("has_caption", [True, False])
+def test_a_drawing_with_a_document_is_one_element(has_caption: bool) -> None:
+    drawn = ElementTree.fromstring(made(".svg", has_caption=has_caption))
+    assert drawn.find(f".//{{{NAMESPACE}}}document") is not None
 
 
 def test_nothing_carried_changes_nothing() -> None:

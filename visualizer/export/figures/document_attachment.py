@@ -45,11 +45,10 @@ def put_into_png(image: QImage, data: bytes) -> None:
 
 
 def put_into_svg(svg: bytes, data: bytes) -> bytes:
-    """Attach a document to an SVG as metadata, after its description."""
+    """Attach a document to an SVG as metadata, before its definitions: Qt always writes those."""
     if not data:
         return svg
-    before, end, after = svg.partition(b"</desc>")
-    return before + end + b"\n" + as_metadata(data).encode() + after
+    return svg.replace(b"<defs>", as_metadata(data).encode() + b"\n<defs>", 1)
 
 
 def put_into_pdf(writer: QPdfWriter, data: bytes) -> None:
