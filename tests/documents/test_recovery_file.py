@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
+import json
 import stat
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.architecture.project_graph import ROOT
 from tests.support.golden_documents import OWN, OWN_VIEW, PLAIN
+from visualizer.documents.document_file import document_bytes
 from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
 from visualizer.errors import InputError
 from visualizer.session.view import View
@@ -20,7 +22,6 @@ from visualizer.storage.regular_file import version_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 CRASH = """
 import os, sys
@@ -93,18 +94,30 @@ def test_it_is_the_users_alone(tmp_path: Path, keeper: RecoveryFile) -> None:
     assert found == {"": 0o700, ".recovery": 0o600, ".lock": 0o600}
 
 
-def test_a_file_that_was_changed_after_the_crash_is_known_to_be(
-    tmp_path: Path, other: subprocess.Popen[str]
+def test_the_version_of_the_file_is_the_one_that_the_program_knew(
+    tmp_path: Path, keeper: RecoveryFile
 ) -> None:
     file = tmp_path / "猫.attention"
     file.write_bytes(b"as it was")
-    crash(other)
-    (left,) = recovery_files_of_crashes(tmp_path / "kept")
-    at = left.when.timestamp()
-    os.utime(file, (at - 1, at - 1))
-    assert left.saved().version == version_at(file) is not None
-    os.utime(file, (at + 1, at + 1))
-    assert left.saved().version is None
+    known = version_at(file)
+    file.write_bytes(b"as another program wrote it")
+    keeper.keep(OWN, OWN_VIEW, file, known)
+    (kept,) = (tmp_path / "kept").glob("*.recovery")
+    (tmp_path / "copy.recovery").write_bytes(kept.read_bytes())
+    (left,) = recovery_files_of_crashes(tmp_path)
+    assert left.path == file
+    assert left.saved().version == known
+    assert known not in (None, version_at(file))
+
+
+@pytest.mark.parametrize("of", ["/folder/猫.attention", None])
+def test_what_an_earlier_program_kept_is_opened(of: str | None, tmp_path: Path) -> None:
+    content = json.dumps(of).encode() + b"\n" + document_bytes(OWN, OWN_VIEW)
+    (tmp_path / "a.recovery").write_bytes(content)
+    (left,) = recovery_files_of_crashes(tmp_path)
+    assert left.path == (Path(of) if of else None)
+    saved = left.saved()
+    assert (saved.document, saved.version) == (OWN, None)
 
 
 def test_what_another_program_works_on_is_not(

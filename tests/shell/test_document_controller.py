@@ -739,6 +739,33 @@ def test_what_a_crash_left_is_offered(
     hand.until(lambda: recovery_files_of_crashes(recovery()) == [])
 
 
+def test_what_another_program_wrote_before_a_crash_is_asked_about(
+    windows: WindowManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    monkeypatch.setattr(autosave_controller, "DELAY_MS", 1)
+    path = written(tmp_path / f"a{SUFFIX}", Document(text="opened"))
+    first = Hand(qtbot, windows.open(Document()))
+    drop(first, of_files(path))
+    first.until(lambda: first.chips == ("opened",))
+    content = written(path, ELSEWHERE).read_bytes()
+    retype(first, "changed here")
+    first.until(lambda: bool(list(recovery().glob("*.recovery"))))
+    (kept,) = recovery().glob("*.recovery")
+    as_it_crashed = kept.read_bytes()
+    first.window.document_controller.give_up()
+    first.window.close()
+
+    second = Hand(qtbot, windows.open(Document()))
+    (recovery() / "crashed.recovery").write_bytes(as_it_crashed)
+    second.window.recovery_prompt.offer(recovery_files_of_crashes(recovery()))
+    answer(second, "Open it again")
+    second.until(second.window.isWindowModified)
+    press_save(second)
+    asks_about(second, path)
+    answer(second, "Cancel")
+    assert path.read_bytes() == content
+
+
 # --------------------------------------------------------------------------- coming back
 
 

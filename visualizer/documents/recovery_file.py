@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,7 +26,7 @@ from visualizer.storage.atomic_file import write
 from visualizer.storage.file_lock import FileLock
 from visualizer.storage.link_safe_folder import ContainedFolder
 from visualizer.storage.private_folder import make_private_folder
-from visualizer.storage.regular_file import open_regular_file, version_of
+from visualizer.storage.regular_file import FileVersion, open_regular_file
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from visualizer.documents.document_file import SavedDocument
     from visualizer.session.document import Document
     from visualizer.session.view import View
-    from visualizer.storage.regular_file import FileVersion
 
 _KEPT, _LOCK = ".recovery", ".lock"
 _LONGEST_LINE = 2**16
@@ -64,20 +64,28 @@ class RecoveryFile:
         kept = self._lock.path.with_suffix(_KEPT).name
         self._file = ContainedFolder(folder, is_private=True).file(kept)
 
-    def keep(self, document: Document, view: View, path: Path | None = None) -> None:
+    def keep(
+        self,
+        document: Document,
+        view: View,
+        path: Path | None = None,
+        version: FileVersion | None = None,
+    ) -> None:
         """Write a document in place of the one kept before.
 
         Parameters
         ----------
         path : Path, optional
             The file that it was opened from or saved to.
+        version : FileVersion, optional
+            Version of that file as it was last opened or saved.
 
         Raises
         ------
         InputError
             When it cannot be written; the one kept before is unchanged.
         """
-        of = json.dumps(str(path.absolute()) if path else None)
+        of = json.dumps((str(path.absolute()), version) if path else None)
         content = of.encode() + b"\n" + document_bytes(document, view)
         write(self._file, partial(_fill, content))
 
@@ -121,11 +129,14 @@ class RecoveredDocument(Struct, frozen=True):
         When it was last written, in UTC.
     path : Path or None
         The file that it was opened from or saved to.
+    version : FileVersion or None
+        Version of that file as the program that crashed knew it; None where it is unknown.
     """
 
     file: Path
     when: datetime
     path: Path | None
+    version: FileVersion | None = None
 
     def saved(self) -> SavedDocument:
         """Read the document.
@@ -141,15 +152,7 @@ class RecoveredDocument(Struct, frozen=True):
         except OSError as error:
             sentence = f"What was kept could not be opened: {reason_of(error)}."
             raise InputError("open", sentence) from error
-        return replace(read_document(io.BytesIO(content)), version=self._unchanged())
-
-    def _unchanged(self) -> FileVersion | None:
-        """Return the version of the document's file, unless it was changed after the crash."""
-        with suppress(OSError, ValueError):
-            found = self.path.stat() if self.path else None
-            if found and found.st_mtime <= self.when.timestamp():
-                return version_of(found)
-        return None
+        return replace(read_document(io.BytesIO(content)), version=self.version)
 
     def forget(self) -> None:
         """Delete the recovery file."""
@@ -184,9 +187,15 @@ def _left(file: Path) -> list[RecoveredDocument]:
     try:
         with open_regular_file(file) as opened:
             when = datetime.fromtimestamp(os.fstat(opened.fileno()).st_mtime, UTC)
-            of = json.loads(opened.readline(_LONGEST_LINE))
+            path, version = _file_of(opened.readline(_LONGEST_LINE))
     except OSError:  # no file, or another program has removed it meanwhile
         return []
     except (ValueError, RecursionError):
-        of = None
-    return [RecoveredDocument(file, when, Path(of) if isinstance(of, str) and of else None)]
+        path, version = "", None
+    return [RecoveredDocument(file, when, Path(path) if path else None, version)]
+
+
+def _file_of(line: bytes) -> tuple[str, FileVersion | None]:
+    """Return path and version of the document’s file; earlier programs kept the path alone."""
+    of = msgspec.convert(json.loads(line), str | tuple[str, FileVersion | None] | None)
+    return of if isinstance(of, tuple) else (of or "", None)

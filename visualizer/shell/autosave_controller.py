@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from visualizer.documents.recovery_file import RecoveredDocument, RecoveryFile
     from visualizer.session.document import Document
     from visualizer.session.view import View
+    from visualizer.storage.regular_file import FileVersion
 
 DELAY_MS = 1000
 """Delay of an autosave, in which further changes are collected."""
@@ -40,7 +41,7 @@ class AutosaveController(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._recovery = _Recovery(own_folder() / RECOVERY)
-        self._latest: tuple[Document, View, Path | None] | None = None
+        self._latest: tuple[Document, View, Path | None, FileVersion | None] | None = None
         self._kept: Document | None = None
         self._is_refused = False
         """Whether the last autosave was, which is said once."""
@@ -57,10 +58,20 @@ class AutosaveController(QObject):
 
     # ------------------------------------------------------------------ against a crash
 
-    def see(self, document: Document, view: View, path: Path | None, is_saved: bool) -> None:
-        """Schedule an autosave of a document; remove the recovery file if none is wanted."""
+    def see(
+        self,
+        document: Document,
+        view: View,
+        path: Path | None,
+        version: FileVersion | None,
+        is_saved: bool,
+    ) -> None:
+        """Schedule an autosave of a document; remove the recovery file if none is wanted.
+
+        The path and the version are those of the file that it was opened from or saved to.
+        """
         is_saved = is_saved or not is_autosaving()
-        self._latest = None if is_saved else (document, view, path)
+        self._latest = None if is_saved else (document, view, path, version)
         if is_saved:
             self._timer.stop()
             if self._kept is not None:
@@ -115,14 +126,16 @@ class _Recovery:
         self._file: RecoveryFile | None = None
         self.inherited: list[RecoveredDocument] = []
 
-    def keep(self, document: Document, view: View, path: Path | None) -> int:
+    def keep(
+        self, document: Document, view: View, path: Path | None, version: FileVersion | None
+    ) -> int:
         """Write the file; return how long that took in milliseconds."""
         from visualizer.documents.recovery_file import RecoveryFile  # not before the first window
 
         began = perf_counter()
         if self._file is None:
             self._file = RecoveryFile(self._folder)
-        self._file.keep(document, view, path)
+        self._file.keep(document, view, path, version)
         self._forget_inherited()
         return round(1000 * (perf_counter() - began))
 

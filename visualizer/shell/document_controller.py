@@ -154,7 +154,7 @@ class DocumentController(QObject):
         """Keep what has changed, and tell whether it is saved."""
         self._is_restoring = self._is_restoring and self._workspace.is_working
         is_saved = self.is_saved
-        self.autosave_controller.see(*self._own, self.path, is_saved)
+        self.autosave_controller.see(*self._own, self.path, self._version, is_saved)
         if is_saved != self._was_saved:
             self._was_saved = is_saved
             self.changed.emit()
