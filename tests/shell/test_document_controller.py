@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from math import nan
+from threading import Event
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -16,9 +17,10 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 
 from tests.support.damaged_files import packed, unpacked
 from tests.support.golden_documents import OWN, PLAIN, run_of
-from tests.support.window_input import CONTROL, SHIFT, Hand, name_file
+from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand, name_file
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.model_reading import ModelReading
+from visualizer.documents import recovery_file
 from visualizer.documents.document_file import (
     SUFFIX,
     SavedDocument,
@@ -26,7 +28,11 @@ from visualizer.documents.document_file import (
     read_document,
     write_document,
 )
-from visualizer.documents.recovery_file import RecoveryFile, recovery_files_of_crashes
+from visualizer.documents.recovery_file import (
+    RecoveredDocument,
+    RecoveryFile,
+    recovery_files_of_crashes,
+)
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export
@@ -45,6 +51,7 @@ from visualizer.widgets.app_settings import own_folder
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from typing import BinaryIO
 
     from pytestqt.qtbot import QtBot
 
@@ -737,6 +744,54 @@ def test_what_a_crash_left_is_offered(
         assert hand.window.isWindowModified()
         assert hand.window.windowTitle().startswith("old")
     hand.until(lambda: recovery_files_of_crashes(recovery()) == [])
+
+
+@pytest.mark.slow
+def test_a_window_goes_on_while_what_a_crash_left_is_read(
+    windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, windows.open(Document()))
+    (left,) = recovery_files_of_crashes(recovery())
+    hand.window.recovery_prompt.offer([left])
+    hand.until(lambda: bool(hand.boxes()))
+    begun, goes_on, saved = Event(), Event(), RecoveredDocument.saved
+
+    def held(given: RecoveredDocument) -> SavedDocument:
+        begun.set()
+        assert goes_on.wait(PATIENCE_MS / 1000)
+        return saved(given)
+
+    monkeypatch.setattr(RecoveredDocument, "saved", held)
+    answer(hand, "Open it again")
+    hand.until(begun.is_set)
+    assert hand.window.statusBar().currentMessage() == "Opening…"
+    retype(hand, "typed meanwhile")
+    goes_on.set()
+    hand.until(lambda: len(windows.all) == 2)
+    assert hand.chips == ("typed", "meanwhile")
+    assert windows.all[1].workspace.document == crashed
+    hand.until(lambda: hand.window.statusBar().currentMessage() == "")
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_into_memory_is_said_and_the_others_are_opened(
+    windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, windows.open(Document()))
+    (left,) = recovery_files_of_crashes(recovery())
+    large = recovery() / "large.recovery"
+
+    def opened(path: Path) -> BinaryIO:
+        if path == large:
+            raise MemoryError
+        return path.open("rb")
+
+    monkeypatch.setattr(recovery_file, "open_regular_file", opened)
+    hand.window.recovery_prompt.offer([replace(left, file=large), left])
+    answer(hand, "Open it again")
+    hand.until(lambda: hand.window.workspace.document == crashed)
+    (box,) = hand.boxes()
+    assert box.text() == "What was kept needs more memory than is free."
 
 
 def test_what_another_program_wrote_before_a_crash_is_asked_about(

@@ -148,9 +148,13 @@ class RecoveredDocument(Struct, frozen=True):
         """
         try:
             with open_regular_file(self.file) as file:
-                _, _, content = file.read().partition(b"\n")
+                file.readline()
+                content = file.read()
         except OSError as error:
             sentence = f"What was kept could not be opened: {reason_of(error)}."
+            raise InputError("open", sentence) from error
+        except MemoryError as error:
+            sentence = "What was kept needs more memory than is free."
             raise InputError("open", sentence) from error
         return replace(read_document(io.BytesIO(content)), version=self.version)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from functools import partial
 from textwrap import shorten
 from typing import TYPE_CHECKING
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.date_format import format_date_and_time
-from visualizer.documents.document_file import UNTITLED
+from visualizer.documents.document_file import UNTITLED, SavedDocument
 from visualizer.errors import InputError
+from visualizer.session.newest_request_worker import Worker
 from visualizer.widgets.dialogs import ask_recover, refuse
 
 if TYPE_CHECKING:
@@ -25,28 +27,58 @@ QUICKLY_READ = 2**20
 
 
 class RecoveryPrompt(QObject):
-    """Offers the recovered documents."""
+    """Offers the recovered documents, which are read off the GUI thread, one after the other."""
 
     recovered = Signal(object, object)
     """The document read, and its recovery file."""
+    said = Signal(str)
+    broke = Signal(str)
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
+        self._left: list[RecoveredDocument] = []
+        """Those offered that are not read yet."""
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
 
     def offer(self, left: list[RecoveredDocument]) -> None:
         """Ask whether to recover or drop the documents."""
-        names = "\n".join(map(_named, left[:MOST_NAMED]))
-        ask_recover(self._window, names, partial(self._open, left), partial(_forget, left))
+        self._left = left.copy()
+        self._worker.ask(partial(_names, left[:MOST_NAMED]))
 
-    def _open(self, left: list[RecoveredDocument]) -> None:
-        for each in left:
-            try:
-                saved = each.saved()
-            except InputError as damaged:
-                refuse(self._window, "Not recovered", damaged.sentence)
-            else:
-                self.recovered.emit(saved, each)
+    def close(self) -> None:
+        """Read no more; what was not read is offered again at the next start."""
+        self._worker.leave()
+
+    def _take(self, answer: str | SavedDocument) -> None:
+        if isinstance(answer, SavedDocument):
+            self.recovered.emit(answer, self._left.pop(0))
+            self._open_next()
+        else:
+            ask_recover(self._window, answer, self._open_next, self._forget)
+
+    def _open_next(self) -> None:
+        self.said.emit("Opening…" if self._left else "")
+        if self._left:
+            self._worker.ask(self._left[0].saved)
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, InputError):
+            refuse(self._window, "Not recovered", error.sentence)
+            del self._left[0]
+            self._open_next()
+        else:
+            self.broke.emit("".join(traceback.format_exception(error)))
+
+    def _forget(self) -> None:
+        for each in self._left:
+            each.forget()
+
+
+def _names(left: list[RecoveredDocument]) -> str:
+    return "\n".join(map(_named, left))
 
 
 def _named(left: RecoveredDocument) -> str:
@@ -64,8 +96,3 @@ def _beginning(left: RecoveredDocument) -> str:
         return shorten(left.saved().document.text, LONGEST_WORDS, placeholder="…")
     except (OSError, InputError):
         return ""
-
-
-def _forget(left: list[RecoveredDocument]) -> None:
-    for each in left:
-        each.forget()

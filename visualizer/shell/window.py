@@ -682,6 +682,7 @@ class MainWindow(QMainWindow):
             self.model_connection_controller,
             self.model_image_controller,
             self.document_controller,
+            self.recovery_prompt,
             self.model_question_controller,
             self.head_measurement_controller,
             self.model_generation_controller,
@@ -754,6 +755,8 @@ def _connect_files(window: MainWindow) -> None:
     document_controller.lessonLeft.connect(window.lesson_controller.close)
     document_controller.autosave_controller.found.connect(window.recovery_prompt.offer)
     window.recovery_prompt.recovered.connect(document_controller.take_recovered)
+    window.recovery_prompt.said.connect(window.statusBar().showMessage)
+    window.recovery_prompt.broke.connect(window.show_bug)
     document_controller.autosave_controller.broke.connect(window.show_bug)
     document_controller.settled.connect(window.recent_files_menu.remember)
     window.recent_files_menu.chosen.connect(document_controller.open)
