@@ -126,15 +126,23 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
     for sent in _signals():
         with suppress(NotImplementedError):  # Windows has no handlers here; Ctrl+C raises there
             asyncio.get_running_loop().add_signal_handler(sent, stopped.set)
+    stopping = asyncio.create_task(stopped.wait())
+    starting = asyncio.create_task(processes.start(progress.progress("Bytes read")))
     try:
-        facts = await processes.start(progress.progress("Bytes read"))
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if stopped.is_set():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)  # no process starts any more
+            progress.clear()
+            return 0
+        facts = await starting
         progress.clear()
         server = ModelServer(ServedJobs(processes), token, facts)
         listener = await server.listen(ServerAddress(options.host, options.port))
         port = listener.sockets[0].getsockname()[1]
         write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
-        waits = [asyncio.create_task(event.wait()) for event in (stopped, processes.ended)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        ending = asyncio.create_task(processes.ended.wait())
+        await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
         listener.close()
         if processes.ended.is_set():
             await asyncio.sleep(SAID_S)  # who asks now is told

@@ -5,15 +5,19 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 from itertools import product
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 import pytest
 from msgspec.structs import replace
 
-from tests.support.served_models import TOKEN, served
+from tests.architecture.project_graph import ROOT
+from tests.support.served_models import ENDED_S, TOKEN, ServedFolder, served
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.model_answers import AblationAnswer, ModelQuestion, QuestionKind
 from visualizer.attention.spec import Device
@@ -209,6 +213,26 @@ def test_a_killed_process_is_said_and_nothing_hangs(llama: Path, which: int) -> 
         assert server.process.stderr
         assert "A process of the model has ended" in server.process.stderr.read()
         assert run.trace.read("weights").shape[-1] == 7, "what was read stays"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no signals")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_it_while_the_model_is_opened(llama: Path, name: str) -> None:
+    command = [sys.executable, "-m", "visualizer", "serve", str(llama), "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        server = ServedFolder(0, process)
+        try:
+            while not (ranks := server.rank_pids()):
+                assert process.poll() is None
+            process.send_signal(getattr(signal, name))
+            said, errors = process.communicate(timeout=ENDED_S)
+        finally:
+            process.kill()
+    assert (process.returncode, said) == (0, ""), errors
+    assert not any(map(psutil.pid_exists, ranks))
 
 
 @pytest.mark.slow

@@ -242,7 +242,7 @@ class RankProcesses:
         values = message.values if isinstance(message.values, dict) else {}
         secret, rank = str(values.get("secret")).encode(), values.get("rank")
         is_known = secrets.compare_digest(secret, self._secret.encode())
-        if message.says != "hello" or not is_known or not isinstance(rank, int):
+        if message.says != "hello" or not is_known or not isinstance(rank, int) or self.lost:
             return -1
         self._writers[rank] = writer
         if len(self._writers) == self.count:
