@@ -22,6 +22,7 @@ from tests.support.tiny_models import (
     tiny_model,
 )
 from visualizer.attention.captured_attention import position_labels
+from visualizer.attention.model_layer_steps import ResidualStream, weight_names
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
@@ -39,6 +40,7 @@ from visualizer.session.view import View
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.attention.trace import Trace
 
 QUICK = ("llama", "gemma2", "gpt_oss", "bert", "t5", "bloom")
 ALL = (*DECODERS, *ENCODERS, *PAIRS, *VISION, *BY_THEMSELVES)
@@ -165,14 +167,32 @@ def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
         assert {*run.trace.names} >= BETWEEN.get(kind, frozenset()) or group.is_cross
         is_given = run.trace.stage("weights").operation is Operation.CAPTURED
         assert is_given == (kind in NOT_EXPLAINED), group.name
+        read = note_weights_read(run.trace)
         for stage in run.trace.stages:
             shape = run.trace.tensor(stage.name).shape
             for _ in range(cells):
                 cell = tuple(int(chance.integers(size)) for size in shape)
+                read.clear()
                 told = explain(run.trace, stage.name, cell)
+                step = run.trace.stage_at(stage.name, cell[: len(run.trace.axes)]).step
+                if not isinstance(step, ResidualStream):
+                    assert read.issubset(weight_names(step) if step else ()), stage.name
                 near = max(1e-5, room(told, Dtype.FLOAT32))
                 assert result_of(told) == pytest.approx(told.value, abs=near), (stage.name, cell)
     return runs
+
+
+def note_weights_read(trace: Trace) -> set[str]:
+    """Return a set to which the names of weights are added as they are read."""
+    read: set[str] = set()
+
+    class Noted(dict[str, torch.Tensor]):
+        def __getitem__(self, name: str) -> torch.Tensor:
+            read.add(name)
+            return super().__getitem__(name)
+
+    trace.model_weights = Noted(trace.model_weights)
+    return read
 
 
 def silu(numbers: np.ndarray) -> np.ndarray:

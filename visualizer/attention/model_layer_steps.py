@@ -303,3 +303,27 @@ LayerStep = (
     | LateSink
     | ScaledVector
 )
+
+
+def weight_names(step: LayerStep) -> tuple[str, ...]:
+    """Return what a trace needs to explain a stage: weights of the model, and numbers beside them.
+
+    Those of `ResidualStream` are left out: the stream is known without its tables.
+    """
+    names: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    if isinstance(step, NormLayer | LinearLayer):
+        has_factors = isinstance(step, LinearLayer) or step.has_gain
+        parts = (".weight",) * has_factors + (".bias",) * step.has_bias
+    elif isinstance(step, ExpertMixture):
+        parts = (".numbers", ".router_weights", ".results") + (".shared",) * step.has_shared
+    elif isinstance(step, ScaledVector):
+        parts = ("",)
+    elif isinstance(step, RotaryPosition) and step.pairs:
+        names = (f"{step.angles}.cos", f"{step.angles}.sin")
+    elif isinstance(step, SinkSoftmax):
+        names = (step.logits,)
+    elif isinstance(step, LateSink):
+        names = (step.kept,)
+    modules = [path for path in getattr(step, "modules", ()) if path]
+    return (*names, *(path + part for path in modules for part in parts))

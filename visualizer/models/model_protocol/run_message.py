@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from visualizer.attention.blockwise_captured_run import header_of
 from visualizer.attention.captured_attention import CapturedAttention, LayerMask
 from visualizer.attention.model_layer_stages import always
-from visualizer.attention.model_layer_steps import LayerStep, ResidualStream
+from visualizer.attention.model_layer_steps import LayerStep, ResidualStream, weight_names
 from visualizer.attention.model_reading import ModelReading, NextToken, SecondText
 from visualizer.attention.numbers_elsewhere import NumbersOnTheirWayError
 from visualizer.attention.run import Run
@@ -88,9 +88,8 @@ class StageOnWire(Struct, frozen=True):
 
 
 def _has_weights(step: LayerStep, weights: Collection[str]) -> bool:
-    """Whether all weights are there that a stage is computed with."""
-    paths = [path for path in getattr(step, "modules", ()) if path]
-    return all(any(name.startswith(path) for name in weights) for path in paths)
+    """Whether all weights and numbers are there that a stage is computed with."""
+    return set(weight_names(step)).issubset(weights)
 
 
 class ReadingOnWire(Struct, frozen=True):

@@ -1,0 +1,63 @@
+"""A run that is sent is explained by what is sent of the model's weights, and by nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.spec import Device
+from visualizer.attention.stages import Operation
+from visualizer.attention.tensor_with_cached_reductions import CachedTensor
+from visualizer.explanations.explain import explain
+from visualizer.models.model_protocol import run_message
+from visualizer.models.model_protocol.run_message import (
+    RunOnWire,
+    small_weights,
+    whole_run,
+    whole_run_message,
+)
+from visualizer.models.text_reading import open_source, read_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+
+TEXT = "the cat sat on the mat"
+
+
+def sent_and_received(run: Run) -> Run:
+    values, arrays = whole_run_message(run)
+    weights = {name: run.trace.model_weights[name] for name in small_weights(run)}
+
+    def elsewhere(name: str, *, is_attention: bool = False) -> CachedTensor:
+        return CachedTensor(run.trace.tensor(name))
+
+    def measure(*_: object) -> None:
+        raise AssertionError("nothing is measured")
+
+    sent = msgspec.convert(values, RunOnWire)
+    return whole_run(sent, arrays, (), None, elsewhere, measure, weights)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "mixtral", "gemma2", "gpt_oss"])
+@pytest.mark.parametrize("most", [0, 100, 600, 2**16])
+def test_every_cell_is_explained_by_the_weights_that_are_sent(
+    kind: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    run = read_text(source, TEXT, Device.CPU)
+    monkeypatch.setattr(run_message, "MOST_WEIGHT_BYTES", most)
+    there = sent_and_received(run)
+    given = 0
+    for stage in there.trace.stages:
+        cell = (0,) * len(run.trace.tensor(stage.name).shape)
+        assert explain(there.trace, stage.name, cell).value == run.trace.read(stage.name, cell)
+        given += stage.operation is Operation.CAPTURED
+    before = sum(row.operation is Operation.CAPTURED for row in run.trace.stages)
+    assert given > before if most < 2**16 else given == before
+    del model
