@@ -22,6 +22,7 @@ from visualizer.attention.spec import Mask, Mode
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.heatmap.comparison_board_presenter import present_compared
 from visualizer.heatmap.panel_and_board_types import Board
+from visualizer.progress_callback import CancelledError, stopped_when
 from visualizer.session.compared_tensors import change_of, mean_tensor
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.comparison_text import mismatch
@@ -168,6 +169,15 @@ def test_what_was_counted_is_counted_on_and_anew_only_where_it_must() -> None:
         assert tally.drawn == count
     other = replace(spec, dropout_seed=spec.dropout_seed + 1)
     np.testing.assert_array_equal(tally.upto(other, shape, 2), sum(by_hand[1:3]))
+
+
+def test_what_was_counted_before_other_work_waited_is_kept() -> None:
+    live, tally = a_run(**DROPS), SampleTally()
+    shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
+    with stopped_when(lambda: tally.drawn == 3), pytest.raises(CancelledError):
+        tally.upto(spec, shape, 9)
+    assert tally.drawn == 3
+    np.testing.assert_array_equal(tally.upto(spec, shape, 9), SampleTally().upto(spec, shape, 9))
 
 
 @pytest.mark.parametrize(("tokens", "most"), [(6, 256), (64, 256), (1024, 128)])

@@ -28,6 +28,7 @@ from visualizer.session.compared_tensors import (
 )
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.comparison_text import mismatch, signed
+from visualizer.session.dropout_samples import drawn_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -292,7 +293,8 @@ def _heads(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[Pane
 def _samples(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
     weights, dropped = (resolved.run.trace.stage(name) for name in ("weights", "dropped"))
     heads = resolved.drawn_heads
-    mean, change = f"Mean of {format_count(comparison.count, 'sample')}", "Mean − weights"
+    count = format_count(drawn_samples(resolved.run, comparison.count), "sample")
+    mean, change = f"Mean of {count}", "Mean − weights"
     yield [SamplePanelSource(resolved, weights, head, comparison, "Weights") for head in heads]
     yield [SamplePanelSource(resolved, dropped, head, comparison, "One sample") for head in heads]
     yield [MeanPanelSource(resolved, dropped, head, comparison, mean) for head in heads]

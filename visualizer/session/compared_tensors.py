@@ -10,7 +10,7 @@ from msgspec import Struct
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.dropout_samples import mean_of
+from visualizer.session.dropout_samples import drawn_samples, mean_of
 
 if TYPE_CHECKING:
     from visualizer.attention.head_aggregates import HeadAggregate
@@ -53,7 +53,8 @@ def mean_tensor(run: Run, comparison: Comparison) -> CachedTensor:
     """Return the mean of the dropout samples."""
     # Cached on the dropped weights, which change with the rate and the seed.
     sample = run.trace.holding("dropped")
-    return comparison.of(sample, lambda: mean_of(run, comparison.count, comparison.tally))
+    count = drawn_samples(run, comparison.count)
+    return comparison.of(sample, lambda: mean_of(run, count, comparison.tally))
 
 
 def tensor_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:

@@ -41,7 +41,7 @@ class Comparison(Struct, frozen=True, eq=False):
     heads : tuple of int
         A head, and the head subtracted from it.
     count : int
-        Number of samples averaged.
+        Number of samples to average, of a long text fewer.
     alone, before : frozenset of str
         The stages shown when it began, and those to restore afterwards.
     tally : SampleTally

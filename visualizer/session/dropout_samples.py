@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.dropout_mask import kept_by_dropout
+from visualizer.progress_callback import check_stopped
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -34,6 +35,7 @@ class SampleTally:
         if self.key != key or self.drawn > count:
             self.key, self.counts, self.drawn = key, np.zeros(shape, np.int16), 0
         while self.drawn < count:
+            check_stopped()
             self.counts += kept_by_dropout(spec.dropout, seed_of(spec, self.drawn), shape)
             self.drawn += 1
         return self.counts
@@ -64,6 +66,11 @@ def most_samples(run: Run) -> int:
     """Return the largest allowed number of samples, smaller for larger weights."""
     cells = math.prod(run.trace.shape("weights"))
     return min(LARGEST_COUNT, 1 << max(0, (DRAWN_CELLS // cells).bit_length() - 1))
+
+
+def drawn_samples(run: Run, count: int) -> int:
+    """Return how many of the samples asked for are drawn: the text may be longer by now."""
+    return min(count, most_samples(run))
 
 
 def mean_of(run: Run, count: int, tally: SampleTally) -> CachedTensor:

@@ -286,6 +286,31 @@ def test_the_mean_of_samples_nears_the_weights(hand: Hand) -> None:
     assert not button(hand, "Double").isEnabled()
 
 
+def test_of_a_text_that_grew_long_fewer_samples_are_drawn_and_counted(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dropout_samples, "DRAWN_CELLS", 2**16)  # of two heads of 64 tokens, 8
+    hand.window.workspace.set("dropout", 0.5)
+    hand.settle()
+    press(hand, Qt.Key.Key_U)
+    for _ in range(8):
+        click(hand, "Double")
+    assert titles(hand)[2] == "Mean of 256 samples"
+    hand.paste_sentence(LONG)
+    hand.settle()
+    assert bar(hand).count.value() == 8
+    assert titles(hand)[2] == "Mean of 8 samples"
+    assert "seeds 0 to 7:" in bar(hand).lead.text()
+    hand.hover(Cell("dropped", (0, 2, 1), None, ComparedSide.CHANGE))
+    hand.settle()
+    assert "Mean of 8: " in hand.window.cell_pane.value.text()
+    comparison = hand.window.workspace.view.comparison
+    assert comparison
+    assert comparison.tally.drawn == 8
+    click(hand, "Half")
+    assert titles(hand)[2] == "Mean of 4 samples"
+
+
 def test_another_seed_is_another_sample(hand: Hand) -> None:
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()

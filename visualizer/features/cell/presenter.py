@@ -35,6 +35,7 @@ from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.compared_tensors import tensor_of
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.comparison_text import mismatch, signed
+from visualizer.session.dropout_samples import drawn_samples
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _sampled(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[st
     return (
         f"Weight {format_number(weight)}",
         f"One sample {format_number(sample)}",
-        f"Mean of {comparison.count:,}: {format_number(mean)}",
+        f"Mean of {drawn_samples(resolved.run, comparison.count):,}: {format_number(mean)}",
         f"Mean − weight = {signed(change)}",
     )
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.dropout_samples import most_samples
+from visualizer.session.dropout_samples import drawn_samples, most_samples
 
 if TYPE_CHECKING:
     from visualizer.heatmap.cell_selection_controller import CellSelectionController
@@ -79,13 +79,18 @@ class ComparisonController(QObject):
 
     def scale_samples(self, steps: int) -> None:
         """Double or halve the number of samples."""
-        if self._now:
-            count = self._now.count
+        if count := self._drawn:
             self.choose_count(2 * count if steps > 0 else (count + 1) // 2)
 
     def add_sample(self) -> None:
-        if self._now:
-            self.choose_count(self._now.count + 1)
+        if count := self._drawn:
+            self.choose_count(count + 1)
+
+    @property
+    def _drawn(self) -> int:
+        """The number of samples drawn; 0 without a comparison."""
+        now, run = self._now, self._workspace.run
+        return drawn_samples(run, now.count) if now and run else 0
 
     def choose_count(self, count: int) -> None:
         """Set the number of samples, up to the most that can be drawn in time."""

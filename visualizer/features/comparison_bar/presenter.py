@@ -9,7 +9,12 @@ from msgspec import Struct
 from visualizer.features.comparison_bar.largest_difference import largest_difference
 from visualizer.features.comparison_bar.setting_differences import differences
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.dropout_samples import LARGEST_COUNT, most_samples, seed_of
+from visualizer.session.dropout_samples import (
+    LARGEST_COUNT,
+    drawn_samples,
+    most_samples,
+    seed_of,
+)
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -90,10 +95,11 @@ def present_comparison(resolved: Resolved) -> ComparePanel | None:
     else:
         said, largest = largest_difference(resolved, comparison)
     has_samples = against is ComparisonKind.SAMPLES and not trouble
-    samples = (comparison.count, most_samples(run)) if has_samples else (1, 1)
+    most = most_samples(run) if has_samples else 1
+    count = min(comparison.count, most)
     can_swap = against is ComparisonKind.KEPT
     return ComparePanel(
-        against, lead, said, largest, comparison.heads, spec.heads, *samples, can_swap
+        against, lead, said, largest, comparison.heads, spec.heads, count, most, can_swap
     )
 
 
@@ -116,10 +122,10 @@ def _of_heads(resolved: Resolved, comparison: Comparison) -> str:
 
 
 def _of_samples(resolved: Resolved, comparison: Comparison) -> str:
-    spec, count = resolved.run.trace.spec, comparison.count
+    spec, run = resolved.run.trace.spec, resolved.run
     if resolved.why_not:
         return "Samples of dropout."
-    most = most_samples(resolved.run)
+    count, most = drawn_samples(run, comparison.count), most_samples(run)
     first, last = seed_of(spec, 0), seed_of(spec, count - 1)
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
     said = f"Dropout {spec.dropout:g}, {seeds}: the mean nears the weights as 1/√N."
