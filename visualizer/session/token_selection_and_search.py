@@ -89,10 +89,10 @@ def with_search(selection: TokenSelection, labels: tuple[str, ...], sought: str)
 
 
 def with_match(selection: TokenSelection, labels: tuple[str, ...], steps: int) -> TokenSelection:
-    """Select only the next or previous match, cyclically."""
+    """Select only the next or previous match, cyclically; without any, there is none to be at."""
     found = matches(labels, selection.sought)
     if not found:
-        return selection
+        return replace(selection, match=None)
     now = (-1 if steps > 0 else 0) if selection.match is None else selection.match
     match = (now + steps) % len(found)
     return replace(selection, match=match, chosen=frozenset({found[match]}))

@@ -146,7 +146,7 @@ class Workspace(QObject):
         if not is_typed:  # pasted, cut or overwritten: a change of its own
             self.seal()
             # Selected token positions have no meaning in another text.
-            self.look(tokens=replace(self._wanted.tokens, chosen=frozenset()))
+            self.look(tokens=replace(self._wanted.tokens, chosen=frozenset(), match=None))
         self.set(name, text, going_on=is_typed, is_seen=True)
         if not is_typed or written.isspace():
             self.seal()

@@ -150,6 +150,30 @@ def test_a_token_is_found(hand: Hand, pane: TokenPane) -> None:
     assert pane.search.text() == ""
 
 
+@pytest.mark.parametrize("is_pasted", [True, False])
+def test_a_match_that_has_gone_from_the_text_is_gone_to_no_more(
+    hand: Hand, pane: TokenPane, qtbot: QtBot, is_pasted: bool
+) -> None:
+    hand.press(Qt.Key.Key_F)
+    QTest.keyClicks(pane.search, "step")
+    hand.key(Qt.Key.Key_Return)
+    hand.settle()
+    assert found_now(pane) == ({5}, "1 of 1")
+    if is_pasted:
+        hand.paste_sentence("your journey starts with one fall")
+    else:
+        hand.click(hand.sentence.viewport())
+        hand.press(Qt.Key.Key_End)
+        for _ in " step":
+            hand.key(Qt.Key.Key_Backspace)
+    hand.settle()
+    hand.click(pane.search)
+    with qtbot.assertNotEmitted(hand.window.token_selection_controller.wanted):
+        hand.key(Qt.Key.Key_Return)
+    hand.settle()
+    assert found_now(pane) == (set(), "none")
+
+
 def test_a_search_opens_the_pane_that_it_is_in(hand: Hand, pane: TokenPane) -> None:
     hand.press(Qt.Key.Key_F2, NO)
     assert not pane.isVisible()
