@@ -249,6 +249,22 @@ def test_a_pinned_head_is_compared_with_the_next(hand: Hand) -> None:
     assert titles(hand) == ["Scores, head 2", "Scores, head 1", "Head 1 − head 2"]
 
 
+def test_of_fewer_heads_than_were_compared_two_can_be_chosen(hand: Hand) -> None:
+    hand.window.workspace.set("d_out", 8)
+    hand.window.workspace.set("heads", 8)
+    hand.settle()
+    hand.window.cell_selection_controller.follow(Cell("scores", (6, 2, 3)))
+    hand.settle()
+    press(hand, Qt.Key.Key_H)
+    hand.type_number("heads", "4")
+    hand.settle()
+    assert bar(hand).said.text() == "There are 4 heads only."
+    assert bar(hand).one.currentText() == bar(hand).other.currentText() == "Head 4"
+    hand.choose("The one head", "Head 2")
+    hand.settle()
+    assert titles(hand) == ["Scores, head 2", "Scores, head 4", "Head 4 − head 2"]
+
+
 # ----------------------------------------------------------------------------------- samples
 
 

@@ -42,7 +42,7 @@ class ComparePanel(Struct, frozen=True):
     largest : Cell or None
         The cell of the largest difference.
     heads, head_count : tuple of int, int
-        The two heads, and the number of heads.
+        The two heads, the last one in place of what there is not, and the number of heads.
     count, most : int
         The number of samples, and its limit.
     """
@@ -98,8 +98,9 @@ def present_comparison(resolved: Resolved) -> ComparePanel | None:
     most = most_samples(run) if has_samples else 1
     count = min(comparison.count, most)
     can_swap = against is ComparisonKind.KEPT
+    one, other = (min(head, spec.heads - 1) for head in comparison.heads)
     return ComparePanel(
-        against, lead, said, largest, comparison.heads, spec.heads, count, most, can_swap
+        against, lead, said, largest, (one, other), spec.heads, count, most, can_swap
     )
 
 
