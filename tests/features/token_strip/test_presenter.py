@@ -190,6 +190,8 @@ def test_in_long_texts_they_are_read_on_the_worker_in_bands(
             expected = cells[:, places].sum(axis=1)[: 5 * bands]
             assert partial.values[: 5 * bands] == pytest.approx(expected, rel=1e-4)
             assert f"{5 * bands} of 36 read so far" in partial.plain
+            before_all = np.arange(36) < min(places)
+            assert np.array_equal(partial.forbidden, before_all & (np.arange(36) < 5 * bands))
         bands += 1
         assert bands < 20
     made = shares(by_blocks, tokens=looked, pinned=view.pinned)

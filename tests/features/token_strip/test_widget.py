@@ -170,6 +170,8 @@ def test_the_numbers_are_told(strip: TokenStrip) -> None:
     assert strip.accessibleDescription() == told
     assert strip.tip(4) == "one, token 5: 0.1250"
     assert strip.tip(2) == "starts, token 3: masked"
+    strip.show_tokens(TokenPanel(WORDS, weights=replace(SHARES, known=range(4))), LIGHT)
+    assert (strip.tip(3), strip.tip(4)) == ("with, token 4: 1.0000", "one, token 5")
     strip.show_tokens(TokenPanel(WORDS), LIGHT)
     assert (strip.accessibleDescription(), strip.tip(4)) == ("", "one, token 5")
 

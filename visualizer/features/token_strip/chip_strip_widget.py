@@ -124,7 +124,7 @@ class TokenStrip(ChipScrollArea):
         said = f"{tokens.labels[token]}, token {token + 1:,}"
         if token in tokens.special:
             said += f" ({tokens.special[token]})"
-        if tokens.weights is None:
+        if tokens.weights is None or token not in tokens.weights.known:
             return said
         value = format_number(tokens.weights.values[token])
         return f"{said}: {'masked' if tokens.weights.forbidden[token] else value}"

@@ -132,7 +132,8 @@ class _SumsInParts:
         queries, keys = query.trace.sides
         self._subjects = np.array(sorted(query.subjects))
         self._values = np.zeros(keys if query.reads else queries)
-        self._forbidden = np.ones(len(self._values), dtype=bool)
+        # Of what is read, a row more may allow any token; of who reads, each row tells its own.
+        self._forbidden = np.full(len(self._values), query.reads)
         self._rows = len(query.subjects) if query.reads else queries
         self._read = 0
         self.known = self._told()
@@ -164,6 +165,7 @@ class _SumsInParts:
 
     def _add_columns(self, query: WeightQuery, rows: slice) -> None:
         """Add what some queries read of the selected keys."""
+        self._forbidden[rows] = True
         for span, among in _spans(self._subjects):
             allowed = query.allowed(rows, span)
             if allowed is not None and not allowed[:, among].any():
