@@ -102,6 +102,15 @@ def test_one_walks_from_drawn_cell_to_drawn_cell() -> None:
     assert moved_cursor(pooled, Cell("weights", (1, 1, 1)), -1, 0) == Cell("weights", (0, 6, 0))
 
 
+@pytest.mark.parametrize("within", [0, 1])
+def test_the_last_cell_is_walked_to_though_fewer_are_pooled_in_it(within: int) -> None:
+    pooled = board(SEVEN, room=4, stages=frozenset({"weights"}))
+    start, back = Cell("weights", (0, 4 + within, 4 + within)), Cell("weights", (0, 6, 6))
+    assert moved_cursor(pooled, start, 1, 0) == Cell("weights", (0, 6, 4))
+    assert moved_cursor(pooled, start, 0, 1) == Cell("weights", (0, 4, 6))
+    assert moved_cursor(pooled, back, -1, 0) == Cell("weights", (0, 4, 6))
+
+
 @pytest.mark.parametrize("cell", [None, Cell("context", (0, 0, 0))])
 def test_from_what_is_not_shown_one_starts_at_the_first_cell(cell: Cell | None) -> None:
     assert moved_cursor(THREE, cell, 0, 1) == Cell("input", (0, 0))

@@ -30,8 +30,9 @@ def moved_cursor(
     if cell is None or heatmap is None:
         of_asked = [panel for panel in board.heatmaps if panel.stage in asked]
         return next(map(_first, (*of_asked, *board.heatmaps)), None)
-    row = cell.place[-2] + down * heatmap.rows.block
-    column = cell.place[-1] + right * heatmap.columns.block
+    # From the first of its block: the last block may hold fewer, and would be stepped over.
+    row = (cell.place[-2] // heatmap.rows.block + down) * heatmap.rows.block
+    column = (cell.place[-1] // heatmap.columns.block + right) * heatmap.columns.block
     across = next(at for at, panels in enumerate(board.columns) if heatmap in panels)
     along = board.columns[across].index(heatmap)
     if not 0 <= row < len(heatmap.rows.labels):
