@@ -252,6 +252,18 @@ def test_many_heads_are_in_a_menu(hand: Hand) -> None:
     assert not shown.many.isVisible()
 
 
+def test_the_last_of_many_heads_stays_and_is_checked_in_the_menu(hand: Hand) -> None:
+    hand.type_sentence("one two three")
+    give_heads(hand, MOST_CHIPS + 1)
+    hand.window.view_controller.solo_head(3)
+    hand.settle()
+    shown = bar(hand)
+    hand.choose_in_menu(shown.many, "Head 4")
+    assert heads(hand) == [3]
+    read = hand.read_menu(shown.many)
+    assert [head for head, is_checked in read.items() if is_checked] == ["Head 4"]
+
+
 def test_one_head_has_nothing_to_choose(hand: Hand) -> None:
     give_heads(hand, 1)
     assert bar(hand).heads == []

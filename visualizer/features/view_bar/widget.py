@@ -219,8 +219,7 @@ class ViewBar(OverflowRow):
 
     def _toggle(self) -> None:
         sender = self.sender()
-        if isinstance(sender, SoloToggleButton):
-            sender.setChecked(self._panel.heads[sender.item])  # until the next screen
-            self.headToggled.emit(sender.item)
-        elif isinstance(sender, QAction):
-            self.headToggled.emit(sender.data())
+        assert isinstance(sender, SoloToggleButton | QAction)
+        head = sender.item if isinstance(sender, SoloToggleButton) else sender.data()
+        sender.setChecked(self._panel.heads[head])  # until the next screen
+        self.headToggled.emit(head)
