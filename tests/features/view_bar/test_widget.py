@@ -303,6 +303,23 @@ def test_a_fold_has_a_row_while_its_button_is_down(three: Hand, by: HeadAggregat
     assert len(three.shown.columns[0]) == 3
 
 
+def test_the_button_of_a_fold_stays_down_while_a_step_is_played(three: Hand) -> None:
+    button = bar(three).buttons["gaze.toggle_fold mean"]
+    three.click(button)
+    three.settle()
+    three.board.setFocus()
+    for _ in range(2):
+        three.key(Qt.Key.Key_Space)
+    three.settle()
+    assert three.window.workspace.screen.resolved
+    assert three.window.workspace.screen.resolved.focus
+    assert button.isChecked()
+    three.click(button)
+    three.settle()
+    assert not button.isChecked()
+    assert three.window.workspace.view.folds == frozenset()
+
+
 @pytest.mark.parametrize("key", [Qt.Key.Key_M, Qt.Key.Key_H])
 def test_with_a_fold_goes_the_cell_that_is_pinned_there(three: Hand, key: Qt.Key) -> None:
     press(three, Qt.Key.Key_M, BOTH)

@@ -45,7 +45,7 @@ class ViewControlsPanel(Struct, frozen=True):
     heads : tuple of bool
         Which heads have a row of panels.
     folds : frozenset of HeadAggregate
-        Which aggregates of the heads have one.
+        Which aggregates of the heads have one, unless a step is played or predicted.
     range : str
         The range of the colours: what is chosen, and what it comes to for the weights; without
         weights, for the first stage.
@@ -76,7 +76,7 @@ def present_view_controls(resolved: Resolved, board: Board) -> ViewControlsPanel
     return ViewControlsPanel(
         _layout(board, heads),
         heads,
-        frozenset(resolved.folds),
+        resolved.view.folds,
         resolved.view.lens,
         resolved.view.colouring,
         tuple(_ends(board)),
