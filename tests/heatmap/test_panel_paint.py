@@ -10,19 +10,22 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QImage, QPainter
+from PySide6.QtWidgets import QApplication
 
-from tests.support.hand_made_panels import LOG, SIGNED, UNIT, a_heatmap, axis
-from visualizer.heatmap import panel_margins_paint, panel_paint
-from visualizer.heatmap.board_layout import ColumnHead, with_cell_numbers
+from tests.support.hand_made_panels import LOG, ROW_SCALE, SIGNED, UNIT, a_heatmap, axis
+from visualizer.heatmap import panel_margins, panel_margins_paint, panel_paint
+from visualizer.heatmap.board_layout import ColumnHead, TitlePlace, with_cell_numbers
 from visualizer.heatmap.board_placement import lay_out
 from visualizer.heatmap.panel_and_board_types import Board, Heatmap
 from visualizer.heatmap.value_to_colour_mapping import LARGEST, colour_indices, table
 from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.widgets.fonts import font, metrics
+from visualizer.widgets.fonts import apply_text_size, font, metrics, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.window_input import Hand
     from visualizer.heatmap.panel_colour_scale import ColourScale
 
@@ -36,13 +39,20 @@ class Painted:
     """One panel on paper."""
 
     def __init__(
-        self, heatmap: Heatmap, cell: float, theme: Theme = LIGHT, ratio: float = 1
+        self,
+        heatmap: Heatmap,
+        cell: float,
+        theme: Theme = LIGHT,
+        ratio: float = 1,
+        **fields: Any,
     ) -> None:
         self.theme, self.ratio, self.heatmap = theme, ratio, heatmap
         rows, columns = heatmap.values.shape
         placed = lay_out(Board(((heatmap,),)), 800, 800, ratio).slots[0]
         cells = QRectF(104, 80, columns * cell, rows * cell)
-        sized = replace(placed, cells=cells, cell_width=cell, cell_height=cell, numbers=None)
+        sized = replace(
+            placed, cells=cells, cell_width=cell, cell_height=cell, numbers=None, **fields
+        )
         (self.slot,) = with_cell_numbers([sized])
         whole = self.slot.whole.adjusted(0, 0, 60, 30)
         size = (round(whole.right() * ratio), round(whole.bottom() * ratio))
@@ -263,6 +273,32 @@ def test_row_sums_stand_beside_the_rows() -> None:
         cells = painted.slot.cells
         beside = QRectF(cells.right() + 4, cells.top(), 50, painted.slot.cell_height)
         assert (painted.within(beside) != lower(LIGHT.paper)) is is_there
+
+
+@pytest.fixture(params=[100, 150, 200])
+def percent(request: pytest.FixtureRequest, application: QApplication) -> Iterator[int]:
+    before = QGuiApplication.font()
+    apply_text_size(request.param)
+    yield request.param
+    QApplication.setFont(before)
+
+
+@pytest.mark.usefixtures("percent")
+def test_the_end_of_a_scale_is_whole_in_the_line_of_a_small_panels_title() -> None:
+    heatmap = a_heatmap(
+        np.full((20, 20), 0.5),
+        colour=ROW_SCALE[2],
+        rows=axis("query", 20, 2),
+        columns=axis("key", 20, 2),
+    )
+    painted = Painted(heatmap, LARGE, title=TitlePlace.LINE, has_column_labels=False)
+    scale, cells = text_scale(), painted.slot.cells
+    end = metrics(12).horizontalAdvance(f"{panel_margins.scale_end(heatmap)}, pooled")
+    title = QFontMetricsF(font(12, QFont.Weight.DemiBold)).horizontalAdvance("Weights")
+    right = cells.left() + title + 4 + 8 * scale + end
+    last = QRectF(right - 6 * scale, cells.top() - 20 * scale, 6 * scale, 17 * scale)
+    assert painted.within(last) != lower(LIGHT.paper)
+    assert painted.within(last.translated(8 * scale, 0)) == lower(LIGHT.paper)
 
 
 def test_labels_stand_on_both_sides() -> None:

@@ -289,7 +289,8 @@ def paint_own_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
         pooled = f"{end}, pooled" if head.heatmap.is_pooled else end
         if beside + metrics(12).horizontalAdvance(pooled) <= slot.whole.right():
             end = pooled
-        painter.drawText(QRectF(beside, top, 200, 20 * scale), LEFT, end)
+        width = metrics(12).horizontalAdvance(end) + 4
+        painter.drawText(QRectF(beside, top, width, 20 * scale), LEFT, end)
 
 
 def _paint_title(
