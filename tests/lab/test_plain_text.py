@@ -20,7 +20,7 @@ from visualizer.lab.attention_view.hovered_or_pinned_cell_and_sentence import La
 from visualizer.lab.attention_view.presenter import present_attention
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
-from visualizer.lab.runs.confirmation_dialogs import ask_delete, ask_leaving
+from visualizer.lab.runs.confirmation_dialogs import ask_delete, ask_leaving, ask_losing
 from visualizer.lab.runs.run_store import StoredRun
 from visualizer.lab.runs.widget import RunsPane
 from visualizer.lab.training.run_state import Failure
@@ -105,9 +105,10 @@ def test_what_goes_wrong_and_what_is_asked_is_plain(student: Student) -> None:
     window.statusBar().showMessage(FILE)
     assert rich(window) == []
     assert "PlainLabel text" in hostile_places(window)
-    ask_leaving(window, BOLD, lambda: None, lambda: None)
+    ask_leaving(window, BOLD, BOLD, lambda: None, lambda: None)
+    ask_losing(window, BOLD, BOLD, lambda: None)
     ask_delete(window, FILE, lambda: None)
-    for name in ("leaving", "delete"):
+    for name in ("leaving", "losing", "delete"):
         box = window.findChild(QMessageBox, name)
         assert box, name
         formats = {one.textFormat() for one in box.findChildren(QLabel) if one.text()}

@@ -459,6 +459,43 @@ def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     assert not detached_training_controller.is_at_work(folder)
 
 
+def test_where_there_is_no_room_for_a_checkpoint_it_stops_only_at_the_second_wish(
+    student: Student,
+) -> None:
+    student.type("seed", "28")
+    begin(student)
+    student.click("stop")
+    student.until_said("Paused")
+    assert student.notices == "The training was not ended."
+    student.click("stop")
+    student.until_said("Stopped")
+    student.press(Qt.Key.Key_W)  # there is nothing left to lose
+    assert not student.window.isVisible()
+
+
+def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> None:
+    student.type("seed", "28")
+    begin(student)
+    student.press(Qt.Key.Key_W)
+    box = student.window.findChild(QMessageBox, "leaving")
+    assert box
+    assert "what it learned after step 0 is lost" in box.text()
+    student.answer("leaving", "Cancel")
+    student.activate()
+    student.click("toggle")
+    student.until_said("Paused")
+    student.press(Qt.Key.Key_W)
+    box = student.window.findChild(QMessageBox, "losing")
+    assert box
+    assert "what it learned after step 0 is lost" in box.text()
+    student.answer("losing", "Cancel")
+    student.activate()
+    student.press(Qt.Key.Key_W)
+    student.answer("losing", "C&lose it")
+    assert not student.window.isVisible()
+    end_of_all(student)
+
+
 @pytest.mark.slow
 def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> None:
     folder = begin(student)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -264,3 +266,73 @@ def test_a_checkpoint_that_found_no_room_at_the_end_is_tried_again_when_it_close
     assert not RunFolder(tmp_path / "run").checkpoint.exists()
     client.say("stop")
     assert RunFolder(tmp_path / "run").checkpoint.exists()
+
+
+def fill_disk(patched: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    patched.setattr("os.fsync", full)
+
+
+def test_it_does_not_end_at_the_first_stop_where_steps_would_be_lost(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=10_000)
+    fill_disk(monkeypatch)
+    client.say("run")
+    client.wait("progress", lambda message: message.values["step"] > 2)
+    client.say("stop")
+    client.wait("not_ended")
+    stays = client.until("paused").values
+    assert not stays["is_saved"]
+    assert "No space left on device. The training was not ended" in stays["notice"]
+    assert "would go on from step 0. Make room and stop it again" in stays["notice"]
+    monkeypatch.undo()
+    client.say("stop")
+    stopped = client.until("stopped").values
+    assert (stopped["notice"], stopped["is_saved"]) == ("", True)
+    assert RunFolder(tmp_path / "run").checkpoint_step() == stopped["step"]
+
+
+def test_it_ends_at_the_second_stop_and_says_what_is_lost(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=10_000)
+    fill_disk(monkeypatch)
+    client.say("step", count=3)
+    notice = client.until("paused").values["notice"]
+    assert "No space left on device. Make room before you close it" in notice
+    client.say("stop")
+    client.wait("not_ended")
+    client.say("step")  # what it learns from now on was not spoken of
+    client.until("paused")
+    client.say("stop")
+    client.wait("not_ended")
+    assert not client.server.is_ended
+    client.say("stop")
+    assert client.server.is_ended
+    assert client.until("stopped").values["notice"].endswith("The run goes on from step 0.")
+
+
+def test_a_done_run_without_a_checkpoint_is_not_ended_at_the_first_stop_either(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=3)
+    fill_disk(monkeypatch)
+    client.say("run")
+    client.until("done")
+    client.say("stop")
+    client.wait("not_ended")
+    assert client.until("done").values["final"]
+
+
+def test_told_to_terminate_it_ends_at_once(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=10_000)
+    fill_disk(monkeypatch)
+    client.say("step", count=3)
+    client.until("paused")
+    client.say("end")
+    assert client.server.is_ended

@@ -30,7 +30,7 @@ class Fake:
     def __init__(self) -> None:
         self.heard: queue.Queue[Message | None] = queue.Queue()
         self.state, self.step, self.until = "paused", 0, 0
-        self.goes_on = False
+        self.goes_on, self.is_full, self.notice = False, False, ""
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self) -> None:
@@ -99,6 +99,8 @@ class Fake:
             seconds_left=(self.settings.steps - self.step) / 100,
             rate=self.settings.rate,
             snapshots=self.snapshots(),
+            is_saved=not self.is_full,
+            notice=self.notice,
         )
 
     def snapshots(self) -> list[int]:
@@ -154,6 +156,7 @@ class Fake:
         if self.settings.seed == 9:
             sys.stderr.write("Traceback: out of cheese\n")
             os.kill(os.getpid(), 9)
+        self.is_full = self.settings.seed == 28  # the disk: the number of that error
         self.state, self.until = "running", self.settings.steps
 
     def hear_pause(self) -> None:
@@ -174,7 +177,13 @@ class Fake:
     def hear_leave(self) -> None:
         self.goes_on = True
 
-    def hear_stop(self) -> str:
+    def hear_stop(self) -> str | None:
+        if self.is_full and not self.notice:
+            self.notice = "The training was not ended."
+            self.state = "paused"
+            self.say("not_ended")
+            self.progress()
+            return None
         return "end"
 
     def hear_read(self, id: int, text: str, step: int | None) -> None:  # noqa: A002

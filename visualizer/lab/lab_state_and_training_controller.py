@@ -88,6 +88,16 @@ class LabStateController(QObject):
         """Whether closing would interrupt a training."""
         return self.run is not None and self.run.phase in {Phase.RUNNING, Phase.WAITING}
 
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether closing would lose steps unless there is room for a checkpoint by then."""
+        return self._training is not None and self.run is not None and not self.run.is_saved
+
+    @property
+    def is_safe_to_leave(self) -> bool:
+        """Whether closing interrupts no training and loses no steps."""
+        return not (self.is_training or self.is_unsaved)
+
     # ------------------------------------------------------------------ the settings
 
     def set(self, name: str, value: object) -> None:
@@ -152,7 +162,7 @@ class LabStateController(QObject):
             # While it opens: it is not to begin after all.
             self._then = [one for one in self._then if one[0] not in {"run", "step"}]
             self._change(phase=Phase.ENDING)
-            self._training.end()
+            self._training.stop()
 
     def train_more(self, steps: int) -> None:
         """Extend the training by a number of steps."""
@@ -251,12 +261,21 @@ class LabStateController(QObject):
         elif self.run:
             self._then.append((says, values))
 
+    def _tell_waiting(self) -> None:
+        then, self._then = self._then, []
+        for says, values in then:
+            if says == "lengthen":  # its settings may be those of its folder again
+                self._lengthen(**values)
+            else:
+                self._tell(says, **values)
+
     def _hear(self, message: Message) -> None:
         if self.sender() is not self._training:
             return  # from a run that was closed
         take = {
             "opened": self._take_opened,
             "progress": self._take_progress,
+            "not_ended": self._take_not_ended,
             "refused": self._take_refused,
             "failed": self._take_failed,
         }
@@ -269,12 +288,7 @@ class LabStateController(QObject):
                 typed = self.typed_probes.get(run.folder)
                 self.offered_probe = typed or opening_probe(run.folder, run.sample, run.settings)
                 self.view = replace(self.view, probe=self.offered_probe)
-        then, self._then = self._then, []
-        for says, values in then:
-            if says == "lengthen":  # its settings are now those of its folder
-                self._lengthen(**values)
-            else:
-                self._tell(says, **values)
+        self._tell_waiting()
         self.opened.emit()
         self.changed.emit()
 
@@ -282,6 +296,10 @@ class LabStateController(QObject):
         if self.run:
             self.run = run_state.with_progress(self.run, message)
         self.changed.emit()
+
+    def _take_not_ended(self, message: Message) -> None:
+        self._change(phase=Phase.PAUSED)  # its progress, which follows, says why
+        self._tell_waiting()
 
     def _take_refused(self, message: Message) -> None:
         if message.values.get("id") is not None:

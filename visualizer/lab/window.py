@@ -337,7 +337,7 @@ class LabWindow(QMainWindow):
         """Whether nothing would be interrupted; else ask, and call `close` after the answer."""
         if not self.run_export_controller.may_close(close):
             return False
-        if not self.lab.is_training:
+        if self.lab.is_safe_to_leave:
             return True
         self.run_controller.leave(close)
         return False

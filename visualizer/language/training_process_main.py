@@ -33,7 +33,7 @@ def main() -> int:
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # SIGHUP: the terminal is closed
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: inbox.put(Message("stop")))
+            signal.signal(number, lambda *_: inbox.put(Message("end")))
     with suppress(AttributeError, OSError):  # where niceness is not supported
         os.nice(NICE)
     threading.Thread(target=_listen, args=(source, inbox), daemon=True).start()

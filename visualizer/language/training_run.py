@@ -66,6 +66,8 @@ PATIENT = 20
 FAR = 1.5
 """Training has diverged when the loss exceeds `FAR` times the first for `PATIENT` steps."""
 SAMPLE = 600
+GOES_ON = "The training goes on, and it is tried again."
+TRIED_AT_END = "Make room before you close it: it is tried once more then."
 
 
 class DivergedError(Exception):
@@ -123,6 +125,10 @@ class TrainingRun:
         self.folder, self.about = folder, about
         self.training = Trainer(about.settings, corpus)
         self.state, self.notice = TrainerState(), ""
+        self.then = GOES_ON
+        """What follows a failed write, as the sentence that ends its notice."""
+        self.is_saved = True
+        """Whether no checkpoint has failed to be written since the last one."""
         if folder.checkpoint.exists():
             self.state = read_checkpoint(folder.checkpoint, self.training)
         self._journal = LossLog(folder.losses)
@@ -248,10 +254,11 @@ class TrainingRun:
         self._save_s = time.monotonic() - began
 
     def _write_all(self) -> None:
+        self.is_saved = False
         try:
             self._journal.flush()
             write_checkpoint(self.folder.checkpoint, self.training, self.about, self.state)
-            self.notice = ""
+            self.notice, self.is_saved = "", True
         except InputError as refused:
             self.notice = f"{refused.sentence} {self._then}"
         except (RuntimeError, MemoryError) as error:
@@ -266,9 +273,7 @@ class TrainingRun:
 
     @property
     def _then(self) -> str:
-        """The sentence on what happens after a failed write."""
-        done = "Make room before you close it: it is tried once more then."
-        return done if self.is_done else "The training goes on, and it is tried again."
+        return TRIED_AT_END if self.is_done and self.then == GOES_ON else self.then
 
     def _measured(self) -> float:
         """Write a snapshot and measure the validation loss, where either is due."""

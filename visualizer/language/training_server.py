@@ -13,7 +13,7 @@ from visualizer.language.checkpoints import write_weights
 from visualizer.language.loss_log import curves
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder, plain_settings, settings_of
-from visualizer.language.training_run import DivergedError
+from visualizer.language.training_run import GOES_ON, TRIED_AT_END, DivergedError
 from visualizer.language.training_settings import check
 from visualizer.language.training_speed_and_time_left import TrainingSpeed
 from visualizer.language.wire_format import Message
@@ -45,6 +45,8 @@ class TrainingServer:
         self._send = send
         self.opened: OpenRun | None = None
         self.state, self.is_ended, self.stays = "paused", False, False
+        self._has_warned = False
+        """Whether it was said that ending it now loses steps."""
         self._left = 0
         """Steps to do before pausing; negative for all."""
         self._told_at, self._looked_at = 0.0, 0.0
@@ -122,16 +124,36 @@ class TrainingServer:
         if opened.running.is_done:
             raise InputError("steps", "All steps are done. Train for more of them.")
         opened.hold()
+        opened.running.then, self._has_warned = GOES_ON, False
         self._left, self.state = count, "running"
         self._pace = TrainingSpeed()
 
     def _pause(self, values: Mapping[str, Any]) -> None:
         if self.state == "running":
-            self.state = "paused"
-            self._save()
+            self._rest()
         self.tell()
 
     def _stop(self, values: Mapping[str, Any]) -> None:
+        """End with a checkpoint; where none can be written, say so and end the next time."""
+        if self._has_warned:
+            self.end()
+            return
+        step = self._step_to_go_on_from()
+        self._keep(
+            f"The training was not ended, as it would go on from step {step:,}. Make room and stop "
+            "it again: the second time it ends in any case."
+        )
+        running = self.opened.running if self.opened else None
+        if running is None or running.is_saved:
+            self._close()
+            return
+        self._has_warned = True
+        if self.state == "running":
+            self.state = "paused"
+        self._send(Message("not_ended"))
+        self.tell()
+
+    def _end(self, values: Mapping[str, Any]) -> None:
         self.end()
 
     def _leave(self, values: Mapping[str, Any]) -> None:
@@ -197,8 +219,7 @@ class TrainingServer:
             self.state = "diverged"
             self._refuse(InputError("rate", diverged.sentence))
         except InputError as refused:
-            self.state = "paused"
-            self._save()
+            self._rest()
             self._refuse(refused)
         self._left -= 1
         tokens = running.settings.batch * running.settings.block
@@ -206,8 +227,7 @@ class TrainingServer:
         if running.is_done and self.state == "running":
             self.state = "done"
         elif self._left == 0 and self.state == "running":
-            self.state = "paused"
-            self._save()
+            self._rest()
         self._look_around()
 
     def _look_around(self) -> None:
@@ -240,24 +260,40 @@ class TrainingServer:
             "rate": running.settings.rate_at(running.step),
             "snapshots": opened.snapshots(),
             "notice": running.notice,
+            "is_saved": running.is_saved,
             "final": _final(running),
         }
         self._send(Message("progress", values, curves(rows)))
 
-    def _save(self) -> None:
+    def _rest(self) -> None:
+        """Pause, with a checkpoint."""
+        self.state = "paused"
+        self._save(TRIED_AT_END)
+
+    def _save(self, then: str) -> None:
         if self.opened and self.opened.running and self.opened.is_held:
+            self.opened.running.then = then
             self.opened.running.save()
+
+    def _keep(self, then: str) -> None:
+        """Write a checkpoint of steps that are not in one yet, as far as that is known."""
+        running = self.opened.running if self.opened else None
+        if self.state in {"running", "paused"} or (running and running.notice):
+            self._save(then)  # there may be disk space by now
+
+    def _step_to_go_on_from(self) -> int:
+        return (self.opened and self.opened.folder.checkpoint_step()) or 0
 
     def end(self) -> None:
         """Write a checkpoint and end."""
-        if self.is_ended:
-            return
+        if not self.is_ended:
+            self._keep(f"The run goes on from step {self._step_to_go_on_from():,}.")
+            self._close()
+
+    def _close(self) -> None:
         self.is_ended = True
         if self.state in {"running", "paused"}:
             self.state = "stopped"
-            self._save()
-        elif self.opened and self.opened.running and self.opened.running.notice:
-            self._save()  # there may be disk space by now
         self.tell()
         if self.opened:
             self._forget_wishes(self.opened)
@@ -278,6 +314,7 @@ _TAKE: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
     "pause": TrainingServer._pause,
     "step": TrainingServer._step,
     "stop": TrainingServer._stop,
+    "end": TrainingServer._end,
     "leave": TrainingServer._leave,
     "lengthen": TrainingServer._lengthen,
     "read": TrainingServer._read,

@@ -16,15 +16,20 @@ if TYPE_CHECKING:
 
 
 def ask_leaving(
-    window: QWidget, name: str, stop: Callable[[], object], go_on: Callable[[], object]
+    window: QWidget,
+    name: str,
+    lost: str,
+    stop: Callable[[], object],
+    go_on: Callable[[], object],
 ) -> None:
     """Ask whether a training stops or continues in the background; one question at a time.
 
     The newest, as what follows may have been wanted in another window: that the program ends.
+    ``lost`` says which steps may be lost by either, if any.
     """
     for asked in window.findChildren(QMessageBox, "leaving"):
         asked.close()
-    said = f"“{name}” is training."
+    said = f"“{name}” is training. {lost}".rstrip()
     box = message_box(window, "leaving", QMessageBox.Icon.Question, said)
     box.setInformativeText(
         "It can stop here, with a checkpoint to go on from, or go on without a window until it is "
@@ -36,6 +41,18 @@ def ask_leaving(
     box.setDefaultButton(stopping)
     stopping.clicked.connect(stop)
     going.clicked.connect(go_on)
+    box.open()
+
+
+def ask_losing(window: QWidget, name: str, lost: str, close: Callable[[], object]) -> None:
+    """Ask whether to close a run that may lose steps, which ``lost`` says."""
+    for asked in window.findChildren(QMessageBox, "losing"):
+        asked.close()
+    box = message_box(window, "losing", QMessageBox.Icon.Warning, f"Close “{name}”? {lost}")
+    closing = box.addButton("C&lose it", QMessageBox.ButtonRole.DestructiveRole)
+    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(cancel)
+    closing.clicked.connect(close)
     box.open()
 
 

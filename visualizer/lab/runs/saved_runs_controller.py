@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.errors import InputError
 from visualizer.lab.runs import run_store
-from visualizer.lab.runs.confirmation_dialogs import ask_delete, ask_leaving
+from visualizer.lab.runs.confirmation_dialogs import ask_delete, ask_leaving, ask_losing
 from visualizer.lab.training import detached_training_controller
 from visualizer.lab.training.run_state import Phase
 from visualizer.language.run_folder import RunFolder
@@ -113,14 +113,18 @@ class RunController(QObject):
     def leave(self, then: Callable[[], object]) -> bool:
         """Close the run and call `then`; return whether that was done at once.
 
-        If it is training, the user is asked, and `then` waits for the answer.
+        If it is training or cannot be saved, the user is asked, and `then` waits for the answer.
         """
-        run = self._lab.run
-        if run is None or not self._lab.is_training:
+        run, lab = self._lab.run, self._lab
+        if run is None or lab.is_safe_to_leave:
             self._go(False, then)
             return True
-        ways = (partial(self._go, goes_on, then) for goes_on in (False, True))
-        ask_leaving(self._window, run.name, *ways)
+        stop, go_on = (partial(self._go, goes_on, then) for goes_on in (False, True))
+        lost = _lost(run.folder) if lab.is_unsaved else ""
+        if lab.is_training:
+            ask_leaving(self._window, run.name, lost, stop, go_on)
+        else:
+            ask_losing(self._window, run.name, lost, stop)
         return False
 
     def _go(self, goes_on: bool, then: Callable[[], object], *_: object) -> None:
@@ -268,6 +272,14 @@ class RunController(QObject):
         if detached_training_controller.is_at_work(folder):
             sentence = f"“{folder.name}” is training in the background. Open it and stop it first."
             raise InputError("folder", sentence)
+
+
+def _lost(folder: Path) -> str:
+    step = RunFolder(folder).checkpoint_step() or 0
+    return (
+        "There was no room for its last checkpoint. If there still is none, what it learned after "
+        f"step {step:,} is lost."
+    )
 
 
 def _rest(is_closed: Event) -> None:

@@ -69,7 +69,7 @@ class TrainingProcess(QObject):
         self._command = tuple(command)
         self._unpacker = MessageUnpacker()
         self._details = b""
-        self.is_over = self._may_end = False
+        self.is_over = self._may_end = self._is_left = False
         self.has_opened = False
         """Whether it has read or made its run."""
         self._process = QProcess(self)
@@ -89,15 +89,23 @@ class TrainingProcess(QObject):
         if not self.is_over:
             self._process.write(Message(says, values).pack())
 
-    def end(self) -> None:
-        """Ask it to write a checkpoint and end; see `wait_for_trainings`."""
-        if self.is_over or self._may_end:
-            return
+    def stop(self) -> None:
+        """Ask it to write a checkpoint and end; where it cannot write one, it says ``not_ended``.
+
+        Asked again, it ends in any case.
+        """
         self._may_end = True
-        self.setParent(QCoreApplication.instance())  # its owner may be gone before it ends
         self.tell("stop")
-        self._process.closeWriteChannel()
         self._patience.start()
+
+    def end(self) -> None:
+        """Have it end, with a checkpoint if one can be written; see `wait_for_trainings`."""
+        if self.is_over or self._is_left:
+            return
+        self._is_left = True
+        self.setParent(QCoreApplication.instance())  # its owner may be gone before it ends
+        self.stop()
+        self._process.closeWriteChannel()
 
     # ------------------------------------------------------------------ messages
 
@@ -105,6 +113,9 @@ class TrainingProcess(QObject):
         try:
             for message in self._unpacker.feed(bytes(self._process.readAllStandardOutput().data())):
                 self.has_opened |= message.says == "opened"
+                if message.says == "not_ended" and not self._is_left:
+                    self._may_end = False
+                    self._patience.stop()
                 self.said.emit(message)
         except (ValueError, TypeError) as error:  # not a message, but printed text
             self._details += f"\nNot understood: {error!r}".encode()

@@ -76,6 +76,8 @@ class RunState(Struct, frozen=True, eq=False):
         The beginning of its text.
     notice : str
         A notice about its present state, such as that it cannot be saved.
+    is_saved : bool
+        Whether its last checkpoint could be written.
     final : tuple of (float, float) or None
         Once it is done, its training and validation loss, each the mean of many batches.
     """
@@ -99,6 +101,7 @@ class RunState(Struct, frozen=True, eq=False):
     losses: Losses = field(default_factory=Losses.of)
     failure: Failure | None = None
     notice: str = ""
+    is_saved: bool = True
     final: tuple[float, float] | None = None
 
     @property
@@ -151,6 +154,7 @@ def with_opened_run(run: RunState, message: Message) -> RunState:
         losses=Losses.expecting(expected).extended(**message.arrays),
         rate=run.settings.rate_at(int(values["step"])),
         failure=None,
+        is_saved=True,
         final=tuple(values["final"]) if values.get("final") else None,
         **_among(_OPENED, values),
     )
@@ -168,6 +172,7 @@ def with_progress(run: RunState, message: Message) -> RunState:
         snapshots=tuple(values["snapshots"]),
         losses=run.losses.extended(**message.arrays),
         notice=values.get("notice") or "",
+        is_saved=values.get("is_saved", True),
         final=tuple(values["final"]) if values.get("final") else None,
         **_among(_PROGRESS, values),
     )
