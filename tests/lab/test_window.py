@@ -517,6 +517,26 @@ def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> Non
     assert student.window.lab.run.folder == folder
 
 
+@pytest.mark.slow
+def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student: Student) -> None:
+    folder = begin(student)
+    student.click("toggle")
+    student.until_said("Paused")
+    training, run = student.window.lab._training, student.window.lab.run
+    assert training
+    assert run
+    number = training._process.processId()
+    os.kill(number, signal.SIGSTOP)  # it takes its time to write the checkpoint
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    student.window.open_run(folder)
+    student.until_said("Waiting until")
+    os.kill(number, signal.SIGCONT)
+    student.until_said("Paused")
+    student.click("step")
+    student.until_said(f"step {run.step + 1:,} of")
+    student.until_said("Paused")
+
+
 def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
     folder = begin(student)
     (folder / "orders").mkdir()  # where a file is to be

@@ -233,6 +233,7 @@ class LabStateController(QObject):
         self._training = self.run = None
         self._then, self.refused, self.view = [], None, LabView()
         if training:
+            training.stopped_run = run.folder if run and not goes_on else None
             training.end()
         self.changed.emit()
 

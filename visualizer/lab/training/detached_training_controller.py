@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
 from visualizer.console_messages_and_progress import say
 from visualizer.errors import InputError, reason_of
-from visualizer.lab.training.process_controller import SERVICE, environment
+from visualizer.lab.training.process_controller import SERVICE, environment, is_stopping
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message
 from visualizer.storage.atomic_file import write
@@ -166,7 +166,7 @@ class BackgroundTrainingWatcher(QObject):
 
     def _ask(self) -> None:
         assert self._folder
-        if _is_held(self._folder):
+        if _is_held(self._folder) and not is_stopping(self._folder):
             self._was_held = True
             ask_to_stop(self._folder)
 

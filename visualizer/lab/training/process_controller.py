@@ -22,6 +22,7 @@ from visualizer.resources import import_path_with_package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 SERVICE = (sys.executable, "-P", "-m", "visualizer.language.training_process_main")
 """The training program; it imports torch, which the window does not.
@@ -69,6 +70,8 @@ class TrainingProcess(QObject):
         self._command = tuple(command)
         self._unpacker = MessageUnpacker()
         self._details = b""
+        self.stopped_run: Path | None = None
+        """The run that is not to be trained on after this process, which was left."""
         self.is_over = self._may_end = self._is_left = False
         self.has_opened = False
         """Whether it has read or made its run."""
@@ -158,6 +161,11 @@ def wait_for_trainings() -> None:
         loop = QEventLoop()
         ending[0].ended.connect(loop.quit)
         loop.exec()
+
+
+def is_stopping(folder: Path) -> bool:
+    """Whether a process of this program still writes the checkpoint of a run that was left."""
+    return any(training.stopped_run == folder for training in _ending())
 
 
 def _ending() -> list[TrainingProcess]:
