@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,10 +37,11 @@ from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 from visualizer.language.wire_format import Message
 from visualizer.session.colour_options import ColourLimits
+from visualizer.storage.file_lock import FileLock
 from visualizer.widgets.theme import DARK, LIGHT, Scheme, palette, theme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pytestqt.qtbot import QtBot
@@ -535,6 +537,86 @@ def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student
     student.click("step")
     student.until_said(f"step {run.step + 1:,} of")
     student.until_said("Paused")
+
+
+@pytest.fixture
+def done(student: Student) -> Path:
+    """A run that is done and not open."""
+    folder = begin(student, "30")
+    student.until_said("Done")
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    end_of_all(student)
+    return folder
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a run as a training in the background does."""
+    lock = FileLock(folder / "lock")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def wait_for(student: Student, folder: Path) -> None:
+    student.window.open_run(folder)
+    student.until_said("Waiting until")
+
+
+def leave(student: Student, way: str) -> None:
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    student.answer("leaving", way)
+    assert student.window.lab.run is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
+def test_one_that_was_waited_for_goes_on_in_the_background_after_all(
+    student: Student, done: Path
+) -> None:
+    with held(done):
+        wait_for(student, done)
+        assert (done / "stop").exists()
+        leave(student, "&Go on in the background")
+        assert not (done / "stop").exists()
+        assert not (done / "background.log").exists()  # no other one is started
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
+def test_one_that_was_waited_for_and_stops_already_is_started_again(
+    student: Student, done: Path
+) -> None:
+    with held(done):
+        wait_for(student, done)
+        (done / "stop").unlink()  # as who stops does
+        leave(student, "&Go on in the background")
+    assert (done / "background.log").exists()
+    student.until(lambda: not (done / "orders").exists())  # it has taken them
+
+
+def test_one_that_was_waited_for_before_it_held_the_run_is_stopped(
+    student: Student, done: Path
+) -> None:
+    detached_training_controller.order(done)
+    wait_for(student, done)
+    leave(student, "&Stop here")
+    assert not detached_training_controller.is_at_work(done)
+    assert not (done / "stop").exists()  # nothing is written to a run that nobody holds
+
+
+@pytest.mark.slow
+def test_one_that_is_to_go_on_is_stopped_while_its_window_process_ends(student: Student) -> None:
+    folder = begin(student)
+    training = student.window.lab._training
+    assert training
+    number = training._process.processId()
+    os.kill(number, signal.SIGSTOP)
+    leave(student, "&Go on in the background")
+    wait_for(student, folder)
+    leave(student, "&Stop here")
+    os.kill(number, signal.SIGCONT)
+    end_of_all(student)
+    assert not detached_training_controller.is_at_work(folder)
 
 
 def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:

@@ -15,6 +15,7 @@ from visualizer.language import probe, training_server
 from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.run_folder import RunFolder, plain_settings, settings_of
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_run import TrainingRun
 from visualizer.language.training_server import TrainingServer
 from visualizer.language.training_settings import TASKS, CorpusKind, CorpusSource, ModelKind
 from visualizer.language.wire_format import Message, MessageUnpacker
@@ -336,3 +337,44 @@ def test_told_to_terminate_it_ends_at_once(
     client.until("paused")
     client.say("end")
     assert client.server.is_ended
+
+
+def test_a_request_to_stop_that_is_withdrawn_in_time_stops_nothing(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=10_000)
+    client.say("run")
+    folder = RunFolder(tmp_path / "run")
+    folder.stop.touch()
+    save = TrainingRun.save
+
+    def save_and_withdraw(running: TrainingRun) -> None:
+        save(running)
+        folder.stop.unlink()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TrainingRun, "save", save_and_withdraw)
+        client.wait("progress", lambda message: folder.checkpoint.exists())
+    assert client.server.is_training
+    folder.stop.touch()
+    client.until("stopped")
+    assert not folder.stop.exists()
+
+
+@pytest.mark.parametrize("is_withdrawn", [True, False])
+def test_orders_that_are_withdrawn_before_it_holds_the_run_train_nothing(
+    client: Client, tmp_path: Path, is_withdrawn: bool
+) -> None:
+    client.open(tmp_path / "run", steps=10_000)
+    client.say("stop")
+    folder, alone = RunFolder(tmp_path / "run"), Client()
+    folder.orders.touch()
+    alone.say("open", folder=str(folder.path), settings=None)
+    alone.say("leave")
+    if is_withdrawn:
+        folder.orders.unlink()
+    alone.say("run")
+    assert alone.server.is_training != is_withdrawn
+    assert folder.lock.exists() != is_withdrawn
+    assert not folder.orders.exists()
+    alone.server.end()

@@ -7,6 +7,7 @@ import os
 import queue
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,11 @@ class Fake:
                 return
 
     def folder_says_stop(self) -> bool:
-        return hasattr(self, "lock") and self.folder.stop.exists()
+        with suppress(OSError):
+            if hasattr(self, "lock"):
+                self.folder.stop.unlink()
+                return True
+        return False
 
     def go_on(self) -> None:
         if self.state != "running":
@@ -149,7 +154,8 @@ class Fake:
         if not hasattr(self, "lock"):
             self.lock = FileLock(self.folder.lock.path)
             self.folder.tidy()
-            self.folder.orders.unlink(missing_ok=True)
+            if self.goes_on:
+                self.folder.orders.unlink()  # if they were withdrawn, it breaks off
 
     def hear_run(self) -> None:
         self.hold()

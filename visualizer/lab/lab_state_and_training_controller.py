@@ -221,6 +221,8 @@ class LabStateController(QObject):
             Of ``folder``, when it cannot go on; it is still open then.
         """
         training, run = self._training, self.run
+        if run and run.phase is Phase.WAITING:
+            self._waiting.leave(goes_on, self._command)
         if training and run and goes_on:
             detached_training_controller.order(run.folder)
             over = partial(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError
@@ -81,14 +80,19 @@ class OpenRun:
         """Whether this program holds the lock and may write."""
         return self._lock is not None
 
-    def hold(self) -> None:
+    def hold(self, *, is_ordered: bool = False) -> None:
         """Take the lock, so that only this program writes the run.
+
+        Parameters
+        ----------
+        is_ordered : bool
+            Whether this is done by the orders in its folder, which are then removed.
 
         Raises
         ------
         InputError
-            Of ``held``, when another program holds it or has changed it since it was opened; of
-            ``folder`` or ``export``, when it cannot be written.
+            Of ``held``, when another program holds it or has changed it since it was opened, or
+            the orders were withdrawn; of ``folder`` or ``export``, when it cannot be written.
         """
         if self._lock:
             return
@@ -97,20 +101,29 @@ class OpenRun:
             if self.folder.versions() != self._seen:
                 sentence = f"The run in {self.folder.path} was changed since it was opened. "
                 raise InputError("held", f"{sentence}Open it again.")
-            self._begin()
+            self._begin(is_ordered)
         except BaseException:
             self.close()
             raise
 
-    def _begin(self) -> None:
+    def _begin(self, is_ordered: bool = False) -> None:
         try:
             self.folder.tidy()
-            with suppress(OSError):  # Windows cannot remove a file that is open
-                self.folder.orders.unlink(missing_ok=True)
         except OSError as error:
             raise self.folder.unwritable(error) from error
+        if is_ordered:  # after `tidy`, which would remove the request of who withdraws them in vain
+            self._take_orders()
         if self.running:
             self.running.begin()
+
+    def _take_orders(self) -> None:
+        try:
+            self.folder.orders.unlink()
+        except FileNotFoundError as error:
+            sentence = f"The run in {self.folder.path} is no longer to be trained."
+            raise InputError("held", sentence) from error
+        except OSError:  # Windows cannot remove a file that is open
+            pass
 
     def _resumed(self) -> TrainingRun | None:
         try:

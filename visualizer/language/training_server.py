@@ -123,7 +123,7 @@ class TrainingServer:
             raise InputError("path", opened.obstacle)
         if opened.running.is_done:
             raise InputError("steps", "All steps are done. Train for more of them.")
-        opened.hold()
+        opened.hold(is_ordered=self.stays)
         opened.running.then, self._has_warned = GOES_ON, False
         self._left, self.state = count, "running"
         self._pace = TrainingSpeed()
@@ -237,7 +237,16 @@ class TrainingServer:
         if now - self._looked_at >= LOOKED_EVERY_S:
             self._looked_at = now
             if self._one().folder.stop.exists():
-                self.end()
+                self._end_as_asked()
+
+    def _end_as_asked(self) -> None:
+        """End with a checkpoint, unless the request is withdrawn while that is written."""
+        self._keep(self._after_the_end())
+        try:
+            self._one().folder.stop.unlink()
+        except OSError:
+            return
+        self._close()
 
     def tell(self) -> None:
         """Send the progress, with the rows measured since the last report."""
@@ -284,10 +293,13 @@ class TrainingServer:
     def _step_to_go_on_from(self) -> int:
         return (self.opened and self.opened.folder.checkpoint_step()) or 0
 
+    def _after_the_end(self) -> str:
+        return f"The run goes on from step {self._step_to_go_on_from():,}."
+
     def end(self) -> None:
         """Write a checkpoint and end."""
         if not self.is_ended:
-            self._keep(f"The run goes on from step {self._step_to_go_on_from():,}.")
+            self._keep(self._after_the_end())
             self._close()
 
     def _close(self) -> None:
@@ -304,7 +316,7 @@ class TrainingServer:
         with suppress(OSError):
             if opened.is_held:
                 opened.folder.stop.unlink(missing_ok=True)
-            if self.stays:  # the sender of "leave" wrote this file
+            if self.stays and not opened.is_held:  # nor are they of one that goes on after it
                 opened.folder.orders.unlink(missing_ok=True)
 
 

@@ -96,6 +96,8 @@ def take_over(
     folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
 ) -> None:
     """Continue a run that a window has closed; emit a sentence if that fails."""
+    if not RunFolder(folder).orders.is_file():
+        return  # it was stopped while the process of the window ended
     try:
         if ended.failure:
             take_back(folder)
@@ -139,6 +141,14 @@ def ask_to_stop(folder: Path) -> None:
         RunFolder(folder).stop.touch()
 
 
+def _is_withdrawn(folder: Path) -> bool:
+    """Whether a request to stop was withdrawn before the process that trains a run took it."""
+    with suppress(OSError):
+        RunFolder(folder).stop.unlink()
+        return True
+    return False
+
+
 class BackgroundTrainingWatcher(QObject):
     """Asks the process that trains a run to stop, and waits until it has.
 
@@ -163,6 +173,22 @@ class BackgroundTrainingWatcher(QObject):
 
     def stop(self) -> None:
         self._polling.stop()
+
+    def leave(self, goes_on: bool, command: Sequence[str]) -> None:
+        """Wait no more: the training stops, or goes on although it was asked to stop.
+
+        Raises
+        ------
+        InputError
+            Of ``folder``, when it cannot go on.
+        """
+        assert self._folder
+        if not goes_on:
+            take_back(self._folder)  # those of a process that does not hold the run yet
+            self._ask()
+        elif self._was_held and not _is_withdrawn(self._folder):
+            go_on(self._folder, command)
+        self.stop()
 
     def _ask(self) -> None:
         assert self._folder
