@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject
 
 from visualizer.lab.lab_state_and_training_controller import LabStateController
 from visualizer.lab.training.process_controller import TrainingProcess, wait_for_trainings
+from visualizer.lab.training.run_state import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,3 +53,24 @@ def test_what_waits_for_a_run_to_open_is_forgotten_when_it_is_left(
         pass
     assert [says for training, says in told if training is first] == ["open", "stop"]
     assert [says for training, says in told if training is second] == ["open", "run"]
+
+
+def test_a_training_that_is_to_run_or_was_told_to_counts_as_one(
+    lab: LabStateController, qtbot: QtBot
+) -> None:
+    seen: list[tuple[Phase, bool]] = []
+
+    def see() -> None:
+        assert lab.run
+        seen.append((lab.run.phase, lab.is_training))
+
+    lab.opened.connect(see)
+    lab.toggle()
+    see()
+    with qtbot.waitSignal(lab.opened, timeout=20_000):
+        pass
+    assert seen == [(Phase.OPENING, True), (Phase.PAUSED, True)]
+    qtbot.waitUntil(lambda: lab.run is not None and lab.run.phase is Phase.RUNNING, timeout=20_000)
+    lab.toggle()
+    qtbot.waitUntil(lambda: lab.run is not None and lab.run.phase is Phase.PAUSED, timeout=20_000)
+    assert not lab.is_training

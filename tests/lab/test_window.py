@@ -539,6 +539,20 @@ def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student
     student.until_said("Paused")
 
 
+@pytest.mark.slow
+def test_closing_while_one_is_taken_over_asks(student: Student) -> None:
+    folder = begin(student)
+    leave(student, "&Go on in the background")
+    student.activate()
+    wait_for(student, folder)
+    lab = student.window.lab
+    student.until(lambda: lab.run is not None and lab.run.phase is Phase.OPENING)
+    student.press(Qt.Key.Key_W)
+    student.answer("leaving", "Cancel")
+    assert student.window.isVisible()
+    student.until(lambda: student.button == "Pause")
+
+
 @pytest.fixture
 def done(student: Student) -> Path:
     """A run that is done and not open."""

@@ -71,6 +71,8 @@ class LabStateController(QObject):
         """The folders of runs that were begun here: their processes make them, after a while."""
         self._training: TrainingProcess | None = None
         self._then: list[tuple[str, dict[str, Any]]] = []
+        self._is_starting = False
+        """Whether the training was told to run and has not answered yet."""
         self._waiting = detached_training_controller.BackgroundTrainingWatcher(self)
         self._waiting.free.connect(self._open_when_free)
 
@@ -86,7 +88,10 @@ class LabStateController(QObject):
     @property
     def is_training(self) -> bool:
         """Whether closing would interrupt a training."""
-        return self.run is not None and self.run.phase in {Phase.RUNNING, Phase.WAITING}
+        if self.run is None:
+            return False
+        is_to_start = self._is_starting or any(says == "run" for says, _ in self._then)
+        return is_to_start or self.run.phase in {Phase.RUNNING, Phase.WAITING}
 
     @property
     def is_unsaved(self) -> bool:
@@ -234,6 +239,7 @@ class LabStateController(QObject):
         self._waiting.stop()
         self._training = self.run = None
         self._then, self.refused, self.view = [], None, LabView()
+        self._is_starting = False
         if training:
             training.stopped_run = run.folder if run and not goes_on else None
             training.end()
@@ -261,6 +267,7 @@ class LabStateController(QObject):
             self._open(replace(self.run, phase=Phase.OPENING, failure=None))
         if self._training and self.run and self.run.is_open:
             self._training.tell(says, **values)
+            self._is_starting |= says == "run"
         elif self.run:
             self._then.append((says, values))
 
@@ -298,6 +305,7 @@ class LabStateController(QObject):
     def _take_progress(self, message: Message) -> None:
         if self.run:
             self.run = run_state.with_progress(self.run, message)
+            self._is_starting &= self.run.phase is Phase.PAUSED  # as it was told to be longer
         self.changed.emit()
 
     def _take_not_ended(self, message: Message) -> None:
@@ -308,6 +316,7 @@ class LabStateController(QObject):
         if message.values.get("id") is not None:
             self.answered.emit(message)
             return
+        self._is_starting = False
         if self._training and not self._training.has_opened:  # there is no run to open
             self.leave()
         said = message.values
@@ -323,7 +332,7 @@ class LabStateController(QObject):
             return
         if ended.failure:  # otherwise the process does so itself
             self._training.deleteLater()
-        self._training = None
+        self._training, self._is_starting = None, False
         then, self._then = self._then, []
         failure = (self.run and self.run.failure) or ended.failure
         if self.run and not self.run.tokens and ended.failure:
