@@ -19,6 +19,7 @@ from visualizer.language.training_run import TrainingRun
 from visualizer.language.training_server import TrainingServer
 from visualizer.language.training_settings import TASKS, CorpusKind, CorpusSource, ModelKind
 from visualizer.language.wire_format import Message, MessageUnpacker
+from visualizer.storage.link_safe_folder import ContainedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -378,3 +379,20 @@ def test_orders_that_are_withdrawn_before_it_holds_the_run_train_nothing(
     assert folder.lock.exists() != is_withdrawn
     assert not folder.orders.exists()
     alone.server.end()
+
+
+def test_a_moment_without_the_disk_ends_no_training(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=10_000)
+
+    def lost(*_: object) -> bool:
+        looked.append(True)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    looked: list[bool] = []
+    client.say("run")
+    with monkeypatch.context() as patched:
+        patched.setattr(ContainedFile, "exists", lost)
+        client.wait("progress", lambda _: bool(looked))
+    assert client.server.is_training

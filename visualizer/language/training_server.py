@@ -236,8 +236,13 @@ class TrainingServer:
             self.tell()
         if now - self._looked_at >= LOOKED_EVERY_S:
             self._looked_at = now
-            if self._one().folder.stop.exists():
+            if self._is_asked_to_stop():
                 self._end_as_asked()
+
+    def _is_asked_to_stop(self) -> bool:
+        with suppress(OSError):  # of a folder that cannot be read at the moment
+            return self._one().folder.stop.exists()
+        return False
 
     def _end_as_asked(self) -> None:
         """End with a checkpoint, unless the request is withdrawn while that is written."""
