@@ -539,6 +539,17 @@ def test_a_run_that_was_paused_is_paused_however_soon_it_is_opened_again(student
     student.until_said("Paused")
 
 
+def test_one_that_another_program_takes_over_is_stopped_here(student: Student) -> None:
+    folder = begin(student)
+    student.click("toggle")
+    student.until_said("Paused")
+    detached_training_controller.ask_to_stop(folder)
+    student.until_said("Stopped")
+    assert student.notices == ""
+    student.click("toggle")
+    student.until(lambda: student.button == "Pause")
+
+
 @pytest.mark.slow
 def test_closing_while_one_is_taken_over_asks(student: Student) -> None:
     folder = begin(student)

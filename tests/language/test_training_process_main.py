@@ -155,6 +155,20 @@ def test_a_file_asks_it_to_stop(child: Child, tmp_path: Path) -> None:
     assert not folder.lock.exists()
 
 
+@pytest.mark.parametrize(("steps", "state"), [(10, "paused"), (2, "done")])
+def test_a_file_asks_it_to_stop_while_it_has_nothing_to_do(
+    child: Child, tmp_path: Path, steps: int, state: str
+) -> None:
+    child.open(tmp_path / "run", steps=steps)
+    child.say("step", count=2)
+    child.until(state)
+    folder = RunFolder(tmp_path / "run")
+    folder.stop.touch()
+    assert child.process.wait(60) == 0
+    assert not folder.stop.exists()
+    assert not folder.lock.exists()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_told_to_terminate_it_makes_a_checkpoint(

@@ -16,7 +16,7 @@ import traceback
 from contextlib import suppress
 from typing import BinaryIO
 
-from visualizer.language.training_server import TrainingServer
+from visualizer.language.training_server import LOOKED_EVERY_S, TrainingServer
 from visualizer.language.wire_format import Message, message_sender, received_messages
 
 NICE = 5
@@ -54,9 +54,12 @@ def serve(server: TrainingServer, inbox: Inbox) -> None:
             server.end()
             break
         try:
-            message = inbox.get(block=not server.is_training)
+            message = inbox.get(timeout=0 if server.is_training else LOOKED_EVERY_S)
         except queue.Empty:
-            server.advance()
+            if server.is_training:
+                server.advance()
+            else:
+                server.look_for_a_request()
             continue
         if message:
             server.take(message)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from visualizer.language.loss_log import LossRow
     from visualizer.language.training_run import TrainingRun
+    from visualizer.storage.link_safe_folder import ContainedFile
 
 AT_ONCE = 100_000
 """Most loss rows in a message, so that a window stays responsive while it reads a long run."""
@@ -235,21 +236,17 @@ class TrainingServer:
         if now - self._told_at >= TOLD_EVERY_S or not self.is_training:
             self.tell()
         if now - self._looked_at >= LOOKED_EVERY_S:
-            self._looked_at = now
-            if self._is_asked_to_stop():
-                self._end_as_asked()
+            self.look_for_a_request()
 
-    def _is_asked_to_stop(self) -> bool:
-        with suppress(OSError):  # of a folder that cannot be read at the moment
-            return self._one().folder.stop.exists()
-        return False
-
-    def _end_as_asked(self) -> None:
-        """End with a checkpoint, unless the request is withdrawn while that is written."""
+    def look_for_a_request(self) -> None:
+        """End with a checkpoint if another program waits for the run that is held here."""
+        self._looked_at = time.monotonic()
+        if not (self.opened and self.opened.is_held and _exists(self.opened.folder.stop)):
+            return
         self._keep(self._after_the_end())
         try:
-            self._one().folder.stop.unlink()
-        except OSError:
+            self.opened.folder.stop.unlink()
+        except OSError:  # it was withdrawn meanwhile
             return
         self._close()
 
@@ -338,6 +335,12 @@ _TAKE: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
     "layer": TrainingServer._layer,
     "save": TrainingServer._save_weights,
 }
+
+
+def _exists(file: ContainedFile) -> bool:
+    with suppress(OSError):  # of a folder that cannot be read at the moment
+        return file.exists()
+    return False
 
 
 def _final(running: TrainingRun | None) -> tuple[float, float] | None:

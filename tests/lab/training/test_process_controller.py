@@ -70,6 +70,15 @@ def test_a_run_is_opened_trained_and_ended(ear: Ear, tmp_path: Path) -> None:
     assert (tmp_path / "run" / "losses.csv").exists()
 
 
+def test_one_that_another_window_asks_to_stop_has_not_failed(ear: Ear, tmp_path: Path) -> None:
+    begin(ear, tmp_path / "run")
+    ear.training.tell("step", count=3)
+    ear.hear("progress")
+    ear.qtbot.waitUntil(lambda: ear.said[-1].values.get("state") == "paused", timeout=PATIENCE_MS)
+    (tmp_path / "run" / "stop").touch()
+    assert ear.hear_the_end() == ProcessEnd(None)
+
+
 def test_one_that_is_killed_is_named_with_what_it_said_last(ear: Ear, tmp_path: Path) -> None:
     begin(ear, tmp_path / "run", TrainingSettings(seed=9))
     ear.training.tell("run")

@@ -42,7 +42,7 @@ class ProcessEnd(Struct, frozen=True):
     Parameters
     ----------
     failure : Failure or None
-        The reason, if it ended unasked.
+        The reason, if it ended without being asked to, by its window or another one.
     """
 
     failure: Failure | None = None
@@ -138,7 +138,7 @@ class TrainingProcess(QObject):
         self._hear()
         self._keep_details()
         is_well = status is QProcess.ExitStatus.NormalExit and code == 0
-        if is_well and self._may_end:
+        if is_well and (self._may_end or self._has_opened):  # or another window asked it to end
             self._be_over(None)
             return
         why = _why(code, status)
@@ -151,7 +151,7 @@ class TrainingProcess(QObject):
         self.is_over = True
         self._patience.stop()
         self.ended.emit(ProcessEnd(failure))
-        if self._may_end:
+        if self._may_end or failure is None:
             self.deleteLater()
 
 

@@ -163,10 +163,10 @@ def with_opened_run(run: RunState, message: Message) -> RunState:
 def with_progress(run: RunState, message: Message) -> RunState:
     """Apply a progress message of a training."""
     values = message.values
-    ending = run.phase is Phase.ENDING
+    ending = run.phase is Phase.ENDING or values["state"] == Phase.STOPPED
     return replace(
         run,
-        phase=run.phase if ending else Phase(values["state"]),
+        phase=Phase.ENDING if ending else Phase(values["state"]),
         # It may have done further steps before it was told to end.
         settings=replace(run.settings, steps=max(run.settings.steps, int(values["step"]))),
         snapshots=tuple(values["snapshots"]),
