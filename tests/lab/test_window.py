@@ -27,7 +27,7 @@ from visualizer.generation.generated_tokens_presenter import LOADING
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
 from visualizer.lab.runs import run_store
 from visualizer.lab.settings import training_text_preview_controller
-from visualizer.lab.training import detached_training_controller
+from visualizer.lab.training import detached_training_controller, process_controller
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.training.recorded_losses import Losses
 from visualizer.lab.training.run_state import Phase
@@ -642,6 +642,33 @@ def test_one_that_is_to_go_on_is_stopped_while_its_window_process_ends(student: 
     os.kill(number, signal.SIGCONT)
     end_of_all(student)
     assert not detached_training_controller.is_at_work(folder)
+
+
+def test_one_that_takes_too_long_to_stop_says_so(
+    student: Student, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_controller, "PATIENCE_MS", 100)
+    begin(student)
+    training = student.window.lab._training
+    assert training
+    os.kill(training._process.processId(), signal.SIGSTOP)  # as in a long step
+    student.click("stop")
+    student.until(lambda: student.notices.startswith(process_controller.GIVEN_UP))
+    assert "open the run again to begin at step 0" in student.notices
+
+
+def test_one_that_takes_too_long_goes_on_in_the_background_all_the_same(
+    student: Student, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_controller, "PATIENCE_MS", 100)
+    folder = begin(student)
+    training = student.window.lab._training
+    assert training
+    os.kill(training._process.processId(), signal.SIGSTOP)
+    leave(student, "&Go on in the background")
+    end_of_all(student)
+    assert (folder / "background.log").exists()
+    student.until(lambda: not (folder / "orders").exists())  # it has taken them
 
 
 def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:

@@ -111,14 +111,15 @@ class OpenRun:
             self.folder.tidy()
         except OSError as error:
             raise self.folder.unwritable(error) from error
-        if is_ordered:  # after `tidy`, which would remove the request of who withdraws them in vain
-            self._take_orders()
+        # After `tidy`, which would remove the request of who withdraws them in vain.
+        self._take_orders(is_ordered)
         if self.running:
             self.running.begin()
 
-    def _take_orders(self) -> None:
+    def _take_orders(self, is_ordered: bool) -> None:
+        """Remove the orders, or those that were left over."""
         try:
-            self.folder.orders.unlink()
+            self.folder.orders.unlink(missing_ok=not is_ordered)
         except FileNotFoundError as error:
             sentence = f"The run in {self.folder.path} is no longer to be trained."
             raise InputError("held", sentence) from error

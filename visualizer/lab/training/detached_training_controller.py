@@ -99,7 +99,7 @@ def take_over(
     if not RunFolder(folder).orders.is_file():
         return  # it was stopped while the process of the window ended
     try:
-        if ended.failure:
+        if ended.failure and not ended.is_given_up:  # which goes on from its last checkpoint
             take_back(folder)
             raise InputError("folder", ended.failure.sentence)
         go_on(folder, command)

@@ -32,6 +32,7 @@ SERVICE = (sys.executable, "-P", "-m", "visualizer.language.training_process_mai
 LONGEST_DETAILS = 64 * 1024
 PATIENCE_MS = 60_000
 """How long a process may take to write its checkpoint before it is killed."""
+GIVEN_UP = "The training did not stop within a minute, and was ended."
 _KILLED = 9
 NOTHING = "It had not begun, and nothing is changed."
 
@@ -43,9 +44,12 @@ class ProcessEnd(Struct, frozen=True):
     ----------
     failure : Failure or None
         The reason, if it ended without being asked to, by its window or another one.
+    is_given_up : bool
+        Whether it was killed here, as it took too long to end.
     """
 
     failure: Failure | None = None
+    is_given_up: bool = False
 
 
 class TrainingProcess(QObject):
@@ -72,7 +76,7 @@ class TrainingProcess(QObject):
         self._details = b""
         self.stopped_run: Path | None = None
         """The run that is not to be trained on after this process, which was left."""
-        self.is_over = self._may_end = self._is_left = False
+        self.is_over = self._may_end = self._is_left = self._is_given_up = False
         self.has_opened = False
         """Whether it has read or made its run."""
         self._process = QProcess(self)
@@ -82,7 +86,7 @@ class TrainingProcess(QObject):
         self._process.finished.connect(self._finish)
         self._process.errorOccurred.connect(self._err)
         self._patience = QTimer(self, singleShot=True, interval=PATIENCE_MS)
-        self._patience.timeout.connect(self._process.kill)
+        self._patience.timeout.connect(self._give_up)
 
     def start(self) -> None:
         self._process.start(self._command[0], self._command[1:])
@@ -109,6 +113,10 @@ class TrainingProcess(QObject):
         self.setParent(QCoreApplication.instance())  # its owner may be gone before it ends
         self.stop()
         self._process.closeWriteChannel()
+
+    def _give_up(self) -> None:
+        self._is_given_up = True
+        self._process.kill()
 
     # ------------------------------------------------------------------ messages
 
@@ -138,10 +146,10 @@ class TrainingProcess(QObject):
         self._hear()
         self._keep_details()
         is_well = status is QProcess.ExitStatus.NormalExit and code == 0
-        if is_well and (self._may_end or self._has_opened):  # or another window asked it to end
+        if is_well and (self._may_end or self.has_opened):  # or another window asked it to end
             self._be_over(None)
             return
-        why = _why(code, status)
+        why = GIVEN_UP if self._is_given_up else _why(code, status)
         sentence = why if self.has_opened else f"{why} {NOTHING}"
         self._be_over(Failure(sentence, self._details.decode(errors="replace").strip()))
 
@@ -150,7 +158,7 @@ class TrainingProcess(QObject):
             return
         self.is_over = True
         self._patience.stop()
-        self.ended.emit(ProcessEnd(failure))
+        self.ended.emit(ProcessEnd(failure, self._is_given_up))
         if self._may_end or failure is None:
             self.deleteLater()
 
