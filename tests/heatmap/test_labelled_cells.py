@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
 from visualizer.heatmap.labelled_cells_widget import LabelledCellsView
@@ -15,6 +16,8 @@ from visualizer.heatmap.value_to_colour_mapping import LARGEST, table
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
+    import pytest
+    from PySide6.QtCore import QRect
     from pytestqt.qtbot import QtBot
 
 VALUES = np.array([[0.0, 1.0, np.nan], [0.25, -1.0, 0.5]])
@@ -78,6 +81,30 @@ def test_cells_have_the_colours_of_the_scale(qtbot: QtBot) -> None:
     for place, index in (((0, 1), LARGEST), ((1, 1), 0)):
         pixel = picture.pixel(view.rect_of(*place).center())
         assert pixel == int(colours[index])
+
+
+def test_the_pointer_has_only_cells_drawn_that_are_in_sight(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles = tuple(map(str, range(1_000)))
+    view = view_of(
+        qtbot,
+        cells_of(values=np.zeros((2, 1_000)), columns=titles, words=(titles,) * 2, apart=0),
+    )
+    placed, rect_of = [], view.rect_of
+
+    def rect_of_placed(row: int, column: int) -> QRect:
+        placed.append(column)
+        return rect_of(row, column)
+
+    QApplication.processEvents()  # until there is room for the scroll bar
+    before = view.viewport().grab().toImage()
+    monkeypatch.setattr(view, "rect_of", rect_of_placed)
+    QTest.mouseMove(view.viewport(), rect_of(1, 998).center())
+    assert view.viewport().grab().toImage() != before
+    assert min(column for column in placed if column) > 990  # 0 places the titles of the rows
+    QApplication.sendEvent(view.viewport(), QEvent(QEvent.Type.Leave))
+    assert view.viewport().grab().toImage() == before
 
 
 def test_a_wide_table_of_words_shows_its_end_and_keys_reveal_its_beginning(qtbot: QtBot) -> None:

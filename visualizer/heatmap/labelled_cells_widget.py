@@ -53,6 +53,11 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
+def _cells_between(start: float, end: float, size: float, count: int) -> range:
+    """Return the cells of a side that are between two places on it, to a whole pixel."""
+    return range(max(0, int((start - 1) // size)), min(count, int((end + 1) // size) + 1))
+
+
 class LabelledCellsView(QAbstractScrollArea):
     """The table; it emits what is pointed at, in words, and what is chosen."""
 
@@ -190,12 +195,24 @@ class LabelledCellsView(QAbstractScrollArea):
         painter.setClipRect(
             QRectF(self._side, self._top, view.width() - self._side, view.height() - self._top)
         )
-        self._paint_cells(painter, cells)
+        rows, columns = self._within(event.rect(), cells)
+        self._paint_cells(painter, cells, rows, columns)
         painter.restore()
-        self._paint_titles(painter, cells)
+        self._paint_titles(painter, cells, columns)
         painter.end()
 
-    def _paint_cells(self, painter: QPainter, cells: LabelledCells) -> None:
+    def _within(self, part: QRect, cells: LabelledCells) -> tuple[range, range]:
+        """Return the rows and columns that may have a cell within a part of the viewport."""
+        top = part.top() - self._top + self.verticalScrollBar().value()
+        left = part.left() - self._side + self.horizontalScrollBar().value()
+        return (
+            _cells_between(top, top + part.height(), self._height, len(cells.rows)),
+            _cells_between(left - self._gap, left + part.width(), self._width, len(cells.columns)),
+        )
+
+    def _paint_cells(
+        self, painter: QPainter, cells: LabelledCells, rows: range, columns: range
+    ) -> None:
         numbers = cells.positions()
         unknown = np.isnan(numbers)
         indices = np.where(unknown, NOT_A_NUMBER, np.nan_to_num(numbers) * LARGEST + 0.5)
@@ -205,13 +222,10 @@ class LabelledCellsView(QAbstractScrollArea):
             light_entries(cells.map_name, self._theme),
         )
         paper = QColor(self._theme.raised)
-        view, lines = self.viewport().rect(), metrics(10)
-        for row in range(len(cells.rows)):
-            for column in range(len(cells.columns)):
-                box = self.rect_of(row, column)
-                if not box.intersects(view):
-                    continue
-                inner = QRectF(box).adjusted(0, 0, -1, -1)
+        lines = metrics(10)
+        for row in rows:
+            for column in columns:
+                inner = QRectF(self.rect_of(row, column)).adjusted(0, 0, -1, -1)
                 index = indices[row, column]
                 is_unknown = bool(unknown[row, column])
                 painter.fillRect(inner, paper if is_unknown else QColor(int(colours[index])))
@@ -231,7 +245,7 @@ class LabelledCellsView(QAbstractScrollArea):
         painter.setPen(QPen(colour, width * self._theme.stroke))
         painter.drawRect(QRectF(self.rect_of(*place)).adjusted(0, 0, -1, -1))
 
-    def _paint_titles(self, painter: QPainter, cells: LabelledCells) -> None:
+    def _paint_titles(self, painter: QPainter, cells: LabelledCells, columns: range) -> None:
         lines, view = metrics(10), self.viewport().size()
         painter.setClipRect(QRectF(0, self._top, self._side, view.height() - self._top))
         for row in self._titled_rows(cells):
@@ -247,8 +261,9 @@ class LabelledCellsView(QAbstractScrollArea):
         longest = max(map(len, cells.columns), default=1)
         needed = lines.horizontalAdvance("0" * min(longest, 3))
         every = 1 if cells.words else max(1, -(-round(needed) // round(self._width)))
-        for column, title in enumerate(cells.columns):
-            box = QRectF(self.rect_of(0, column))
+        # Over cells without words a title is whole, and may stand out over the columns beside it.
+        for column in columns if cells.words else range(len(cells.columns)):
+            box, title = QRectF(self.rect_of(0, column)), cells.columns[column]
             box.setTop(0)
             box.setBottom(self._top - 2)
             if cells.words:
@@ -330,9 +345,12 @@ class LabelledCellsView(QAbstractScrollArea):
 
     def _hover(self, place: Place | None) -> None:
         if place != self._hovered:
-            self._hovered = place
+            before, self._hovered = self._hovered, place
             self._tell()
-            self.viewport().update()
+            edge = math.ceil(self._theme.stroke)  # of the frame
+            for changed in filter(None, (before, place)):
+                box = self.rect_of(*changed)
+                self.viewport().update(box.adjusted(-edge, -edge, edge, edge))
 
     def _tell(self) -> None:
         """Say what the cell under the pointer is, else that of the keys."""

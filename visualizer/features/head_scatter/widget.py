@@ -123,6 +123,8 @@ class HeadScatterPlot(QWidget):
         self.setMinimumHeight(round(160 * text_scale()))
         self._panel, self._theme = HeadScatterPanel(), LIGHT
         self._places: tuple[Place, ...] = ()
+        self._numbers = np.empty((0, 2))
+        """What the heads have on both axes, [head, axis]."""
         self._at: Place | None = None
         """The head that keys go from."""
         self._hovered: Place | None = None
@@ -132,6 +134,8 @@ class HeadScatterPlot(QWidget):
         if panel is self._panel and theme is self._theme:
             return
         self._panel, self._theme, self._places = panel, theme, panel.places
+        numbers = [axis.values for axis in (panel.across, panel.up) if axis]
+        self._numbers = np.array([[each[at] for each in numbers] for at in self._places])
         if self._at not in self._places:
             self._at = self._places[0] if self._places else None
         if self._hovered not in self._places:
@@ -159,20 +163,23 @@ class HeadScatterPlot(QWidget):
         return self._point(float(across.values[place]), float(up.values[place]))
 
     def _point(self, right: float, above: float) -> QPointF:
-        area, shares = self._area, []
-        for axis, value in ((self._panel.across, right), (self._panel.up, above)):
-            low, high = axis.ends if axis else (0.0, 1.0)
-            shares.append((value - low) / (high - low))
-        return QPointF(
-            area.left() + shares[0] * area.width(), area.bottom() - shares[1] * area.height()
-        )
+        ((x, y),) = self._points(np.array([[right, above]])).tolist()
+        return QPointF(x, y)
+
+    def _points(self, numbers: np.ndarray) -> np.ndarray:
+        """Return where numbers on both axes are, [head, axis]: all at once, as there are many."""
+        area, axes = self._area, (self._panel.across, self._panel.up)
+        low, high = np.array([axis.ends if axis else (0.0, 1.0) for axis in axes]).T
+        shares = (numbers - low) / (high - low)
+        placed: np.ndarray = (area.left(), area.bottom()) + shares * (area.width(), -area.height())
+        return placed
 
     def _place_at(self, point: QPointF) -> Place | None:
-        distances = [
-            ((self.point_of(place) - point).manhattanLength(), place) for place in self._places
-        ]
-        distance, place = min(distances, default=(float("inf"), None))
-        return place if distance <= NEAR * text_scale() else None
+        if not self._places:
+            return None
+        distances = np.abs(self._points(self._numbers) - (point.x(), point.y())).sum(-1)
+        nearest = int(distances.argmin())
+        return self._places[nearest] if distances[nearest] <= NEAR * text_scale() else None
 
     # ------------------------------------------------------------------ painting
 
@@ -237,11 +244,11 @@ class HeadScatterPlot(QWidget):
     def _paint_points(self, painter: QPainter) -> None:
         colours = table(self._panel.map_name, self._theme)
         radius, count = DOT * text_scale(), max(1, len(self._panel.layers) - 1)
-        edge = QPen(QColor(self._theme.border), 1)
-        for place in self._places:
-            painter.setPen(edge)
-            painter.setBrush(QColor(int(colours[place[0] * LARGEST // count])))
-            painter.drawEllipse(self.point_of(place), radius, radius)
+        painter.setPen(QPen(QColor(self._theme.border), 1))
+        points = self._points(self._numbers).tolist()
+        for (layer, _), (x, y) in zip(self._places, points, strict=True):
+            painter.setBrush(QColor(int(colours[layer * LARGEST // count])))
+            painter.drawEllipse(QPointF(x, y), radius, radius)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for place in self._panel.shown if len(self._panel.shown) == 1 else ():
             if place in self._places:

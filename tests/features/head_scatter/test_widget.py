@@ -1,0 +1,47 @@
+"""The plot of heads under the pointer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtTest import QTest
+
+from visualizer.features.head_scatter.presenter import MEASURES, HeadScatterPanel, ScatterAxis
+from visualizer.features.head_scatter.widget import HeadScatterPlot
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    import pytest
+    from pytestqt.qtbot import QtBot
+
+SIDES = 20, 20
+"""Layers and heads."""
+
+
+def test_the_pointer_measures_the_axes_once_for_all_heads(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = np.random.default_rng(0)
+    across, up = (ScatterAxis(measure, chance.random(SIDES), 0.5) for measure in MEASURES[:2])
+    panel = HeadScatterPanel(
+        across=across, up=up, layers=tuple(range(SIDES[0])), map_name="viridis"
+    )
+    plot = HeadScatterPlot()
+    qtbot.addWidget(plot)
+    plot.resize(400, 300)
+    plot.show_panel(panel, LIGHT)
+    plot.show()
+    qtbot.waitExposed(plot)
+    measured = []
+
+    def ends(axis: ScatterAxis) -> tuple[float, float]:
+        measured.append(axis)
+        return 0.0, 1.0
+
+    monkeypatch.setattr(ScatterAxis, "ends", property(ends))
+    last = panel.places[-1]
+    QTest.mouseMove(plot, plot.point_of(last).toPoint())
+    plot.grab()
+    assert plot._hovered == last
+    assert len(measured) < 50
