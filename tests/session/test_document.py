@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,14 @@ def test_a_window_starts_with_the_books_numbers_and_with_weights_that_differ() -
     np.testing.assert_allclose(open_.read("context")[0], contexts, atol=1e-4)
     last = trace.read("weights")[:, -1]  # head key
     assert (last.max(axis=1) / last.min(axis=1) > 1.5).all()
+
+
+def test_a_long_text_that_is_typed_leaves_few_of_its_versions_in_memory() -> None:
+    words = "word " * 4_000
+    size = len(Document(text=words).tokens()[0]) * 60  # bytes of a word and its place
+    tracemalloc.start()
+    for letters in range(20):
+        Document(text=words + letters * "a").tokens()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 8 * size

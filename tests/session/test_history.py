@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from visualizer.session.document import LONG, Document
 from visualizer.session.history import LONGEST, History
 
 EMPTY: History[int] = History()
@@ -83,8 +86,9 @@ def test_the_oldest_are_forgotten_where_all_hold_too_much() -> None:
     large, other = bytes(60), bytes(range(60))
     values = (large, large, other, other)  # two, as what is shared counts once
     history = History(past=values)
-    assert history.within(120, lambda value: (value,)) == history
-    assert history.within(100, lambda value: (value,)).past == (other, other)
+    both = 2 * sys.getsizeof(large)
+    assert history.within(both, lambda value: (value,)) == history
+    assert history.within(both - 1, lambda value: (value,)).past == (other, other)
     assert history.within(10, lambda value: (value,)).past == (other,)
 
 
@@ -92,3 +96,12 @@ def test_the_newest_is_kept_however_large_it_is() -> None:
     history = History(past=(bytes(5), bytes(50)), key="text")
     left = history.within(10, lambda value: (value,))
     assert (left.past, left.key) == ((bytes(50),), "text")
+
+
+def test_long_texts_count_as_what_is_held() -> None:
+    long = tuple(Document(text="é" * (LONG + more)) for more in range(1, 5))
+    history = History(past=long)
+    most = 2 * (LONG + 1_000)
+    assert history.within(most, Document.large_parts).past == long[-2:]
+    short = History(past=(Document(text="a"), Document(text="b")))
+    assert short.within(0, Document.large_parts) == short

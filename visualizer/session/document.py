@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import ModelSource
 
 BOOK_SENTENCE = "Your journey starts with one step"
+LONG = 10_000
+"""A text of more characters is long."""
 
 
 class LineSplit(StrEnum):
@@ -102,8 +104,13 @@ class Document(Struct, frozen=True):
         """Return the problems of its settings; none where the settings have no effect."""
         return problems(self.spec) if self.has_module else ()
 
+    def large_parts(self) -> tuple[bytes | str, ...]:
+        """Return what holds much of its memory: what is `held`, and long texts."""
+        texts = (self.text, self.labels, self.model.second if self.model else "")
+        return (*self.held(), *(text for text in texts if len(text) > LONG))
+
     def held(self) -> tuple[bytes, ...]:
-        """Return the data and masks of own matrices, the parts that can be large."""
+        """Return the data and masks of own matrices and of captured attention."""
         spec = self.spec
         cells = [own.bits for own in (spec.own_mask, spec.own_kept) if own]
         given = [spec.own_input] if spec.own_input else []
@@ -171,8 +178,14 @@ def starting_document() -> Document:
     return Document(spec=replace(spec_of(Mechanism.STACKED), projection=Projection.UNIFORM))
 
 
-# Most changes leave the text as it is.
-_tokens = lru_cache(maxsize=64)(tokenize)
+def _tokens(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
+    return (_tokens_of_long if len(text) > LONG else _tokens_of_short)(text, tokenizer)
+
+
+# Most changes leave the text as it is. While a long one is typed, each key makes another, and the
+# tokens of one take megabytes.
+_tokens_of_short = lru_cache(maxsize=64)(tokenize)
+_tokens_of_long = lru_cache(maxsize=4)(tokenize)
 
 
 def changed_span(old: str, new: str) -> tuple[int, int]:

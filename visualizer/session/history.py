@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
@@ -32,7 +33,7 @@ class History(Struct, Generic[Value], frozen=True):
             return History(self.past, (), key)
         return History((*self.past, old)[-LONGEST:], (), key)
 
-    def within(self, most: int, held: Callable[[Value], Iterable[bytes]]) -> History[Value]:
+    def within(self, most: int, held: Callable[[Value], Iterable[bytes | str]]) -> History[Value]:
         """Drop the oldest values while all together hold more than this many bytes.
 
         It is asked after each value that is kept.
@@ -40,7 +41,7 @@ class History(Struct, Generic[Value], frozen=True):
         Parameters
         ----------
         held : callable
-            Returns the buffers of a value; shared ones count once.
+            Returns the buffers and texts of a value; shared ones count once.
         """
         if not self.past or not held(self.past[-1]):
             return self  # the newest, the only one that may be new here, adds nothing
@@ -48,7 +49,7 @@ class History(Struct, Generic[Value], frozen=True):
         total = 0
         for place, value in enumerate(reversed(self.past)):
             for part in held(value):
-                total += 0 if id(part) in known else len(part)
+                total += 0 if id(part) in known else sys.getsizeof(part)
                 known.add(id(part))
             if total > most and place:
                 return History(self.past[len(self.past) - place :], self.future, self.key)

@@ -44,7 +44,7 @@ PATIENCE_MS = 16
 REST_MS = 80
 """How long exact pictures wait while the user acts: drawing them slows the window down."""
 MOST_KEPT = 2**28
-"""Bytes of own matrices kept for undo."""
+"""Bytes of own matrices and long texts kept for undo."""
 
 
 class Workspace(QObject):
@@ -232,7 +232,7 @@ class Workspace(QObject):
     def _keep(self, key: str = "") -> None:
         """Record the present document before it changes."""
         kept = self._history.keep(self.document, key)
-        self._history = kept.within(MOST_KEPT, Document.held)
+        self._history = kept.within(MOST_KEPT, Document.large_parts)
 
     def seal(self) -> None:
         """End a merged edit."""
