@@ -111,6 +111,23 @@ def test_undo_shows_where_the_text_changed(hand: Hand, place: int) -> None:
     hand.settle()
 
 
+@pytest.mark.parametrize(("text", "place", "more"), [("😀 ab", 3, "cd"), ("a😀b", 3, "😀")])
+def test_undo_shows_where_the_text_changed_beside_emoji(
+    hand: Hand, text: str, place: int, more: str
+) -> None:
+    hand.type_sentence("")
+    hand.compose(text)
+    cursor = hand.sentence.textCursor()
+    cursor.setPosition(place)
+    hand.sentence.setTextCursor(cursor)
+    hand.compose(more)
+    hand.press(Qt.Key.Key_Home)
+    hand.press(Z)
+    assert hand.sentence.toPlainText() == text
+    assert hand.sentence.textCursor().position() == place
+    hand.settle()
+
+
 def test_a_drag_is_one_step(hand: Hand) -> None:
     slider = hand.find(QSlider, "d_in Slider")
     hand.drag(slider, 10, 20, 30, 40)

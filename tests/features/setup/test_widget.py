@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
-from visualizer.features.setup.widget import has_longer_word
+from tests.support.window_input import CONTROL
+from visualizer.documents.plain_text_file import LONGEST_TEXT, first_part
+from visualizer.features.setup.widget import SentenceEdit, has_longer_word
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
 
 
 @given(st.text("ab \n\t\u00a0\u2028", max_size=40), st.integers(1, 9))
 def test_a_long_word_is_found_wherever_it_stands(text: str, length: int) -> None:
     assert has_longer_word(text, length) == any(len(word) > length for word in text.split())
+
+
+def test_what_is_offered_of_a_long_text_has_it_where_the_cursor_stands(qtbot: QtBot) -> None:
+    box = SentenceEdit()
+    qtbot.addWidget(box)
+    box.setPlainText("😀😁 after")
+    QTest.keyClick(box, Qt.Key.Key_Right)
+    pasted = "word " * (LONGEST_TEXT // 5)
+    QApplication.clipboard().setText(pasted)
+    with qtbot.waitSignal(box.tooLong) as refused:
+        QTest.keyClick(box, Qt.Key.Key_V, CONTROL)
+    assert refused.args[1] == first_part(f"😀{pasted}😁 after")
+    QApplication.clipboard().clear()

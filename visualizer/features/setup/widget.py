@@ -488,6 +488,17 @@ def has_longer_word(text: str, length: int) -> bool:
     return may_have and max(map(len, text.split()), default=0) > length
 
 
+def _place_after(text: str) -> int:
+    """Return the cursor's place after a text: Qt counts a character beyond U+FFFF as two."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _characters_before(place: int, text: str) -> int:
+    """Return how many characters of a text stand before a place of the cursor in it."""
+    before = text.encode("utf-16-le", "surrogatepass")[: 2 * place]
+    return len(before.decode("utf-16-le", "surrogatepass"))
+
+
 class SentenceEdit(QPlainTextEdit):
     """The text box of the sentence. Undo and redo are the document's, not the box's own.
 
@@ -510,14 +521,17 @@ class SentenceEdit(QPlainTextEdit):
         return not source.hasUrls() and super().canInsertFromMimeData(source)  # files are opened
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        start, end = sorted((self.textCursor().anchor(), self.textCursor().position()))
-        text = self.toPlainText()
+        text, cursor = self.toPlainText(), self.textCursor()
+        start, end = (
+            _characters_before(place, text)
+            for place in (cursor.selectionStart(), cursor.selectionEnd())
+        )
         whole = text[:start] + source.text() + text[end:]
         if sentence := too_long(whole):
             self.tooLong.emit(sentence, first_part(whole))
         else:
             with self._wrapped(whole):
-                if start == 0 and end == self.document().characterCount() - 1:
+                if (start, end) == (0, len(text)):
                     self.setPlainText(whole)  # twice as fast
                     self.moveCursor(QTextCursor.MoveOperation.End)
                 else:
@@ -542,9 +556,10 @@ class SentenceEdit(QPlainTextEdit):
 
     def show_text(self, text: str) -> None:
         """Show the document's text, with the cursor where it differs from the former one."""
-        if text.translate(AS_SHOWN).replace("\r\n", "\n") == self.toPlainText():
+        before, shown = self.toPlainText(), text.translate(AS_SHOWN).replace("\r\n", "\n")
+        if shown == before:
             return
-        place = changed_span(self.toPlainText(), text)[1]
+        place = _place_after(shown[: changed_span(before, shown)[1]])
         # Otherwise a mere difference in notation would count as an edit.
         with self._wrapped(text), QSignalBlocker(self):
             self.setPlainText(text)
