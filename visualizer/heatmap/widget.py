@@ -37,6 +37,7 @@ from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.fonts import font
 from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.wheel_notches import NOTCH, WheelNotches
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -377,7 +378,6 @@ def _look(slot: PanelSlot) -> tuple[object, ...]:
 
 
 ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-NOTCH = 120
 CLOSER = 1.25
 """How much closer one notch of the wheel goes."""
 SAID_MS = 5_000
@@ -404,7 +404,7 @@ class BoardView(BoardCanvas):
         self.setProperty(SHOWS_OWN_FOCUS, True)
         self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
         self._is_dragging = False
-        self._turned = 0.0
+        self._wheel = WheelNotches()
         self._notches_waiting, self._turned_at = 0, QPointF()
         self._zoomed_lately = QTimer(self, singleShot=True, interval=0)
         """Until all events that wait are taken: a wheel turns faster than pictures are made."""
@@ -485,7 +485,7 @@ class BoardView(BoardCanvas):
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             self._zoom(event.position(), event.angleDelta().y())
         elif self._page and event.angleDelta().y():
-            self.turn_page(-self._notches(event.angleDelta().y()))
+            self.turn_page(-self._wheel.count(event.angleDelta().y()))
         else:
             super().wheelEvent(event)
 
@@ -501,16 +501,9 @@ class BoardView(BoardCanvas):
             f"Page {round(seen.top() / self._page) + 1} of {pages}: {named}", SAID_MS
         )
 
-    def _notches(self, turned: float) -> int:
-        """Count whole notches; a trackpad sends small parts, which add up to them."""
-        turned += self._turned
-        notches = int(turned / NOTCH)
-        self._turned = turned - notches * NOTCH
-        return notches
-
     def _zoom(self, point: QPointF, turned: float) -> None:
         """Look closer by whole notches; those of events that wait behind this one are added up."""
-        self._notches_waiting += self._notches(turned)
+        self._notches_waiting += self._wheel.count(turned)
         self._turned_at = point
         if not self._zoomed_lately.isActive():
             self._zoom_on()

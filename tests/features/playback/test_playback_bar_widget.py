@@ -22,7 +22,19 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import SPEEDS, STEPS_PER_SECOND, Grain, Place
 
 if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
     from tests.support.playback_viewer import Viewer
+
+
+def turn(widget: QWidget, angle: QPoint) -> None:
+    """Turn the wheel over the middle of a widget, in eighths of a degree."""
+    where = QPointF(widget.rect().center())
+    wheel = QWheelEvent(
+        where, QPointF(widget.mapToGlobal(where)), QPoint(), angle,
+        Qt.MouseButton.NoButton, NONE, Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(widget, wheel)
 
 
 def test_at_first_everything_is_computed_and_nothing_is_said(viewer: Viewer) -> None:
@@ -340,13 +352,23 @@ def test_pointing_at_a_head_far_down_does_not_scroll_it_away(viewer: Viewer) -> 
 def test_the_wheel_leaves_the_choices_alone(viewer: Viewer) -> None:
     for box in (viewer.bar.grain, viewer.bar.speed):
         before = box.currentIndex()
-        where = QPointF(box.rect().center())
-        wheel = QWheelEvent(
-            where, QPointF(box.mapToGlobal(where)), QPoint(), QPoint(0, -120),
-            Qt.MouseButton.NoButton, NONE, Qt.ScrollPhase.NoScrollPhase, False,
-        )  # fmt: skip
-        QApplication.sendEvent(box, wheel)
+        turn(box, QPoint(0, -120))
         assert box.currentIndex() == before
+
+
+def test_each_whole_notch_of_the_wheel_over_the_timeline_is_a_step(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    for angle in (QPoint(0, -120), QPoint(0, -240), QPoint(0, 120)):
+        turn(viewer.bar.track, angle)
+    viewer.hand.settle()
+    assert viewer.shown.position == 2
+    for angle in (QPoint(-120, 0), QPoint(), *3 * [QPoint(0, -30)]):
+        turn(viewer.bar.track, angle)  # sideways, the end of a gesture, and too little of a notch
+    viewer.hand.settle()
+    assert viewer.shown.position == 2
+    turn(viewer.bar.track, QPoint(0, -30))
+    viewer.hand.settle()
+    assert viewer.shown.position == 3
 
 
 def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:

@@ -22,6 +22,7 @@ from visualizer.widgets.labels import AutoFitLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import combo_box
 from visualizer.widgets.track_slider import TrackSlider
+from visualizer.widgets.wheel_notches import WheelNotches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,7 +178,7 @@ class TimelineSlider(TrackSlider):
         keys = "Left and right go by a step, up and down by a stage."
         super().__init__("Step", keys, 120)
         self.setProperty(SHOWS_OWN_FOCUS, True)
-        self._bar = PlaybackBarState()
+        self._bar, self._wheel = PlaybackBarState(), WheelNotches()
 
     @property
     def tall(self) -> float:
@@ -215,7 +216,8 @@ class TimelineSlider(TrackSlider):
             self.sought.emit(position)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        self.stepped.emit(-1 if event.angleDelta().y() > 0 else 1)
+        if notches := self._wheel.count(event.angleDelta().y()):  # none where it goes sideways
+            self.stepped.emit(-notches)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
