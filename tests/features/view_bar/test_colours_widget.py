@@ -27,6 +27,7 @@ from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourO
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QLineEdit
+    from pytestqt.qtbot import QtBot
 
     from tests.support.window_input import Hand
 
@@ -157,6 +158,15 @@ def test_weights_without_the_first_token(open_pane: Hand) -> None:
     assert not shown.values[:, 0].any()
     choose(open_pane, pane(open_pane).lens, LENSES[WeightTransform.PLAIN])
     assert picture(open_pane) == before
+
+
+def test_a_choice_that_is_not_taken_is_not_shown(qtbot: QtBot) -> None:
+    colours = ColoursPane()  # nobody reads what is chosen
+    qtbot.addWidget(colours)
+    with qtbot.waitSignal(colours.lensChosen) as chosen:
+        QTest.keyClick(colours.lens, Qt.Key.Key_Down)
+    assert chosen.args == [WeightTransform.WITHOUT_FIRST]
+    assert colours.lens.currentText() == LENSES[WeightTransform.PLAIN]
 
 
 def test_weights_times_the_length_of_their_values(open_pane: Hand) -> None:

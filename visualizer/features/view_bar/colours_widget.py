@@ -103,6 +103,12 @@ class ColoursPane(QScrollArea):
             return
         are_new = panel.ends != self._panel.ends or self._is_typed(panel) != self._is_typed()
         self._panel, self._theme = panel, theme
+        self._show_choices()
+        if are_new:
+            self._show_ends()
+
+    def _show_choices(self) -> None:
+        panel = self._panel
         for box, value in (
             (self.lens, panel.lens),
             (self.curve, panel.colouring.curve),
@@ -110,8 +116,6 @@ class ColoursPane(QScrollArea):
             (self.map, panel.colouring.sequential),
         ):
             box.setCurrentIndex(box.findData(value))
-        if are_new:
-            self._show_ends()
 
     def _is_typed(self, panel: ViewControlsPanel | None = None) -> bool:
         return (panel or self._panel).colouring.limits is ColourLimits.TYPED
@@ -158,6 +162,7 @@ class ColoursPane(QScrollArea):
         for own, chosen in signals:
             if own is box:
                 chosen.emit(own.itemData(index))
+        self._show_choices()  # what cannot be read is not shown, and no other screen may follow
 
     def _type(self) -> None:
         box = self.sender()
