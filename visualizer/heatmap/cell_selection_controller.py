@@ -27,10 +27,15 @@ class CellSelectionController(QObject):
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._workspace = workspace
+        self._hovered: Cell | None = None
+        """Hovered here last."""
 
     def hover(self, cell: Cell | None) -> None:
-        """Hover a cell."""
-        self._workspace.look(hovered=self._drawn(cell))
+        """Hover a cell; None lets go of it, unless another pane has hovered one since."""
+        if cell is None and self._workspace.wanted.hovered != self._hovered:
+            return
+        self._hovered = self._drawn(cell)
+        self._workspace.look(hovered=self._hovered)
 
     def pin(self, cell: Cell | None) -> None:
         """Pin a cell, or unpin it if it is pinned; in a covered stage, mark it.

@@ -136,6 +136,19 @@ def test_the_line_under_the_pointer_is_the_cell_that_is_told(lines: Lines) -> No
     assert lines.panel.lit is None
 
 
+def test_what_is_pointed_at_next_stays_told_when_the_pane_before_lets_go(lines: Lines) -> None:
+    view, on_board = lines.window.workspace, Cell("weights", (0, 5, 2))
+    lines.hand.hover(on_board)
+    lines.hover(JOURNEY)
+    leave(lines.hand.board, at_once=True)
+    assert view.wanted.hovered == JOURNEY
+    lines.hand.hover(on_board)
+    leave(lines.view, at_once=True)
+    assert view.wanted.hovered == on_board
+    leave(lines.hand.board)
+    assert view.wanted.hovered is None
+
+
 def test_a_click_pins_the_cell_in_the_heatmaps_and_a_second_lets_go(lines: Lines) -> None:
     lines.click(JOURNEY)
     assert lines.pinned == JOURNEY

@@ -23,6 +23,8 @@ class LineViewController(QObject):
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
+        self._hovered: Cell | None = None
+        """Hovered here last."""
 
     def choose(self, name: str, value: object) -> None:
         """Set a field of `LineOptions`."""
@@ -31,8 +33,13 @@ class LineViewController(QObject):
         self._workspace.look(lines=options)
 
     def hover(self, cell: Cell | None) -> None:
-        """Set the hovered cell to that of the line under the pointer."""
-        self._workspace.look(hovered=cell, lines=self._looking(self._kept))
+        """Hover a line's cell; None lets go of it, unless another pane has hovered one since."""
+        hovered, lines = self._workspace.wanted.hovered, self._looking(self._kept)
+        if cell is None and hovered != self._hovered:
+            self._workspace.look(lines=lines)
+            return
+        self._hovered = cell
+        self._workspace.look(hovered=cell, lines=lines)
 
     def pin(self, cell: Cell | None) -> None:
         """Pin a line's cell; a second time unpins it."""
@@ -41,7 +48,7 @@ class LineViewController(QObject):
 
     def point(self, token: LineToken) -> None:
         """Highlight the lines of the token under the pointer; the largest is the hovered cell."""
-        cell = self._largest(token)
+        self._hovered = cell = self._largest(token)
         self._workspace.look(hovered=cell, lines=self._aimed(cell, token))
 
     def hold(self, token: LineToken) -> None:
