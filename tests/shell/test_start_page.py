@@ -90,6 +90,20 @@ def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager)
     assert hand.window.start_page.page is page
 
 
+def test_page_and_settings_agree_on_whether_it_comes_at_the_start(hand: Hand) -> None:
+    page = page_of(hand.window)
+    hand.press(Qt.Key.Key_Comma)
+    dialog = hand.window.settings_controller.dialog
+    assert dialog
+    hand.until(dialog.isActiveWindow)
+    QTest.keyClick(dialog.start_page, Qt.Key.Key_Space)
+    assert not app_settings.has_start_page()
+    assert not page.at_start.isChecked()
+    QTest.keyClick(page.at_start, Qt.Key.Key_Space)
+    assert app_settings.has_start_page()
+    assert dialog.start_page.isChecked()
+
+
 def test_the_lesson_opens_before_lessons_are_loaded(hand: Hand) -> None:
     hand.window.lesson_controller.lessons = ()  # as until the window was painted
     choose(hand, Example.LESSON)

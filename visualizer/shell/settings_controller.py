@@ -28,6 +28,7 @@ class SettingsController(QObject):
 
     schemeChosen = Signal(str)
     textSizeChosen = Signal()
+    startPageChosen = Signal()
     appearanceChosen = Signal()
     """Other windows are to look as this one does now."""
 
@@ -61,7 +62,7 @@ class SettingsController(QObject):
             dialog.mapChosen.connect(self._view_controller.set_map)
             dialog.signedMapChosen.connect(self._view_controller.set_diverging)
             dialog.motionChosen.connect(self.toggle_motion)
-            dialog.startPageChosen.connect(app_settings.set_start_page)
+            dialog.startPageChosen.connect(self._choose_start_page)
             dialog.deviceChosen.connect(self._choose_device)
             dialog.autosaveChosen.connect(self._choose_autosave)
             dialog.folderChosen.connect(self._open_folder)
@@ -104,6 +105,10 @@ class SettingsController(QObject):
         """Turn the animations of all windows on or off."""
         self._reduced_motion_controller.toggle()
         self.appearanceChosen.emit()
+
+    def _choose_start_page(self, is_on: bool) -> None:
+        app_settings.set_start_page(is_on)
+        self.startPageChosen.emit()
 
     def _choose_device(self, device: object) -> None:
         self._setup.choose("device", device, going_on=False)

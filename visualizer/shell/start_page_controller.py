@@ -34,6 +34,8 @@ class StartPageController(QObject):
     """The page has been painted."""
     trainingWanted = Signal()
     """The language lab is to train a model."""
+    startChosen = Signal()
+    """Whether the page is to be shown at every start was chosen on it."""
     left = Signal()
     """The page is gone."""
 
@@ -64,7 +66,7 @@ class StartPageController(QObject):
         page.exampleChosen.connect(self._open_example)
         page.documentChosen.connect(self._document_controller.open)
         page.openWanted.connect(self._document_controller.choose_to_open)
-        page.startChosen.connect(app_settings.set_start_page)
+        page.startChosen.connect(self._choose_start)
         page.closed.connect(self.leave)
         page.painted.connect(self.painted)
         self._window.installEventFilter(self)
@@ -85,10 +87,18 @@ class StartPageController(QObject):
 
     def show_theme(self, theme: Theme) -> None:
         self._theme = theme
+        self.show_panel()
+
+    def show_panel(self) -> None:
+        """Show the present values on the page."""
         if self.page:
             recent = recent_files.recent(app_settings.own_folder())
             shown = present(recent, is_shown_at_start=app_settings.has_start_page())
-            self.page.show_panel(shown, theme)
+            self.page.show_panel(shown, self._theme)
+
+    def _choose_start(self, is_shown: bool) -> None:
+        app_settings.set_start_page(is_shown)
+        self.startChosen.emit()
 
     def _open_example(self, example: str) -> None:
         if example == Example.TRAINING:

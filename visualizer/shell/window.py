@@ -724,6 +724,8 @@ def _connect_start_page(window: MainWindow) -> None:
     window.board.painted.connect(window.painted)
     page.painted.connect(window.painted)
     page.left.connect(window.board.setFocus)
+    page.startChosen.connect(window.settings_controller.show)
+    window.settings_controller.startPageChosen.connect(page.show_panel)
     by_id = window.actions_.by_id
     for action in (*(by_id[id_] for id_ in UNDER_START_PAGE), *window.docks.actions.values()):
         action.triggered.connect(page.leave)
