@@ -16,7 +16,13 @@ from msgspec.structs import replace
 from tests.support.document_strategies import DOCUMENTS, FIELDS, VIEWS
 from tests.support.examples import examples
 from visualizer.attention.run import run
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, NumberMatrix
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    BooleanMatrix,
+    NumberMatrix,
+    Projection,
+)
 from visualizer.documents.document_file import (
     SavedDocument,
     document_bytes,
@@ -141,6 +147,21 @@ def test_more_than_can_be_read_again_is_not_written() -> None:
     assert refused.value.field == "save"
     with pytest.raises(InputError, match="a number in it that is too large"):
         document_bytes(Document().set("seed", 2**63), View())
+    with pytest.raises(InputError, match=r"too large, so it was not saved\. Cut fewer edges"):
+        document_bytes(Document(text="," * 1_000_000), View())
+
+
+def test_more_numbers_than_can_be_read_again_are_not_written() -> None:
+    spec = AttentionSpec(heads=1_000, arrangement=Arrangement.STACKED, d_out=1)
+    spec = replace(spec, projection=Projection.LINEAR, bias=True)
+    a, b = (Document(text="one two", spec=replace(spec, seed=seed)) for seed in (1, 2))
+    kept, live = (run(one.tokens(), one.spec) for one in (a, b))
+    opened(document_bytes(b, View(), live))
+    view = View(comparison=Comparison(ComparisonKind.KEPT, kept=kept, document=a))
+    with pytest.raises(InputError, match=r"not saved\. Turn “Save the numbers too” off") as refused:
+        document_bytes(b, view, live)
+    assert refused.value.field == "save"
+    opened(document_bytes(b, view))
 
 
 # --------------------------------------------------------------------------------- the numbers

@@ -51,6 +51,9 @@ _DTYPES = {"float32": "<f4", "float64": "<f8"}
 """Array types by the ``dtype`` field beside the numbers; float64 where there is none."""
 _MOST_MARKS = 1_000_000
 """Limit of commas and opening brackets in the tree: each may become a value."""
+_NOT_SAVED = ", so it was not saved."
+_WITHOUT_NUMBERS = " Turn “Save the numbers too” off."
+_WITHOUT_MARKS = " Cut fewer edges, end the comparison, or use a shorter text."
 
 
 class SavedDocument(Struct, frozen=True, eq=False):
@@ -124,7 +127,7 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
         Of ``save``, when the content is larger than `read_document` accepts.
     """
     members: Members = {}
-    with _said("save", "The document", ", so it was not saved."):
+    with _said("save", "The document", _NOT_SAVED):
         tree = {
             "schema": SCHEMA,
             "program": __version__,
@@ -135,7 +138,11 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
         arrays = {
             path: np.frombuffer(content, _dtype(path, tree)) for path, content in members.items()
         }
-        for place, one in _runs(document, view, run):
+    if _has_too_many_marks(texts[_TREE]):
+        raise InputError("save", f"The document is too large{_NOT_SAVED}{_WITHOUT_MARKS}")
+    runs = [*_runs(document, view, run)]
+    with _said("save", "The document", _NOT_SAVED + _WITHOUT_NUMBERS * bool(runs)):
+        for place, one in runs:
             more_texts, more_arrays = trace_members(place, one)
             texts |= more_texts
             arrays |= more_arrays
@@ -218,7 +225,7 @@ def _as_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
 def _tree(content: bytes) -> Any:
     if not content:
         raise DamagedError("is no document of Attention Visualizer.")
-    if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_MARKS:
+    if _has_too_many_marks(content):
         raise DamagedError("is too large to be opened.")
     try:
         text = content.decode("utf-8", "surrogatepass")
@@ -227,6 +234,10 @@ def _tree(content: bytes) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise DamagedError("is damaged: its description cannot be read.") from error
+
+
+def _has_too_many_marks(content: bytes) -> bool:
+    return sum(map(content.count, (b",", b"[", b"{"))) > _MOST_MARKS
 
 
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -75,7 +75,9 @@ def write_archive(
     """
     sizes = [len(text) for text in texts.values()]
     total = sum(sizes) + sum(array.nbytes for array in arrays.values())
-    if max(sizes, default=0) > MOST_TEXT or sum(sizes) > MOST_TEXTS or total > MOST_BYTES:
+    are_texts_short = max(sizes, default=0) <= MOST_TEXT and sum(sizes) <= MOST_TEXTS
+    are_few = len(texts) + len(arrays) <= MOST_MEMBERS
+    if not (are_texts_short and are_few and total <= MOST_BYTES):
         raise DamagedError("is too large")
     with zipfile.ZipFile(file, "w") as archive:
         for name, text in texts.items():
