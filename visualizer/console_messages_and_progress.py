@@ -36,16 +36,24 @@ def say(sentence: str) -> None:
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def write_out(text: str) -> None:
-    """Write to standard output; characters that it cannot show become question marks."""
+def write_out(text: str) -> bool:
+    """Write to standard output; characters that it cannot show become question marks.
+
+    Returns
+    -------
+    bool
+        Whether more may be read: not once its reader is gone.
+    """
     if sys.stdout is None:  # a program without a console on Windows
-        return
+        return True
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
     except BrokenPipeError:  # its reader has read enough
         close_standard_output()
+        return False
+    return True
 
 
 def close_standard_output() -> None:

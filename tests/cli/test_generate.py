@@ -150,6 +150,25 @@ def test_a_signal_ends_it_without_a_traceback(trained: Path) -> None:
     assert (process.returncode, errors) == (143, b"")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs a pipe of POSIX")
+@pytest.mark.slow
+def test_it_ends_with_whoever_reads_it(trained: Path) -> None:
+    command = [sys.executable, "-m", "visualizer", "generate", str(trained), "--tokens=1000000"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout
+            assert process.stderr
+            process.stdout.read(1)
+            process.stdout.close()
+            process.wait(timeout=60)
+            errors = process.stderr.read()
+        finally:
+            process.kill()
+    assert (process.returncode, errors) == (0, b"")
+
+
 # --------------------------------------------------------------------------------- run folders
 
 

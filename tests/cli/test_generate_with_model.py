@@ -31,6 +31,20 @@ def test_the_text_and_what_follows_go_to_standard_output(
     assert written == TEXT + whole.removeprefix(words) + "\n"
 
 
+def test_a_model_stops_with_whoever_reads_it(
+    tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = list[str]()
+
+    def write(text: str) -> bool:
+        written.append(text)
+        return len(written) < 2
+
+    monkeypatch.setattr("visualizer.cli.generate.write_out", write)
+    assert generate([str(tiny_model_folder), "--prompt", TEXT, "--tokens", "6"]) == 0
+    assert (len(written), written[0], written[-1]) == (3, TEXT, "\n")
+
+
 def _numbers(model: visualizer.Model, tokens: tuple[str, ...]) -> list[int]:
     """The numbers of tokens, as the vocabulary of the tiny model has each token once."""
     known = {model.opened.token(number): number for number in range(64)}

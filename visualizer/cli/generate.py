@@ -31,10 +31,14 @@ EXAMPLES = """examples:
   attention-visualizer generate models/SmolLM2-135M --prompt "The night" --tokens 30
 
 The prompt and the text after it go to standard output, messages to standard error. The same
-options always give the same text. The exit status is 0 if all was written; 1 if the run cannot be
-read, its training diverged or the model cannot be opened; 2 if an option is at fault; 130 after
-Ctrl+C and 143 after SIGTERM.
+options always give the same text. The exit status is 0 if all was written, or as much as was read;
+1 if the run cannot be read, its training diverged or the model cannot be opened; 2 if an option is
+at fault; 130 after Ctrl+C and 143 after SIGTERM.
 """
+
+
+class _ReadEnoughError(Exception):
+    """Whoever reads the text, ``head`` say, has ended."""
 
 
 def generate_parser() -> option_types.OptionParser:
@@ -113,6 +117,8 @@ def generate(arguments: Sequence[str]) -> int:
         return 2 if option else 1
     except InterruptedRunError as stopped:
         return stopped.status
+    except _ReadEnoughError:
+        pass
     return 0
 
 
@@ -134,7 +140,7 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
 
     shown = _shown if sys.stdout and sys.stdout.isatty() else str
     opened = open_model(options.folder)
-    write_out(shown(options.prompt) + "\n" * options.chat)
+    _put(shown(options.prompt) + "\n" * options.chat)
     try:
         generate_with_cache(
             opened,
@@ -142,7 +148,7 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
             options.tokens,
             sampling,
             options.seed,
-            lambda token: write_out(shown(token)),
+            lambda token: _put(shown(token)),
             is_chat=options.chat,
         )
     finally:
@@ -174,9 +180,14 @@ def _write(tokens: Iterable[str], prompt: str, between: str) -> None:
     shown = _shown if sys.stdout and sys.stdout.isatty() else str
     is_begun = False
     for token in tokens:
-        write_out(shown(between + token if is_begun else prompt + between + token))
+        _put(shown(between + token if is_begun else prompt + between + token))
         is_begun = True
     write_out("\n")
+
+
+def _put(text: str) -> None:
+    if not write_out(text):
+        raise _ReadEnoughError
 
 
 def _shown(text: str) -> str:
