@@ -271,6 +271,19 @@ def test_a_folder_that_is_read_only_is_said_to_be(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() == 0, reason="permissions bind neither here nor the superuser"
+)
+def test_a_file_that_is_read_only_is_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    path.write_bytes(b"old")
+    path.chmod(0o444)
+    with pytest.raises(InputError, match="it is protected against writing"):
+        write(path, content(b"new"))
+    assert path.read_bytes() == b"old"
+    assert left(tmp_path) == ["a.npz"]
+
+
 # -------------------------------------------------------------------------------------- numbers
 
 

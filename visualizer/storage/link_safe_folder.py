@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 LINK = "it is a link, and no link is followed there"
 NO_FOLDER = "it is no folder"
+PROTECTED = "it is protected against writing"
 OTHER_NAMES = "it is also a file elsewhere (a hard link)"
 HAS_FOLDER_DESCRIPTORS = {os.open, os.rename, os.unlink} <= os.supports_dir_fd
 _PART = re.compile(r"\.attention-[0-9a-f]{8}\.part")
@@ -101,6 +102,15 @@ class _OpenFolder:
         if _is_link(found):
             raise OSError(errno.ELOOP, LINK, name)
         check_regular_status(found, name)
+        return found
+
+    def check_replaceable(self, name: str) -> os.stat_result:
+        """Check a file that is to be replaced, for which the system asks its folder alone."""
+        found = self.check_file(name)
+        follows = os.access not in os.supports_follow_symlinks
+        place = self._at(name)
+        if not os.access(place, os.W_OK, dir_fd=self._descriptor, follow_symlinks=follows):
+            raise PermissionError(errno.EACCES, PROTECTED, name)
         return found
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
@@ -318,7 +328,7 @@ class ContainedFile(Struct, frozen=True):
         with self.folder.opened() as folder:
             before = None
             with suppress(FileNotFoundError):
-                before = folder.check_file(self.name)
+                before = folder.check_replaceable(self.name)
             with suppress(OSError):
                 _remove_parts(folder)
             beside, descriptor = _new_part(folder)
