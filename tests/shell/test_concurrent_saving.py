@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from PySide6.QtCore import Qt
 
 from tests.shell.test_document_controller import (
+    ELSEWHERE,
     answer,
+    asks_about,
     at_rest,
     crashed,
     drop,
@@ -62,16 +64,16 @@ class SlowDisk:
         self.begun = 0
         monkeypatch.setattr(atomic_file, "write", self._held)
 
-    def _held(self, path: Path, fill: Callable[[BinaryIO], object]) -> None:
+    def _held(self, path: Path, fill: Callable[[BinaryIO], object], **more: Any) -> None:
         self.begun += 1
         self._goes_on.wait(PATIENCE_MS / 1000)
-        self._write(path, fill)
+        self._write(path, fill, **more)
 
     def let_go(self) -> None:
         self._goes_on.set()
 
 
-def _fail(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+def _fail(path: Path, fill: Callable[[BinaryIO], object], **more: object) -> None:
     raise InputError("export", f"{path.name} could not be written: the disk is full.")
 
 
@@ -99,6 +101,26 @@ def test_what_changes_while_it_is_saved_is_saved_the_second_time(
     at_rest(hand)
     assert read(tmp_path / f"mine{SUFFIX}").document.text == "said last"
     assert not hand.window.isWindowModified()
+
+
+def test_what_another_program_writes_meanwhile_is_asked_about(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"mine{SUFFIX}"
+    save_as(hand, path)
+    hand.activate()
+    disk = SlowDisk(monkeypatch)
+    change(hand)
+    hand.press(Qt.Key.Key_S)
+    hand.until(lambda: disk.begun == 1)
+    content = written(path, ELSEWHERE).read_bytes()
+    disk.let_go()
+    asks_about(hand, path)
+    answer(hand, "Cancel")
+    at_rest(hand)
+    assert path.read_bytes() == content
+    assert hand.window.isWindowModified()
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_window_that_is_closed_while_it_saves_waits_and_does_not_ask(

@@ -271,6 +271,25 @@ def test_a_folder_that_is_read_only_is_said_to_be(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
+def test_what_is_written_is_checked_just_before_it_replaces_a_file(tmp_path: Path) -> None:
+    path, done = tmp_path / "a.npz", list[str]()
+    path.write_bytes(b"old")
+
+    def fill(file: BinaryIO) -> None:
+        file.write(b"new")
+        done.append("filled")
+
+    def check() -> None:
+        done.append("checked")
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        write(path, fill, check=check)
+    assert done == ["filled", "checked"]
+    assert path.read_bytes() == b"old"
+    assert left(tmp_path) == ["a.npz"]
+
+
 @pytest.mark.skipif(
     os.name == "nt" or os.geteuid() == 0, reason="permissions bind neither here nor the superuser"
 )

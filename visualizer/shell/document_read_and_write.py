@@ -64,6 +64,10 @@ class WriteResult(Struct, frozen=True, eq=False):
     lacks_numbers: bool
 
 
+class _ChangedError(Exception):
+    """Another program has changed the file that was to be replaced."""
+
+
 class ChangedFile(Struct, frozen=True):
     """A file that was not written because another program has changed it."""
 
@@ -95,10 +99,18 @@ def write_saved_document(
     may_replace : bool
         Whether any file may be replaced.
     """
-    if not may_replace and version_at(path) not in (None, replaced):
+
+    def check() -> None:
+        if not may_replace and version_at(path) not in (None, replaced):
+            raise _ChangedError
+
+    try:
+        check()
+        whole = document.with_numbers_of(run) if run else document
+        # Large documents take long to be written, in which the file may still be changed.
+        atomic_file.write(path, lambda file: write_document(file, whole, view, run), check=check)
+    except _ChangedError:
         return ChangedFile(path)
-    whole = document.with_numbers_of(run) if run else document
-    atomic_file.write(path, lambda file: write_document(file, whole, view, run))
     is_of_model = whole is not document
     is_elsewhere = bool(run and run.reading and run.reading.fetch_captured)
     lacks_numbers = is_of_model and is_elsewhere and whole.captured is None

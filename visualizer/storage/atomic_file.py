@@ -18,6 +18,7 @@ def write(
     fill: Callable[[BinaryIO], object],
     *,
     waits_for_disk: bool = True,
+    check: Callable[[], object] = lambda: None,
 ) -> None:
     """Write a file atomically; if that fails, an existing file is unchanged.
 
@@ -28,7 +29,7 @@ def write(
         is a link is refused.
     fill : callable
         Writes the content into a binary file.
-    waits_for_disk : bool
+    waits_for_disk, check
         As of `ContainedFile.write`.
 
     Raises
@@ -40,7 +41,7 @@ def write(
     path = place if isinstance(place, Path) else place.path
     file = ContainedFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place
     try:
-        file.write(fill, waits_for_disk=waits_for_disk)
+        file.write(fill, waits_for_disk=waits_for_disk, check=check)
     except OSError as error:
         raise InputError("export", _refusal(path, file.path, error)) from error
     except (MemoryError, RuntimeError) as error:

@@ -315,7 +315,13 @@ class ContainedFile(Struct, frozen=True):
                 folder.unlink(self.name)
             return os.fdopen(folder.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
 
-    def write(self, fill: Callable[[BinaryIO], object], *, waits_for_disk: bool = True) -> None:
+    def write(
+        self,
+        fill: Callable[[BinaryIO], object],
+        *,
+        waits_for_disk: bool = True,
+        check: Callable[[], object] = lambda: None,
+    ) -> None:
         """Write it atomically; if that fails, an existing file is unchanged.
 
         Parameters
@@ -324,6 +330,9 @@ class ContainedFile(Struct, frozen=True):
             Writes the content into a binary file.
         waits_for_disk : bool
             Whether the content survives a loss of power from now on, which may take seconds.
+        check : callable
+            Called once all is written, just before an existing file is replaced; what it raises
+            prevents that.
         """
         with self.folder.opened() as folder:
             before = None
@@ -343,8 +352,10 @@ class ContainedFile(Struct, frozen=True):
                             os.fchmod(file.fileno(), before.st_mode & folder.most)
                         if not os.fstat(file.fileno()).st_nlink:  # it has no name yet
                             folder.give_name(file.fileno(), beside, waits_for_disk=waits_for_disk)
+                        check()
                         folder.replace(beside, self.name)  # while it is locked
                 if sys.platform == "win32":  # where an open file cannot be renamed
+                    check()
                     folder.replace(beside, self.name)
             finally:
                 with suppress(OSError):
