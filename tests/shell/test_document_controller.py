@@ -412,6 +412,28 @@ def test_it_is_saved_beside_what_another_program_wrote(hand: Hand, tmp_path: Pat
     assert read(other).document.text == "changed here"
 
 
+def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(hand: Hand, tmp_path: Path) -> None:
+    path = written(tmp_path / f"report.v2{SUFFIX}", ELSEWHERE)
+    content = path.read_bytes()
+    hand.type_sentence("changed here")
+    save_as(hand, tmp_path / "report.v2")
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert box.text() == f"“{path.name}” is there already."
+    answer(hand, "Cancel")
+    at_rest(hand)
+    assert path.read_bytes() == content
+    assert hand.window.isWindowModified()
+    save_as(hand, tmp_path / "report.v2")
+    answer(hand, "Overwrite")
+    hand.until(lambda: not hand.window.isWindowModified())
+    assert read(path).document.text == "changed here"
+    retype(hand, "changed again")
+    save_as(hand, tmp_path / "report.v2")  # which is its own file now
+    assert hand.boxes() == []
+    assert read(path).document.text == "changed again"
+
+
 def test_closing_waits_for_the_answer_about_another_program(hand: Hand, tmp_path: Path) -> None:
     path = tmp_path / f"a{SUFFIX}"
     content = change_elsewhere(hand, path)

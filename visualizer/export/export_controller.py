@@ -188,6 +188,10 @@ class ExportController(QObject):
         if self.dialog:
             settings = self.dialog.settings
             path = with_suffix(name, f"(*{settings.suffix})")
+            if path != Path(name) and path.exists():  # the dialog has asked about the typed name
+                sentence = f"“{path.name}” is there already. Export under another name."
+                refuse(self.dialog, "Not written", sentence)
+                return
             self.folder = path.parent
             named_so = replace(settings, suffix=path.suffix.lower())
             self.exporter.ask(path, self.dialog.snapshot, named_so.figure_settings)

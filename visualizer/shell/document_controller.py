@@ -308,7 +308,7 @@ class DocumentController(QObject):
         is_named = name.lower().endswith(SUFFIX)
         path = Path(name if is_named else name + SUFFIX)
         if self._window_on(path) in (None, self._window):
-            self._write(path, may_replace=True)  # the dialog has asked
+            self._write(path, may_replace=is_named)  # the dialog has asked about the typed name
         else:
             self._stay()
             said = f"“{path.name}” is open in another window. Close it there, or use another name."
@@ -443,7 +443,12 @@ class DocumentController(QObject):
     def _ask_overwrite(self, path: Path) -> None:
         self._say("")
         overwrite = partial(self._write, path, may_replace=True)
-        ask_overwrite(self._window, path.name, overwrite, self.save_as, self._stay)
+        said, lost = "is there already", "what is in it"
+        if path == self.path:
+            said = "was changed by another program since it was opened or saved here"
+            lost = "what the other program has written"
+        answers = overwrite, self.save_as, self._stay
+        ask_overwrite(self._window, f"“{path.name}” {said}.", lost, *answers)
 
     def _fail(self, error: Exception) -> None:
         self._end_asking()

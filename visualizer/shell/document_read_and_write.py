@@ -69,7 +69,7 @@ class _ChangedError(Exception):
 
 
 class ChangedFile(Struct, frozen=True):
-    """A file that was not written because another program has changed it."""
+    """A file that was not written because it is not what was opened or saved here."""
 
     path: Path
 

@@ -213,17 +213,25 @@ def ask_unsaved(
 
 def ask_overwrite(
     window: QWidget,
-    name: str,
+    said: str,
+    lost: str,
     overwrite: Callable[[], object],
     save_as: Callable[[], object],
     cancel: Callable[[], object],
 ) -> None:
-    """Ask what to do with a file that another program has changed. One box at a time."""
+    """Ask whether to overwrite a file that nobody was asked about. One box at a time.
+
+    Parameters
+    ----------
+    said : str
+        A sentence on the file.
+    lost : str
+        What is lost with it.
+    """
     if window.findChild(QMessageBox, "overwrite"):
         return
-    said = f"“{name}” was changed by another program since it was opened or saved here."
     box = message_box(window, "overwrite", QMessageBox.Icon.Warning, said)
-    box.setInformativeText("To overwrite it loses what the other program has written.")
+    box.setInformativeText(f"To overwrite it loses {lost}.")
     overwriting = box.addButton("&Overwrite", QMessageBox.ButtonRole.DestructiveRole)
     saving_as = box.addButton("Save &as…", QMessageBox.ButtonRole.AcceptRole)
     cancelling = box.addButton(QMessageBox.StandardButton.Cancel)

@@ -648,6 +648,27 @@ def test_a_name_is_asked_for_and_takes_the_suffix(hand: Hand, tmp_path: Path) ->
     assert hand.window.export_controller.folder == tmp_path
 
 
+@pytest.mark.parametrize("name", [".drawn", "drawn."])
+def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(
+    name: str, hand: Hand, tmp_path: Path
+) -> None:
+    path = tmp_path / f"{name}.svg"
+    path.write_bytes(b"old")
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".svg")
+    seen(hand, dialog)
+    hand.click(dialog.save)
+    (question,) = dialog.findChildren(QFileDialog)
+    hand.until(question.isVisible)
+    name_file(question, tmp_path / name)
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert box.text() == f"“{path.name}” is there already. Export under another name."
+    assert path.read_bytes() == b"old"
+    hand.click(box.buttons()[0])
+    assert hand.window.export_controller.dialog is dialog  # another name can be given
+
+
 def test_what_cannot_be_made_is_said_beside_it(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     dialog = opened(hand)
     shown = dialog.pane.shown
