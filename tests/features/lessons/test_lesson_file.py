@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.setting_definitions import SETTINGS
 from visualizer.session.timeline import Grain, Place
+
+if TYPE_CHECKING:
+    from visualizer.features.lessons.lesson import Lesson
 
 FOLDER = ROOT / "resources" / "lessons"
 PRINTED = BookNumbers.read(FOLDER / "chapter3.json", FOLDER / "by_hand.json")
@@ -351,6 +355,31 @@ def test_all_pages_together_have_a_limit() -> None:
     page = '[[page]]\ntitle = "T"\nsays = "S."\nstages = ["weights"]\ntext_tokens = 100000\n'
     with pytest.raises(LessonError, match=r"line \d+: The texts of all pages have more than"):
         read_lesson('title = "Long"\n' + 20 * page, "long.toml", PRINTED)
+
+
+def test_a_long_word_is_not_repeated_without_a_limit() -> None:
+    page = '[[page]]\ntitle = "T"\nsays = "S."\nstages = ["weights"]\ntext_tokens = 1000\n'
+    start = f'title = "Long"\n[start]\ntext = "{"a" * 900_000}"\n'
+    with pytest.raises(LessonError, match="line 8: So many tokens of the text have more than"):
+        read_lesson(start + page, "long.toml", PRINTED)
+
+
+def test_a_file_that_fails_in_any_way_is_named_and_the_others_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.toml", "b.toml"):
+        (tmp_path / name).write_text(GOOD, encoding="utf-8")
+    read = lesson_file.read_lesson
+
+    def fail(text: str, name: str, printed: BookNumbers) -> Lesson:
+        if name == "a.toml":
+            raise MemoryError
+        return read(text, name, printed)
+
+    monkeypatch.setattr(lesson_file, "read_lesson", fail)
+    lessons, errors = load_lessons([tmp_path], PRINTED)
+    assert [lesson.name for lesson in lessons] == ["b.toml"]
+    assert [str(error) for error in errors] == ["a.toml: It cannot be read: MemoryError."]
 
 
 def test_a_window_that_no_control_could_show_is_refused() -> None:

@@ -190,6 +190,10 @@ class PageParser(Struct, frozen=True):
         if not 0 < tokens * max(1, len(lines)) <= MOST_TOKENS:
             sentence = f"“text_tokens” is from 1 to {MOST_TOKENS:,}, over all lines."
             raise self.source.error((*self.path, "text_tokens"), sentence)
+        characters = sum(len(word) + 1 for line in lines for word in islice(cycle(line), tokens))
+        if characters > MOST_CHARACTERS:
+            sentence = f"So many tokens of the text have more than {MOST_CHARACTERS:,} characters."
+            raise self.source.error((*self.path, "text_tokens"), sentence)
         repeated = (" ".join(islice(cycle(line), tokens)) for line in lines)
         return document.set("text", "\n".join(repeated))
 
@@ -343,6 +347,9 @@ def load_lessons(
                 lessons.append(read_lesson(_text(path), path.name, printed))
             except LessonError as error:
                 errors.append(error)
+            except Exception as error:  # noqa: BLE001 - one file keeps no window from starting
+                sentence = f"It cannot be read: {str(error) or type(error).__name__}."
+                errors.append(LessonError(path.name, 0, sentence))
     return tuple(lessons), tuple(errors)
 
 
