@@ -25,6 +25,7 @@ from visualizer.export.films.film_writer import estimate
 from visualizer.export.films.frame_difference import patch
 from visualizer.export.films.gif_encoder import MOST, ColourPalette
 from visualizer.export.formats import FORMATS, FormatKind
+from visualizer.export.option_parsing import speed_of
 from visualizer.export.writers import export
 from visualizer.heatmap import value_to_colour_mapping
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -101,6 +102,13 @@ def test_a_film_has_a_frame_for_each_step(suffix: str, panels: FilmPanels, tmp_p
         away = np.abs(picture - channels(animation.pixels(number)))
         assert np.quantile(away, 0.999) <= (NEAR if suffix == ".gif" else 0)
         assert away.mean() < 0.5
+
+
+@pytest.mark.parametrize("suffix", IMAGES)
+def test_the_slowest_film_that_can_be_asked_for_is_written(suffix: str, tmp_path: Path) -> None:
+    film = replace(WEIGHTS, grain=Grain.STAGE, speed=speed_of("0.05"))
+    path = export(tmp_path / f"a{suffix}", shot(), replace(LOOK, film=film))
+    assert frames(path)[1] == [80_000, 80_000 + HELD_MS]
 
 
 @pytest.mark.slow

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 RGBA = 6
 OVER = 1
 LEVEL = 6
+LONGEST = 2**16 - 1
+"""The largest number of time units that a frame can have."""
 
 
 class ApngEncoder:
@@ -36,9 +38,9 @@ class ApngEncoder:
         """Write a frame; `duration` is in milliseconds."""
         change = patch(self._before, pixels)
         place = (*change.size, change.left, change.top)
-        self._chunk(
-            b"fcTL", self._counted() + struct.pack(">IIIIHHBB", *place, duration, 1000, 0, OVER)
-        )
+        unit = 1 if duration <= LONGEST else 10  # of a slow film, in hundredths of a second
+        time = (round(duration / unit), 1000 // unit)
+        self._chunk(b"fcTL", self._counted() + struct.pack(">IIIIHHBB", *place, *time, 0, OVER))
         rows = change.rgba.reshape(len(change.values), -1)
         data = zlib.compress(np.pad(rows, ((0, 0), (1, 0))).tobytes(), LEVEL)
         if self._before is None:
