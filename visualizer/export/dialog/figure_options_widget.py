@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from visualizer.export.export_settings import ExportSettings
     from visualizer.export.figures.printed_text_size import SmallText
 
-SLACK = 1e-3
-"""Tolerance at both ends, which are displayed rounded and can be typed so."""
-
 
 class NumberField(QWidget):
     """An input for a number between two ends; where it is optional, empty is None."""
@@ -99,7 +96,10 @@ class NumberField(QWidget):
         return "" if number is None else self._write(number)
 
     def _read(self) -> tuple[bool, float | None]:
-        """Return whether the input is valid, and its number."""
+        """Return whether the input is valid, and its number.
+
+        The ends are displayed rounded and can be typed so; the number is the end itself then.
+        """
         text = self.box.text().strip().replace(",", ".").replace("−", "-")
         if not text:
             return bool(self._open), None
@@ -107,8 +107,10 @@ class NumberField(QWidget):
             number = float(text)
         except ValueError:
             return False, None
-        is_taken = self._low * (1 - SLACK) <= number <= self._high * (1 + SLACK)
-        return is_taken and (not self._is_whole or number.is_integer()), number
+        is_end = self._write(number) in {self._write(self._low), self._write(self._high)}
+        is_taken = is_end or self._low <= number <= self._high
+        is_taken = is_taken and (not self._is_whole or number.is_integer())
+        return is_taken, min(max(number, self._low), self._high)
 
     def _take(self) -> None:
         is_taken, number = self._read()
@@ -315,12 +317,12 @@ class FigureOptionsWidget(QWidget):
 
     def _type_width(self, length: float) -> None:
         if self._settings:
-            self._change(width_mm=self._settings.unit.mm(length, self._settings.look.dpi))
+            self._change(width_mm=_bounded_mm(length, self._settings))
 
     def _type_height(self, length: float | None) -> None:
         if self._settings:
-            dpi = self._settings.look.dpi
-            self._change(height_mm=None if length is None else self._settings.unit.mm(length, dpi))
+            height = None if length is None else _bounded_mm(length, self._settings)
+            self._change(height_mm=height)
 
     def _type_dpi(self, dpi: float) -> None:
         self._change(dpi=int(dpi))
@@ -333,6 +335,12 @@ class FigureOptionsWidget(QWidget):
 
     def _switch(self) -> None:
         self._change(**{name: switch.isChecked() for name, switch in self.switches.items()})
+
+
+def _bounded_mm(length: float, settings: ExportSettings) -> float:
+    """Convert a length to mm, which conversion must not round to beyond an end."""
+    mm = settings.unit.mm(length, settings.look.dpi)
+    return min(max(mm, export_settings.SHORTEST_MM), export_settings.LONGEST_MM)
 
 
 def _offer_in_words(small_text: SmallText, settings: ExportSettings) -> str:
