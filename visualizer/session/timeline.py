@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from enum import StrEnum
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -76,7 +77,7 @@ class Step(Struct, frozen=True):
     columns: range
 
 
-class Timeline(Struct, frozen=True):
+class Timeline(Struct, frozen=True, dict=True):
     """The steps of a run, indexed by number.
 
     Parameters
@@ -97,9 +98,12 @@ class Timeline(Struct, frozen=True):
     def __len__(self) -> int:
         return self.starts[-1]
 
-    @property
+    @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The index of each stage's first step, followed by the total number of steps."""
+        """The index of each stage's first step, followed by the total number of steps.
+
+        A film asks for it at every step, so it is kept.
+        """
         return tuple(accumulate((self._count(*size) for size in self.sizes), initial=0))
 
     def _count(self, stage: str, rows: int, columns: int) -> int:

@@ -59,6 +59,20 @@ def test_beyond_the_last_stage_there_is_the_last_step() -> None:
     assert places(film) == [Timeline.of(trace, Grain.ROW).place(len(film.timeline) - 1)]
 
 
+def test_a_long_film_is_planned_by_counting_the_steps_of_each_stage_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count, counted = Timeline._count, list[str]()
+
+    def note(line: Timeline, stage: str, rows: int, columns: int) -> int:
+        counted.append(stage)
+        return count(line, stage, rows, columns)
+
+    monkeypatch.setattr(Timeline, "_count", note)
+    assert len(film_plan_of(TRACE, FilmSettings(grain=Grain.CELL))) > 100
+    assert counted == [*TRACE.names]
+
+
 def test_of_one_token_there_is_a_film() -> None:
     run = a_run("one")
     film = film_plan_of(run.trace, FilmSettings())
