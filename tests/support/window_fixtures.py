@@ -31,12 +31,13 @@ TEXT_OF_MODEL = "the cat sat on the mat"
 
 
 @pytest.fixture(scope="session")
-def application(qapp: QApplication) -> QApplication:
-    """Qt's application under the program's name and style."""
+def application(qapp: QApplication) -> Iterator[QApplication]:
+    """Qt's application under the program's name and style; it ends as the program does."""
     qapp.setApplicationName("Attention Visualizer")
     qapp.setOrganizationName("Attention Visualizer")
     qapp.setStyle("Fusion")
-    return qapp
+    yield qapp
+    app.empty_own_clipboard()
 
 
 def _let_through(window: MainWindow) -> None:
