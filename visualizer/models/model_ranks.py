@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import distributed
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, memory_error_in_words
 from visualizer.language.distributed_process_group import process_group_backend, select_own_device
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.models.model_server.rank_settings import STORE
@@ -29,8 +29,13 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import Device
 
-MEETING_S = 60
-"""So long a rank waits where all have to agree; they come from the same run of the model."""
+APART = timedelta(days=1)
+"""So long a rank waits for others where all meet: they may have much to do by themselves. Where one
+has ended, the server ends them all."""
+AFTER_FAILURE = timedelta(seconds=60)
+"""So long it waits after a run that failed on it, in which others may wait for it in vain."""
+ENDED = "ended"
+"""The meeting at the end of a job."""
 
 
 class Parallelism(StrEnum):
@@ -39,6 +44,14 @@ class Parallelism(StrEnum):
     NONE = "none"
     TENSOR = "tensor"
     PIPELINE = "pipeline"
+
+
+class _EndedError(Exception):
+    """A rank has ended the job without an answer, for a reason that is that of all."""
+
+    def __init__(self, reason: InputError | CancelledError) -> None:
+        super().__init__()
+        self.reason = reason
 
 
 class ModelRanks:
@@ -61,8 +74,16 @@ class ModelRanks:
         check_stopped()
 
     @contextmanager
+    def job(self) -> Iterator[None]:
+        """Have what is refused or given up within the context on one rank be so on all.
+
+        They end it together, whatever each has done of it, so that all begin the same one next.
+        """
+        yield
+
+    @contextmanager
     def agreed(self) -> Iterator[None]:
-        """Have what is refused within the context on one rank be refused on all."""
+        """Have what is refused by a run of the model on one rank be refused on all."""
         yield
 
     def agree(self, is_so: bool) -> bool:
@@ -108,8 +129,7 @@ class SeveralRanks(ModelRanks):
             )
         self.rank, self.count = distributed.get_rank(), distributed.get_world_size()
         self.parallelism, self._heads = parallelism, heads
-        # Of its own, so that a rank which fails does not wait as long as a pass may take.
-        self._group = distributed.new_group(backend="gloo", timeout=timedelta(seconds=MEETING_S))
+        self._group = distributed.new_group(backend="gloo", timeout=APART)
         self._refused: InputError | None = None
 
     def settings(self) -> dict[str, Any]:
@@ -139,6 +159,23 @@ class SeveralRanks(ModelRanks):
             raise CancelledError
 
     @contextmanager
+    def job(self) -> Iterator[None]:
+        self._refused, failure = None, dict[str, Any]()
+        try:
+            try:
+                yield
+            except CancelledError:
+                failure = {"refused": None}
+            except Exception as error:
+                said = memory_error_in_words(error)
+                if not isinstance(said, InputError):
+                    raise
+                failure = {"refused": [said.field, said.sentence]}
+            self.gathered(Message(ENDED, failure))
+        except _EndedError as ended:
+            raise ended.reason from None
+
+    @contextmanager
     def agreed(self) -> Iterator[None]:
         try:
             yield
@@ -146,27 +183,37 @@ class SeveralRanks(ModelRanks):
             self._refused = self._refused or refused
         said, self._refused = self._refused, None
         values = {"refused": said and [type(said).__name__, said.field, said.sentence]}
-        for message in self.gathered(Message("agreed", values)):
+        for message in self._gathered(Message("agreed", values), AFTER_FAILURE if said else APART):
             if found := message.values["refused"]:
                 raise _error(*found)
 
     def agree(self, is_so: bool) -> bool:
-        flag = torch.tensor([int(is_so)])
-        distributed.all_reduce(flag, distributed.ReduceOp.MIN, group=self._group)
-        return bool(flag)
+        found = self.gathered(Message("agree", {"is_so": is_so}))
+        return all(each.values["is_so"] for each in found)
 
     def gathered(self, message: Message) -> list[Message]:
+        return self._gathered(message, APART)
+
+    def _gathered(self, message: Message, wait: timedelta) -> list[Message]:
         own = torch.frombuffer(bytearray(message.pack()), dtype=torch.uint8)
-        sizes = [torch.zeros(1, dtype=torch.long) for _ in range(self.count)]
-        distributed.all_gather(sizes, torch.tensor([len(own)]), group=self._group)
-        counts = [int(size) for size in sizes]
+        counts = [int(size) for size in self._tensors(torch.tensor([len(own)]), wait)]
         room = torch.zeros(max(counts), dtype=torch.uint8)
         room[: len(own)] = own
-        parts = [torch.empty_like(room) for _ in counts]
-        distributed.all_gather(parts, room, group=self._group)
         found: list[Message] = []
-        for part, count in zip(parts, counts, strict=True):
+        for part, count in zip(self._tensors(room, wait), counts, strict=True):
             found += MessageUnpacker().feed(part[:count].numpy().tobytes())
+        for each in found:
+            if each.says == ENDED and each.values:
+                refused = each.values["refused"]
+                raise _EndedError(InputError(*refused) if refused else CancelledError())
+        if any(each.says != message.says for each in found):
+            raise RuntimeError("The ranks are at different places of a job.")
+        return found
+
+    def _tensors(self, own: torch.Tensor, wait: timedelta) -> list[torch.Tensor]:
+        """Return the tensors of all ranks, which are of one size."""
+        found = [torch.empty_like(own) for _ in range(self.count)]
+        distributed.all_gather(found, own, group=self._group, async_op=True).wait(wait)
         return found
 
 

@@ -110,7 +110,7 @@ class RankProcess:
             if self._rank == 0:
                 self._send("part", number, part)
 
-        with progress_told_to(tell), stopped_when(is_cancelled):
+        with progress_told_to(tell), stopped_when(is_cancelled), model.job():
             if message.says == "read":
                 return model.read(number, asked)
             if message.says == "answer":

@@ -44,6 +44,7 @@ from visualizer.models.text_reading import other_text_of, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from visualizer.attention.model_answers import ModelAnswer
     from visualizer.attention.run import Run
@@ -109,6 +110,10 @@ class ServedModel:
         }
 
     # ------------------------------------------------------------------ on all processes
+
+    def job(self) -> AbstractContextManager[None]:
+        """Do a job within the context, which ends alike on all processes."""
+        return self._model.ranks.job()
 
     def read(self, number: int, asked: ReadRequest) -> Answer:
         """Read a text, and keep the run under a number."""
@@ -218,6 +223,7 @@ class ServedModel:
         self._check_numbers(asked.numbers)
         if self._reader is None or self._reader[0] != begins:
             edits = {(layer, head): factor for layer, head, factor in asked.factors}
+            self._reader = None  # on all processes, whichever of them refuses the text
             self._reader = (
                 begins,
                 TokenReader(self._model, asked.text, edits, is_chat=asked.is_chat),

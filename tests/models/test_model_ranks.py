@@ -1,0 +1,28 @@
+"""Ranks of a model end each job together, whatever each of them has met in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.two_ranks import REFUSED, two_ranks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("accelerate", reason="models are spread with accelerate")
+pytestmark = pytest.mark.slow
+
+
+def test_what_one_rank_refuses_or_gives_up_ends_the_job_on_both(tmp_path: Path) -> None:
+    statuses, outcomes = two_ranks(tmp_path, "ends")
+    expected = [REFUSED, "done", REFUSED, "cancelled", "done", "cancelled", REFUSED, "done"]
+    assert outcomes == [expected, expected]
+    assert statuses == [0, 0]
+
+
+def test_a_rank_does_not_wait_for_ever_for_one_that_waits_for_it(tmp_path: Path) -> None:
+    statuses, outcomes = two_ranks(tmp_path, "failed run")
+    assert outcomes == [[], []]
+    assert 0 not in statuses
