@@ -12,6 +12,8 @@ import visualizer
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, Model
+from visualizer.models.logit_attribution import logit_lens
+from visualizer.progress_callback import CancelledError, stopped_when
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,6 +101,13 @@ def test_the_last_layer_says_what_the_model_says(tmp_path: Path, kind: str) -> N
         assert [token for token, _ in found] == [model.opened.token(int(at)) for at in best.indices]
         assert [share for _, share in found] == pytest.approx(best.values.tolist(), abs=1e-6)
     assert lens[0] != lens[-1]
+
+
+def test_a_lens_stops_between_layers(tmp_path: Path) -> None:
+    done: list[int] = []
+    with stopped_when(lambda: bool(done)), pytest.raises(CancelledError):
+        logit_lens(opened(tmp_path, "llama").opened, TEXT, progress=lambda at, of: done.append(at))
+    assert done == [0]
 
 
 def test_an_encoder_has_no_logits_of_a_next_token(tmp_path: Path) -> None:

@@ -179,6 +179,7 @@ def logit_lens(
     found = []
     for done, stream in enumerate(streams):
         progress(done, len(streams))
+        model.ranks.check_stopped()  # together: each may have a part of the last matrix
         with model.lock:  # others watch these modules, too
             found.append(_likeliest(lambda part: matrix(last(part)), stream, most))
     numbers, shares = (torch.stack(each).numpy() for each in zip(*found, strict=True))

@@ -470,6 +470,18 @@ def test_jobs_of_others_are_neither_found_nor_cancelled(
         assert peer.result(number).values["number"] == number
 
 
+def test_what_is_cancelled_ends_while_it_runs_and_while_it_waits(
+    server: ServedFolder, peer: HostilePeer
+) -> None:
+    run = read_long(peer, " ".join([LONG] * 9))["number"]
+    runs = number_of(peer.ask("/measures", {"run": run, "stage": "weights"}))
+    waits = number_of(peer.ask("/names", {"numbers": [5]}))
+    for number in (waits, runs):
+        assert peer.ask("/cancel", {"job": number}).status == 200
+    assert [peer.result(number).status for number in (runs, waits)] == [409, 409]
+    assert_right(server.port)
+
+
 def test_it_still_answers(server: ServedFolder) -> None:
     assert_right(server.port)
     assert server.process.poll() is None

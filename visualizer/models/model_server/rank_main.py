@@ -23,7 +23,12 @@ from visualizer.models.model_protocol.answer_body import answer_body
 from visualizer.models.model_protocol.requests import AT_ONCE, JOBS
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_server.rank_settings import ADDRESS, SECRET
-from visualizer.progress_callback import CancelledError, progress_told_to, stopped_when
+from visualizer.progress_callback import (
+    CancelledError,
+    check_stopped,
+    progress_told_to,
+    stopped_when,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,20 +108,23 @@ class RankProcess:
             if self._rank == 0:
                 self._front.send(Message("progress", {"id": number, "done": done, "of": of}))
 
-        def is_cancelled() -> bool:
-            return number in self._cancelled
+        def tell_between_runs(done: int, of: int) -> None:
+            check_stopped()  # on this process alone: within a run others would wait for it
+            tell(done, of)
 
         def report(part: Answer) -> None:
             if self._rank == 0:
                 self._send("part", number, part)
 
-        with progress_told_to(tell), stopped_when(is_cancelled), model.job():
+        stopping = stopped_when(lambda: number in self._cancelled)
+        with progress_told_to(tell), stopping, model.job():
+            check_stopped()  # it may have waited
             if message.says == "read":
                 return model.read(number, asked)
             if message.says == "answer":
-                return model.answer(asked, tell, report)
+                return model.answer(asked, tell_between_runs, report)
             if message.says == "measures":
-                return model.measures(asked, tell)
+                return model.measures(asked, tell_between_runs)
             if message.says == "names":
                 return model.names(asked.numbers)
             return model.next_token(asked)
