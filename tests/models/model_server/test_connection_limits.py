@@ -255,10 +255,19 @@ def test_jobs_that_nobody_asks_for_make_way(
         begun = [peer.ask("/names", {"numbers": [1]}) for _ in range(MOST_WAITING + 1)]
         assert [each.status for each in begun] == [200] * MOST_WAITING + [422]
         monkeypatch.setattr(served_jobs, "UNASKED_S", 0.0)
-        assert peer.ask("/names", {"numbers": [1]}).sentence == TOO_MANY, "they are given up now"
-        while peer.ask("/names", {"numbers": [1]}).status != 200:
-            pass
+        assert peer.ask("/names", {"numbers": [1]}).status == 200, "they are given up now"
         assert peer.ask("/result", {"job": begun[0].values["job"], "wait": 0}).status == 409
+
+
+def test_a_job_that_nobody_asks_for_makes_way_for_one_that_waits(
+    held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_jobs, "SOON_S", SHORT_S / 10)
+    with HostilePeer(port) as peer:
+        left, waits = (peer.ask("/names", {"numbers": [1]}).values["job"] for _ in range(2))
+        monkeypatch.setattr(served_jobs, "UNASKED_S", 0.0)
+        assert peer.ask("/result", {"job": waits, "wait": 0}).values["working"]
+        assert peer.ask("/result", {"job": left, "wait": 0}).status == 409
 
 
 def test_a_failure_is_not_told_to_who_asks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ MOST_KEPT_BYTES = 2**28
 MOST_AT_ONCE = 32
 """So many readings of numbers may wait or run; others wait for their text, one a connection."""
 UNASKED_S = 60.0
-"""A job whose result nobody has asked for so long is given up when another one begins."""
+"""A job whose result nobody has asked for so long is given up, where another one is asked for."""
 MOST_NUMBER = 2**53
 """Numbers of jobs and runs are drawn from so many: who was not told one does not find it."""
 MOST_DONE = 64
@@ -81,12 +81,7 @@ class ServedJobs:
         JobFailedError
             When there are too many.
         """
-        now, waiting = asyncio.get_running_loop().time(), 0
-        for each in self._jobs.values():
-            waiting += each.is_open
-            if each.is_open and now - each.asked_s > UNASKED_S:
-                self._processes.cancel(each.number)
-        if waiting >= MOST_WAITING:
+        if self._wanted(asyncio.get_running_loop().time()) >= MOST_WAITING:
             raise JobFailedError("server", TOO_MANY)
         job = _Job(secrets.randbelow(MOST_NUMBER))
         self._jobs[job.number] = job
@@ -103,6 +98,16 @@ class ServedJobs:
             finally:
                 self._jobs.pop(job.number, None)  # nobody knows its number
         return answer_body({"job": job.number})
+
+    def _wanted(self, now: float) -> int:
+        """Give up the jobs that nobody asks for any more; return how many others wait or run."""
+        wanted = 0
+        for each in self._jobs.values():
+            if each.is_open and now - each.asked_s > UNASKED_S:
+                self._processes.cancel(each.number)
+            else:
+                wanted += each.is_open
+        return wanted
 
     async def _do(self, job: _Job, says: str, asked: Any) -> bool:
         """Do a job; return whether it has an answer."""
@@ -139,6 +144,7 @@ class ServedJobs:
         if job is None:
             raise JobFailedError("server", NO_JOB)
         job.asked_s = asyncio.get_running_loop().time()
+        self._wanted(job.asked_s)  # others, which nobody waits for, may be before it
         with suppress(TimeoutError):
             await asyncio.wait_for(job.changed.wait(), wait)
         if job.failure:
