@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from visualizer.models.model_protocol.request_signature import new_token
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 SERVE = "serve"
 TOKEN = "ATTENTION_VISUALIZER_TOKEN"
@@ -106,6 +106,15 @@ def _signals() -> list[signal.Signals]:
     return ends
 
 
+@contextmanager
+def _refused(sentence: str) -> Iterator[None]:
+    """Say what the system refuses within the context, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError("model", sentence.format(why=reason_of(error))) from error
+
+
 async def _serve(options: argparse.Namespace, token: str) -> int:
     try:
         from visualizer.models.model_server.http_server import ModelServer, ServerAddress
@@ -138,9 +147,11 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
         facts = await starting
         progress.clear()
         server = ModelServer(ServedJobs(processes), token, facts)
-        listener = await server.listen(ServerAddress(options.host, options.port))
+        with _refused(f"Port {options.port} cannot be used: {{why}}. Choose another --port."):
+            listener = await server.listen(ServerAddress(options.host, options.port))
         port = listener.sockets[0].getsockname()[1]
-        write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
+        with _refused("Standard output could not be written: {why}."):
+            write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
         ending = asyncio.create_task(processes.ended.wait())
         await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
         listener.close()
@@ -150,9 +161,6 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
     except StartError as error:
         progress.clear()
         raise InputError("model", str(error)) from error
-    except OSError as error:
-        sentence = f"Port {options.port} cannot be used: {reason_of(error)}. Choose another --port."
-        raise InputError("model", sentence) from error
     finally:
         await processes.close()
     return 0

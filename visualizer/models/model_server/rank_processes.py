@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention.spec import Device
+from visualizer.errors import reason_of
 from visualizer.language.wire_format import PIECE, Message, MessageUnpacker
 from visualizer.models.model_server.rank_settings import ADDRESS, SECRET, STORE
 from visualizer.resources import import_path_with_package
@@ -40,6 +41,8 @@ LONGEST_HELLO = 1_000
 ENDED_S = 10.0
 """So long processes have to end by themselves."""
 LOST = "A process of the model has ended ({why}), so the server ends, too. Start it again."
+
+NOT_STARTED = "No process can be started for the model: {why}."
 
 
 class StartError(Exception):
@@ -124,12 +127,15 @@ class RankProcesses:
         host, port = listener.sockets[0].getsockname()[:2]
         address = f"{host}:{port}"
         for rank in range(self.count):
-            self._started_processes.append(
-                await asyncio.create_subprocess_exec(
+            try:
+                started = await asyncio.create_subprocess_exec(
                     *self._command(), env=self._environment(rank, address),
                     stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
-                )
-            )  # fmt: skip
+                )  # fmt: skip
+            except OSError as error:
+                listener.close()
+                raise StartError(NOT_STARTED.format(why=reason_of(error))) from error
+            self._started_processes.append(started)
         self._watching = asyncio.create_task(self._watch(listener))
         return await self._started
 

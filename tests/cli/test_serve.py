@@ -1,0 +1,54 @@
+"""What keeps a model from being served is said as what it is."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.tiny_models import save_tiny_model
+from visualizer.app import main
+
+FULL = Path("/dev/full")
+ENDED_S = 120
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("served"), "llama")
+
+
+def test_a_process_that_cannot_be_started_is_no_port_that_cannot_be_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(folder / "none"))
+    assert main(["serve", str(folder), "--port", "0"]) == 1
+    assert "No process can be started for the model: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FULL.exists(), reason="there is no device that is full")
+def test_a_full_standard_output_is_no_port_that_cannot_be_used(folder: Path) -> None:
+    command = [sys.executable, "-m", "visualizer", "serve", str(folder), "--port", "0", "--quiet"]
+    with FULL.open("w") as full:
+        ended = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=ENDED_S, check=False
+        )
+    assert "Standard output could not be written: No space left" in ended.stderr
+    assert "Port" not in ended.stderr
+    assert ended.returncode == 1
+
+
+@pytest.mark.slow
+def test_a_port_that_is_taken_is_said(folder: Path) -> None:
+    command = [sys.executable, "-m", "visualizer", "serve", str(folder), "--quiet"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = subprocess.run(
+            [*command, "--port", port], capture_output=True, text=True, timeout=ENDED_S, check=False
+        )
+    assert f"Port {port} cannot be used: " in ended.stderr
+    assert ended.returncode == 1
