@@ -15,9 +15,12 @@ from safetensors.torch import load_file, save_file
 
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
+from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.models import model_folder
+from visualizer.models import model_folder, opened_model
+from visualizer.models.model_folder import bytes_in_memory, read_model_folder
+from visualizer.models.model_ranks import ModelRanks, Parallelism
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:
@@ -145,6 +148,27 @@ def test_a_model_that_does_not_fit_into_the_memory(
     monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
     said = refusal("model", open_model, folder, Device.CPU)
     assert said.startswith("tiny needs 0.0 GiB as float32, and")
+
+
+@pytest.fixture
+def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a model be spread over eight processes, of which this is one."""
+
+    class EightRanks(ModelRanks):
+        count = 8
+
+    monkeypatch.setattr(opened_model, "SeveralRanks", lambda *given: EightRanks())
+
+
+@pytest.mark.usefixtures("eight_ranks")
+def test_processes_share_the_memory_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = save_tiny_model(tmp_path / "wide", num_attention_heads=8, num_key_value_heads=8)
+    needed = bytes_in_memory(read_model_folder(saved).numbers, Dtype.FLOAT32)
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: needed)
+    with pytest.raises(InputError, match="can be used"):
+        open_model(saved, Device.CPU, parallelism=Parallelism.TENSOR)
 
 
 def test_a_folder_without_a_tokenizer(folder: Path) -> None:

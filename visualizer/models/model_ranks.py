@@ -83,7 +83,7 @@ class ModelRanks:
 
     @contextmanager
     def agreed(self) -> Iterator[None]:
-        """Have what is refused by a run of the model on one rank be refused on all."""
+        """Have what is refused within the context on one rank be refused on all."""
         yield
 
     def agree(self, is_so: bool) -> bool:

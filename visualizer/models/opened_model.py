@@ -1179,14 +1179,16 @@ def open_model(
         device = Device.CPU
     where, _ = attention_device.resolve(device, dtype)
     ranks = _ranks(folder, parallelism, where)
-    needed = bytes_in_memory(numbers, dtype) // ranks.count
-    free = USABLE * attention_device.free_bytes(where)
-    if needed > free:
-        sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
-        is_spread = parallelism is not Parallelism.NONE
-        if not (is_from_disk or is_spread or why_not_from_disk(folder)):
-            sentence = f"{sentence} {INSTEAD}"
-        raise InputError("model", sentence)
+    # Of GPUs each process has its own; the memory of the machine is that of all.
+    needed = bytes_in_memory(numbers, dtype) // (ranks.count if where is Device.CUDA else 1)
+    with ranks.agreed():  # before any of them fills it
+        free = USABLE * attention_device.free_bytes(where)
+        if needed > free:
+            sentence = f"{folder.name} needs {gib(needed)} as {dtype}, and {gib(free)} can be used."
+            is_spread = parallelism is not Parallelism.NONE
+            if not (is_from_disk or is_spread or why_not_from_disk(folder)):
+                sentence = f"{sentence} {INSTEAD}"
+            raise InputError("model", sentence)
     read = LoadedWeights(progress, numbers, folder.bytes * numbers // max(1, folder.numbers))
     if folder.has_tokenizer:
         tokenizer_process.start()  # its imports take as long as those here
