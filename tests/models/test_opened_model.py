@@ -161,6 +161,12 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("eight_ranks")
+def test_more_processes_than_layers_are_refused(saved: Path) -> None:
+    with pytest.raises(InputError, match=r"has 2 layers, .* for 8 processes\. Start 2 at most"):
+        open_model(saved, Device.CPU, parallelism=Parallelism.PIPELINE)
+
+
+@pytest.mark.usefixtures("eight_ranks")
 def test_processes_share_the_memory_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

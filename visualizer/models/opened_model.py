@@ -1262,6 +1262,12 @@ def _ranks(folder: ModelFolder, parallelism: Parallelism, device: Device) -> Mod
     if is_by_heads and key_heads % ranks.count:
         sentence = f"{folder.name} has {key_heads} key heads in a layer, which do not divide evenly"
         raise InputError("model", f"{sentence} among {ranks.count} processes.")
+    layers = _positive(getattr(config, "num_hidden_layers", 0)) or 1
+    if parallelism is Parallelism.PIPELINE and layers < ranks.count:
+        sentence = (
+            f"{folder.name} has {layers} layers, which are too few for {ranks.count} processes."
+        )
+        raise InputError("model", f"{sentence} Start {layers} at most.")
     return ranks
 
 
