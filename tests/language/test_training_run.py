@@ -35,6 +35,7 @@ from visualizer.language.corpora.corpus import Split
 from visualizer.language.loss_log import LossLog, parse
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
+from visualizer.language.saved_model import read_saved_model
 from visualizer.language.training_run import DivergedError
 from visualizer.language.training_settings import LAYERED, CorpusKind, CorpusSource, ModelKind
 from visualizer.storage.link_safe_folder import ContainedFile
@@ -190,6 +191,27 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     opened.close()
     assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
     assert OpenRun(RunFolder(tmp_path / "run")).about.settings.steps == 40
+
+
+def test_a_run_that_was_made_longer_and_killed_is_as_if_it_had_not_been(tmp_path: Path) -> None:
+    whole = begun(tmp_path / "whole", steps=40)
+    finish(whole)
+    whole.close()
+    opened = begun(tmp_path / "run", steps=25)
+    finish(opened)
+    assert opened.running
+    opened.running.lengthen(40)
+    finish(opened, 30)
+    opened.running.take_rows()  # which writes them; the checkpoint is still of step 25
+    opened.close()
+    assert read_saved_model(RunFolder(tmp_path / "run")).losses["steps"].tolist() == [*range(25)]
+    again = OpenRun(RunFolder(tmp_path / "run"))
+    assert again.running
+    assert again.running.final is None
+    assert [row.step for row in again.running.take_rows()] == [*range(25)]
+    finish(again)
+    again.close()
+    assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
 
 
 # ------------------------------------------------------------------------- what goes wrong

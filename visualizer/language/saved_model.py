@@ -73,7 +73,7 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
     snapshots = folder.snapshots()
     if folder.checkpoint.exists():
         step, state = read_checkpoint_weights(folder.checkpoint, model)
-        is_over = state.is_ended or state.final is not None
+        is_over = state.is_ended or (state.final is not None and step >= about.settings.steps)
     elif snapshots:
         step, is_over = snapshots[-1], False
         read_weights(folder.snapshot(step), model)

@@ -131,6 +131,8 @@ class TrainingRun:
         """Whether no checkpoint has failed to be written since the last one."""
         if folder.checkpoint.exists():
             self.state = read_checkpoint(folder.checkpoint, self.training)
+            if not self.is_done:  # made longer, and cut off before its next checkpoint
+                self.state = replace(self.state, final=None)
         self._journal = LossLog(folder.losses)
         # Rows of a diverged or finished run are kept; rows of steps to be repeated are not.
         is_over = self.state.is_ended or self.final is not None
