@@ -393,6 +393,27 @@ def test_without_its_text_a_run_can_be_read(tmp_path: Path) -> None:
     again.close()
 
 
+def test_the_last_model_of_a_run_without_its_text_is_that_of_its_checkpoint(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be " * 50)
+    opened = begun(tmp_path / "run", source=CorpusSource(CorpusKind.FILE, str(text)), steps=30)
+    finish(opened, 29)
+    assert opened.running
+    opened.running.save()
+    expected = opened.running.training.model.state_dict()
+    opened.close()
+    text.unlink()
+    again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
+    kept = again.snapshots()
+    assert 29 not in kept
+    for _ in range(2):
+        model, step = again.model(None)
+        assert step == 29
+        assert all(torch.equal(expected[name], one) for name, one in model.state_dict().items())
+        assert again.model(kept[-1])[1] == kept[-1]
+    again.close()
+
+
 def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError
-from visualizer.language.checkpoints import read_weights
+from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
 from visualizer.language.corpora.corpus import load
 from visualizer.language.language_models import build
 from visualizer.language.memory_estimate import (
     ALONE,
+    COPIES_OF_CHECKPOINT,
     COPIES_OF_WEIGHTS,
     BatchSharing,
     check_room,
@@ -150,6 +151,8 @@ class OpenRun:
         """
         if step is None and self.running:
             return self.running.training.model, self.running.step
+        if step is None and self.folder.checkpoint.exists():
+            return self._model_of_checkpoint()
         kept = self.snapshots()
         wanted = step if step is not None else kept[-1] if kept else 0
         if wanted not in kept:
@@ -159,6 +162,16 @@ class OpenRun:
             read_weights(self.folder.snapshot(wanted), self._kept)
             self._kept_step = wanted
         return self._kept, wanted
+
+    def _model_of_checkpoint(self) -> tuple[LanguageModel, int]:
+        """Return the last model of a run that cannot be trained here, and its step."""
+        step = self.folder.checkpoint_step()
+        if step is None or step != self._kept_step:
+            check_room_to_read(self.about.settings, len(self.about.tokens), COPIES_OF_CHECKPOINT)
+            self._kept_step = None
+            step, _ = read_checkpoint_weights(self.folder.checkpoint, self._kept)
+            self._kept_step = step
+        return self._kept, step
 
     def snapshots(self) -> tuple[int, ...]:
         """List the steps with saved weights, without those after the current or last step."""
