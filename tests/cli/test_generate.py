@@ -18,8 +18,9 @@ from tests.support.small_trainings import begun
 from visualizer import app
 from visualizer.app import main
 from visualizer.generation.generation_tree import new_generation_tree
-from visualizer.lab.attention_view.opening_probe_text import opening_probe
+from visualizer.lab.runs.run_store import keep_probe
 from visualizer.language import probe as language_probe
+from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import NO_NUMBERS, Sampling, probabilities
@@ -66,7 +67,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
 def test_the_options_decide_the_text(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     usual = generated(capsys, trained, "--tokens", "30")
     opened = OpenRun(RunFolder(trained), is_held=False)
-    start = opening_probe(trained, opened.about.sample, opened.about.settings)
+    start = first_probe_of(opened.about.sample, opened.about.settings)
     opened.close()
     assert usual.startswith(start)
     assert len(usual) == len(start) + 30 + 1
@@ -76,6 +77,15 @@ def test_the_options_decide_the_text(trained: Path, capsys: pytest.CaptureFixtur
     assert generated(capsys, trained, "--tokens", "30", "--top-k", "1") == likeliest
     assert generated(capsys, trained, "--tokens", "30", "--top-p", "0.0001") == likeliest
     assert len(generated(capsys, trained)) == len(start) + 200 + 1
+
+
+def test_a_text_typed_in_the_lab_is_not_continued(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun(tmp_path / "run").close()
+    usual = generated(capsys, tmp_path / "run", "--tokens", "3")
+    keep_probe(tmp_path / "run", "cab")
+    assert generated(capsys, tmp_path / "run", "--tokens", "3") == usual
 
 
 def test_words_stand_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

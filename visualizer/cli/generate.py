@@ -11,7 +11,7 @@ from visualizer.cli import option_types
 from visualizer.console_messages_and_progress import printable, say, write_out
 from visualizer.errors import InputError
 from visualizer.interruption_of_windowless_work import InterruptedRunError, end_at_once, stoppable
-from visualizer.lab.attention_view.opening_probe_text import opening_probe
+from visualizer.language.first_probe_text import first_probe_of
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.sampling import Sampling, check
 from visualizer.language.tokenizers import Tokenizer
@@ -167,7 +167,7 @@ def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
         model, _ = opened.model(options.step)
         prompt = options.prompt
         if prompt is None:
-            prompt = opening_probe(options.folder, about.sample, about.settings)
+            prompt = first_probe_of(about.sample, about.settings)
         drawn = generated_tokens(model, vocabulary, prompt, sampling, options.seed)
         between = " " if vocabulary.tokenizer is Tokenizer.WORDS else ""
         _write(islice(drawn, options.tokens), prompt, between)
