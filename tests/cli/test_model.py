@@ -61,6 +61,14 @@ def test_without_a_file_the_table_of_heads_goes_to_standard_output(
         assert float(row["previous"]) == pytest.approx(other["previous"], rel=1e-5)
 
 
+def test_progress_is_not_reported_where_that_is_asked_for(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err = model(capsys, folder, "--text", TEXT, "--text", "a b", "--quiet")
+    assert err == ""
+    assert len(table_of(out)) == 16
+
+
 def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted, _ = model(capsys, folder, "--text", TEXT)
     out, err = model(capsys, folder, "--text", TEXT, "--from-disk")

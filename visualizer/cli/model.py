@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 from pathlib import Path
@@ -39,7 +40,6 @@ from visualizer.session.stage_and_head_parsing import with_parsed_stages_and_hea
 from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from visualizer.models.opened_model import OpenedModel
@@ -192,7 +192,9 @@ def _complaint(options: argparse.Namespace) -> str:
         return "argument --heads: standard output takes one file. Give - once."
     if options.overview and options.overview.suffix.lower() != ".png":
         return "argument --overview: is a PNG. Use a name that ends in .png."
-    return complaint_about_files(options) or ""
+    # Reading reports its progress, too, so that --quiet acts without files.
+    others = argparse.Namespace(**vars(options) | {"quiet": False})
+    return complaint_about_files(others) or ""
 
 
 def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
