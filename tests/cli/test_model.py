@@ -12,6 +12,8 @@ import pytest
 import visualizer
 from tests.support.tiny_models import save_tiny_model
 from visualizer.app import main
+from visualizer.attention import device as attention_device
+from visualizer.attention.spec import Device
 from visualizer.language.trained_example import FOLDER
 from visualizer.language.trained_example import TEXT as REPEATED
 from visualizer.models.opened_model import NOT_FROM_DISK
@@ -67,6 +69,15 @@ def test_progress_is_not_reported_where_that_is_asked_for(
     out, err = model(capsys, folder, "--text", TEXT, "--text", "a b", "--quiet")
     assert err == ""
     assert len(table_of(out)) == 16
+
+
+def test_a_device_that_is_not_there_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
+    out, err = model(capsys, folder, "--text", TEXT, "--device", "cuda")
+    assert err == "A CUDA GPU is not present; computed on the CPU."
+    assert len(table_of(out)) == 8
 
 
 def test_layers_are_read_from_the_disk(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

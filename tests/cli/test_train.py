@@ -14,6 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from visualizer.app import main
+from visualizer.attention import device as attention_device
+from visualizer.attention.spec import Device
 from visualizer.cli.train import TrainingConsoleProgress, settings_of, train_parser
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.tokenizers import Tokenizer
@@ -79,6 +81,17 @@ def test_a_run_is_trained_and_made_longer(
         rows = list(csv.DictReader(file))
     assert [int(row["step"]) for row in rows] == list(range(21))
     assert RunFolder(folder).snapshots()[-1] == 20
+
+
+@pytest.mark.slow
+def test_a_device_that_is_not_there_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
+    out = ["--out", str(tmp_path / "run"), "--device", "cuda"]
+    assert main(["train", "repeat", *out, "--steps", "2", "--quiet", *SMALL]) == 0
+    said = "attention-visualizer: A CUDA GPU is not present; computed on the CPU.\n"
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.slow

@@ -295,7 +295,8 @@ def _train(
         return 1
     if options.resume and options.steps:
         _lengthen(running, options.steps)
-    for notice in (*opened.about.notices, *_share(running, group)):
+    notices = (*opened.about.notices, running.training.device_notice, *_share(running, group))
+    for notice in filter(None, notices):
         say(notice)
     try:
         _advance(running, progress, group)

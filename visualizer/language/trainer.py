@@ -50,7 +50,8 @@ class Trainer:
     """
 
     def __init__(self, settings: TrainingSettings, corpus: Corpus) -> None:
-        found, _ = attention_device.resolve(settings.device, Dtype.FLOAT32)
+        found, elsewhere = attention_device.resolve(settings.device, Dtype.FLOAT32)
+        self.device_notice = elsewhere or ""
         self.device, self.device_name = torch.device(found), attention_device.describe(found)
         self.settings, self.corpus = settings, corpus
         self.model = build(settings, len(corpus.vocabulary)).to(self.device)
