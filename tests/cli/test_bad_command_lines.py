@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,24 @@ BAD = [
     ("generate run --prompt=", "argument --prompt: There is nothing to read yet. Type some of "),
     ("generate run --step 7", "argument --step: The weights of step 7 are not kept."),
 ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows gives other reasons")
+@pytest.mark.parametrize(
+    "line", ["", "lab", "generate", "model --text a", "train repeat --out", "train --resume"]
+)
+def test_a_path_that_the_system_refuses_is_said(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    for name, reason in (
+        ("words" * 60, "File name too long"),
+        ("loop", "Too many levels of symbolic links"),
+    ):
+        status, said = refusal(f"{line} {name}", capsys)
+        assert (status, said.count("\n")) == (2, 1), said
+        assert said.endswith(f"'{name}' cannot be opened: {reason}\n")
 
 
 @pytest.fixture(scope="module")

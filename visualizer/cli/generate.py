@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.cli import option_types
@@ -20,6 +19,7 @@ from visualizer.models.model_folder import CONFIG
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 GENERATE = "generate"
 USUAL_TOKENS = 200
@@ -124,7 +124,8 @@ def generate(arguments: Sequence[str]) -> int:
 
 def _folder(text: str) -> Path:
     """Convert an option to the folder of a real model, or else to that of a run."""
-    return Path(text) if (Path(text) / CONFIG).is_file() else option_types.run_folder(text)
+    found = option_types.path(text)
+    return found if (found / CONFIG).is_file() else option_types.run_folder(text)
 
 
 def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> None:

@@ -81,7 +81,7 @@ def model_parser() -> option_types.OptionParser:
     opened = made.add_argument_group("What to open")
     opened.add_argument(
         "folder",
-        type=Path,
+        type=option_types.path,
         metavar="FOLDER",
         nargs="?",
         help="a model's folder, or a run of the lab",

@@ -7,6 +7,7 @@ import itertools
 import math
 import sys
 import textwrap
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ from visualizer.errors import InputError, reason_of
 from visualizer.export.formats import format_of, suffixes
 from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
 from visualizer.language.run_folder import RunFolder
+from visualizer.models.model_folder import CONFIG
 from visualizer.session.document_from_texts_and_settings import text_of
 from visualizer.storage.regular_file import open_regular_file
 
@@ -222,9 +224,21 @@ def _begin_of(name: str) -> bytes:
         return file.read(LONGEST_TEXT + 1)
 
 
+def path(name: str) -> Path:
+    """Check for a path that the system looks up, whether anything is there or not."""
+    found = Path(name)
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            (found / CONFIG).stat()
+    except OSError as error:  # such as a name that is too long, or a folder that is closed to us
+        reason = reason_of(error)
+        raise argparse.ArgumentTypeError(f"'{name}' cannot be opened: {reason}") from error
+    return found
+
+
 def run_folder(name: str) -> Path:
     """Check for the folder of a run."""
-    folder = Path(name).absolute()
+    folder = path(name).absolute()
     if not RunFolder(folder).about.exists():
         raise argparse.ArgumentTypeError(f"there is no run in '{name}'")
     return folder

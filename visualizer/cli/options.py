@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.spec import LARGEST_SEED, OWN_LAYERS, WIDENING
@@ -208,7 +207,7 @@ SETTING_GROUPS: dict[str, tuple[str, ...]] = {
 # fmt: off
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "What to open": {
-        "file": {"type": Path, "metavar": "FILE", "nargs": "?",
+        "file": {"type": option_types.path, "metavar": "FILE", "nargs": "?",
                  "help": "a document, or an exported picture, page, .npz or .json that holds "
                          "one; attention or weights in .npy, .npz, .safetensors or .pt; a text in "
                          ".txt; or the folder of a run of the lab, of which one layer is "

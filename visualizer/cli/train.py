@@ -113,7 +113,9 @@ def _add_run_options(made: argparse.ArgumentParser) -> None:
         help="the text to learn: a UTF-8 file, or a text that is made here: world (simple "
         f"sentences), {', '.join(kind for kind in _MADE if kind is not CorpusKind.WORLD)}",
     )  # fmt: skip
-    run.add_argument("--out", type=Path, metavar="FOLDER", help="a folder for the new run")
+    run.add_argument(
+        "--out", type=option_types.path, metavar="FOLDER", help="a folder for the new run"
+    )
     run.add_argument(
         "--resume", type=option_types.run_folder, metavar="FOLDER",
         help="continue the run in this folder; --steps can make it longer",
