@@ -72,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not given:  # what reads options would delay the window
             return show(SavedDocument(Document(), ROOMY), None)
         return obey(given)
+    except InputError as refused:  # of standard output, where nothing else is at work
+        say(refused.sentence)
+        return 1
     except Exception as error:
         if not is_out_of_memory(error):
             raise

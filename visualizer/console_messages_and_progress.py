@@ -10,6 +10,7 @@ import unicodedata
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from visualizer.errors import InputError, reason_of
 from visualizer.interruption_of_windowless_work import STOPPED, InterruptedRunError
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ def write_out(text: str) -> bool:
     -------
     bool
         Whether more may be read: not once its reader is gone.
+
+    Raises
+    ------
+    InputError
+        Of ``export``, when it cannot be written.
     """
     if sys.stdout is None:  # a program without a console on Windows
         return True
@@ -53,6 +59,10 @@ def write_out(text: str) -> bool:
     except BrokenPipeError:  # its reader has read enough
         close_standard_output()
         return False
+    except OSError as error:
+        close_standard_output()
+        sentence = f"Standard output could not be written: {reason_of(error)}."
+        raise InputError("export", sentence) from error
     return True
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from visualizer.app import main
 from visualizer.console_messages_and_progress import ConsoleProgress, printable, say
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NASTY = "a\x1b[2Jb\rc\n\x9bd\u202ee"
 ESCAPED = r"a\x1b[2Jb\rc\n\x9bd\u202ee"
@@ -76,3 +73,15 @@ def test_an_argument_that_cannot_be_used_is_repeated_harmlessly(
     assert status == 2 or arguments[:2] == ["train", "--resume"]
     assert "x1b" in said
     assert not any(sign in said for sign in "\x1b\r\x9b\u202e")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no such device elsewhere")
+@pytest.mark.parametrize("arguments", [["--list", "stages"], ["train", "--list", "presets"]])
+def test_that_standard_output_is_full_is_said(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(arguments) == 1
+    sentence = "Standard output could not be written: No space left on device."
+    assert capsys.readouterr().err == f"attention-visualizer: {sentence}\n"

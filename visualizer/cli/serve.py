@@ -150,8 +150,7 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
         with _refused(f"Port {options.port} cannot be used: {{why}}. Choose another --port."):
             listener = await server.listen(ServerAddress(options.host, options.port))
         port = listener.sockets[0].getsockname()[1]
-        with _refused("Standard output could not be written: {why}."):
-            write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
+        write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
         ending = asyncio.create_task(processes.ended.wait())
         await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
         listener.close()
