@@ -17,6 +17,7 @@ from visualizer.console_messages_and_progress import say
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import NO_MEMORY, InputError, is_out_of_memory
 from visualizer.export.offscreen_qt_application import exit_if_qt_cannot_start
+from visualizer.interruption_of_windowless_work import STOPPED
 from visualizer.memory_allocator_settings import (
     ask_for_large_pages,
     return_freed_memory,
@@ -75,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as refused:  # of standard output, where nothing else is at work
         say(refused.sentence)
         return 1
+    except KeyboardInterrupt:  # while text is read from standard input
+        return STOPPED["SIGINT"]
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -92,7 +95,6 @@ def obey(given: list[str]) -> int:
     from visualizer.cli.serve import SERVE, serve
     from visualizer.cli.shell_completion import print_completion
     from visualizer.cli.train import TRAIN, train
-    from visualizer.interruption_of_windowless_work import STOPPED
 
     if given[:1] == [LAB]:
         return show_lab(lab_parser().parse_args(given[1:]).folder)
@@ -104,10 +106,7 @@ def obey(given: list[str]) -> int:
         return model(given[1:])
     if given[:1] == [SERVE]:
         return serve(given[1:])
-    try:
-        options = parser().parse_args(given)
-    except KeyboardInterrupt:  # while text is read from standard input
-        return STOPPED["SIGINT"]
+    options = parser().parse_args(given)
     if wrong := idle_beside_what_ends(options):
         say(wrong)
         return 2
@@ -122,7 +121,6 @@ def open_or_export_each(options: argparse.Namespace) -> int:
     """Open or export what the options name, which may be each layer of a run."""
     from visualizer.cli.opened_run_folder import each_layer_of_run
     from visualizer.cli.options import option_of
-    from visualizer.interruption_of_windowless_work import STOPPED
 
     status = 0
     try:

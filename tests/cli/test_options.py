@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -311,6 +312,22 @@ WRONG = [
     ("--nonsense", "--nonsense", "there is no such option. See --help.", ""),
     ("one two", "two", "is one too many. See --help.", ""),
 ]
+
+
+@pytest.mark.parametrize("options", ["--text-file -", "model nothing --texts -"])
+def test_standard_input_is_interrupted_or_missing(
+    options: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    given = SimpleNamespace(buffer=SimpleNamespace(read=interrupted))
+    monkeypatch.setattr(sys, "stdin", given)
+    assert refusal(options, capsys) == (130, "")
+    monkeypatch.setattr(sys, "stdin", None)
+    status, said = refusal(options, capsys)
+    assert status == 2
+    assert said.endswith(": there is no standard input here. Name a file.\n")
 
 
 def refusal(options: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str]:

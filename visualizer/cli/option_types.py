@@ -197,6 +197,8 @@ def size(text: str) -> str:
 
 def text_in_file(name: str) -> str:
     """Read a UTF-8 text, with or without a byte order mark, from a file or standard input."""
+    if name == "-" and sys.stdin is None:
+        raise argparse.ArgumentTypeError("there is no standard input here. Name a file.")
     try:
         content = sys.stdin.buffer.read(LONGEST_TEXT + 1) if name == "-" else _begin_of(name)
         text = content.decode("utf-8-sig") if len(content) <= LONGEST_TEXT else ""
