@@ -177,3 +177,5 @@ def test_the_first_probe_is_the_beginning_of_the_text() -> None:
     words = replace(SETTINGS, source=world, block=3)
     assert first_probe_of("The cat sat on the mat.", words) == "The cat sat"
     assert first_probe_of("", SETTINGS) == ""
+    flags = "\U0001f1e9\U0001f1ea \U0001f1eb\U0001f1f7 \U0001f1ee\U0001f1f9"  # of two signs each
+    assert first_probe_of(flags, replace(SETTINGS, block=3)) == flags[:5]

@@ -18,4 +18,4 @@ def first_probe_of(sample: str, settings: TrainingSettings) -> str:
     if settings.source.effective_tokenizer is Tokenizer.WORDS:
         words = tokenize(line, Tokenizer.WORDS)
         return " ".join(words[: min(MOST_WORDS, settings.block)])
-    return line[: min(LONGEST, settings.block)]
+    return "".join(tokenize(line, Tokenizer.CHARACTERS)[: min(LONGEST, settings.block)])
