@@ -63,6 +63,7 @@ def build_debian_package(tree: Path, packages: Sequence[str], folder: Path, mome
     fields = {"name": NAME, "version": __version__, "maintainer": MAINTAINER, "size": size}
     text = CONTROL.format(**fields, architecture=architecture, depends=", ".join(packages))
     (control / "control").write_text(text, encoding="utf-8")
+    make_uniform(control, moment)
     package = folder / f"{NAME}_{__version__}_{architecture}.deb"
     run(
         ["dpkg-deb", "--root-owner-group", "-Zxz", "-z9", "--build", tree, package],

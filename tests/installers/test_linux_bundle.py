@@ -204,6 +204,22 @@ def test_two_packages_of_the_same_tree_are_equal(tmp_path: Path) -> None:
 
 
 @needs_dpkg
+@pytest.mark.parametrize("mask", [0o027, 0o077])
+def test_the_mask_of_who_builds_it_does_not_matter(mask: int, tmp_path: Path) -> None:
+    made = []
+    for name, each in (("usual", 0o022), ("strict", mask)):
+        folder = tmp_path / name
+        folder.mkdir()
+        before = os.umask(each)
+        try:
+            package = build_debian_package(small_tree(folder), ["libc6"], folder, MOMENT)
+        finally:
+            os.umask(before)
+        made.append(package.read_bytes())
+    assert made[0] == made[1]
+
+
+@needs_dpkg
 def test_sums_are_those_of_the_files(tmp_path: Path) -> None:
     package = build_debian_package(small_tree(tmp_path), ["libc6"], tmp_path, MOMENT)
     unpacked = tmp_path / "unpacked"
