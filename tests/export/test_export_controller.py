@@ -151,6 +151,7 @@ def test_the_numbers(hand: Hand, answer: Answer, tmp_path: Path) -> None:
         ("a.npz", PNG, "a.npz"),
         ("a.PNG", NPZ, "a.PNG"),
         ("a", "", "a.png"),
+        ("attention v1.2", PNG, "attention v1.2.png"),
     ],
 )
 def test_a_name_without_a_suffix_takes_the_chosen_one(name: str, chosen: str, written: str) -> None:

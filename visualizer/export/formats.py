@@ -113,10 +113,14 @@ def why_not_writable(suffix: str) -> str:
 
 
 def with_suffix(name: str, chosen: str) -> Path:
-    """Return a file's path; a name without a suffix gets that of the chosen filter."""
+    """Return a file's path; a name without a suffix gets that of the chosen filter.
+
+    What follows a point need not be one, as in “attention v1.2”.
+    """
     path = Path(name)
     suffix = next((each.suffix for each in FORMATS if f"*{each.suffix}" in chosen), ".png")
-    return path if path.suffix else path.with_suffix(suffix)
+    is_complete = format_of(name) or path.suffix[1:].isalpha()  # others are refused by their name
+    return path if is_complete else path.with_name(f"{path.name}{suffix}")
 
 
 def suffixes(formats: tuple[ExportFormat, ...] = FORMATS) -> str:
