@@ -50,6 +50,7 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("--own-mask ma", {"mask.txt"}),
         ("train --preset re", {"repeat"}),
         ("train --wa", {"--warmup"}),
+        ("train ma", {"mask.txt"}),
         ("train --resume ru", {"runs"}),
         ("generate ru", {"runs"}),
         ("generate runs --top", {"--top-k", "--top-p"}),

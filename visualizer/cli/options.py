@@ -37,7 +37,8 @@ USAGE = """%(prog)s [FILE] [options]
        %(prog)s lab [RUN]
        %(prog)s train SOURCE --out FOLDER [options]
        %(prog)s generate RUN [options]
-       %(prog)s model FOLDER --text TEXT [options]"""
+       %(prog)s model FOLDER --text TEXT [options]
+       %(prog)s serve FOLDER [options]"""
 EXAMPLES = """examples:
   attention-visualizer
   attention-visualizer --text "The cat sat on the mat" --embedding-size 8 --output-size 8
@@ -51,10 +52,11 @@ EXAMPLES = """examples:
   attention-visualizer model models/SmolLM2-135M --text "The cat sat" --heads heads.csv
   date | attention-visualizer --text-file - --theme dark --size 1920x1080px --export date.png
 
-lab, train, generate and model have a --help of their own. Files that exist are replaced. Messages
-go to standard error. The exit status is 0 if all files were written; 1 if one could not be; 2 if an
-option, the text or too little memory is at fault; 130 after Ctrl+C and 143 after SIGTERM, which
-leave no file half written. If one of several files fails, the others are still written.
+lab, train, generate, model and serve have a --help of their own. Files that exist are replaced.
+Messages go to standard error. The exit status is 0 if all files were written; 1 if one could not
+be; 2 if an option, the text or too little memory is at fault; 130 after Ctrl+C and 143 after
+SIGTERM, which leave no file half written. If one of several files fails, the others are still
+written.
 """
 
 

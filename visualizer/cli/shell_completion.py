@@ -44,7 +44,7 @@ def completion_script(shell: str) -> str:
     root, *commands = _parsers()
     for one in (root, *commands):
         for action in one._actions:
-            if action.metavar == "FILE":
+            if action.metavar in {"FILE", "SOURCE"}:
                 action.complete = shtab.FILE
             elif action.metavar in {"FOLDER", "RUN"}:
                 action.complete = shtab.DIRECTORY
