@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ from visualizer.language.checkpoints import (
     read_weights,
     write_checkpoint,
 )
-from visualizer.language.corpora.corpus import Split
+from visualizer.language.corpora.corpus import Corpus, Split
 from visualizer.language.loss_log import LossLog, parse
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
@@ -543,6 +543,25 @@ def test_losses_are_measured_without_dropout(tmp_path: Path) -> None:
     assert opened.running
     training = opened.running.training
     assert training.evaluate(Split.TRAINING, 1) == training.evaluate(Split.TRAINING, 1)
+    opened.close()
+
+
+def test_the_final_losses_are_of_other_batches_than_those_trained_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, draw = [], Corpus.batch
+
+    def noted(self: Corpus, *arguments: Any) -> np.ndarray:
+        drawn.append(draw(self, *arguments))
+        return drawn[-1]
+
+    monkeypatch.setattr(Corpus, "batch", noted)
+    opened = begun(tmp_path / "run")
+    assert opened.running
+    opened.running.training.advance()
+    opened.running.training.evaluate(Split.TRAINING, 1)
+    trained, measured = drawn
+    assert not np.array_equal(trained, measured)
     opened.close()
 
 
