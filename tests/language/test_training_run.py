@@ -36,6 +36,7 @@ from visualizer.language.loss_log import LossLog, parse
 from visualizer.language.opened_training_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.saved_model import read_saved_model
+from visualizer.language.trainer import usual_threads
 from visualizer.language.training_run import DivergedError
 from visualizer.language.training_settings import LAYERED, CorpusKind, CorpusSource, ModelKind
 from visualizer.storage.link_safe_folder import ContainedFile
@@ -563,6 +564,15 @@ def test_the_final_losses_are_of_other_batches_than_those_trained_first(
     trained, measured = drawn
     assert not np.array_equal(trained, measured)
     opened.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which cores may be used")
+def test_cores_that_may_not_be_used_get_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 5, 7})
+    assert usual_threads() == 2
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
+    assert usual_threads() == 1
 
 
 def test_that_a_run_has_ended_is_read_from_its_checkpoint(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ _GROUPS = {
         "decay": "how the learning rate falls after that",
         "seed": "the seed that decides the first weights and the batches",
         "device": "where to train; auto uses a GPU if there is one",
-        "threads": "how many threads of the CPU to use; 0 leaves one core free",
+        "threads": "how many threads of the CPU to use; 0 uses all cores but one, at most 8",
     },
 }
 """The options that are settings of a training, with what they say of themselves."""

@@ -6,6 +6,7 @@ Sources: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization" (Ad
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -156,9 +157,11 @@ class Trainer:
 def usual_threads() -> int:
     """Return the default number of training threads; one core is left to the window.
 
-    A thread waiting for a core blocks all others, which costs far more than one thread less.
+    A thread waiting for a core blocks all others, which costs far more than one thread less. Cores
+    that this process may not use are none.
     """
-    return min(max(1, (os.cpu_count() or 1) - 1), MOST_THREADS)
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(max(1, cores - 1), MOST_THREADS)
 
 
 def _kind(device: torch.device) -> str:
