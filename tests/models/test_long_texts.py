@@ -138,6 +138,14 @@ def test_heads_are_measured_as_by_their_whole_weights(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("long")
+def test_heads_are_measured_without_all_values_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, (found,) = both("llama")
+    monkeypatch.delattr(blockwise_tensor.BlockwiseTensor, "tensor")
+    assert np.isfinite(found.run.trace.measured("weights").value_weighting).all()
+    assert np.isfinite(found.run.trace.measured_uniform("weights", (0,)).value_weighting).all()
+
+
+@pytest.mark.usefixtures("long")
 def test_pictures_are_those_of_the_weights() -> None:
     whole, (found,) = both("gpt_oss")
     held = found.run.trace.holding("weights")

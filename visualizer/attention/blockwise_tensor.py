@@ -483,6 +483,12 @@ class BlockwiseTensor(CachedTensor):
         places = itertools.product(*map(range, self._shape[:-2]))
         return torch.stack([self.rows(place) for place in places]).view(self._shape)
 
+    def row_lengths(self) -> Tensor:
+        """Return the length of each row, [..., row], with the vectors of one place at a time."""
+        places = itertools.product(*map(range, self._shape[:-2]))
+        lengths = [self.rows(place).norm(dim=-1) for place in places]
+        return torch.stack(lengths).view(self._shape[:-1])
+
     def rows(self, place: Place) -> Tensor:
         """Compute a matrix of vectors, [row, column]."""
         return self._source.cells(place, torch.arange(self._shape[-2]), slice(0, self._shape[-1]))

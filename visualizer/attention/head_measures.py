@@ -131,15 +131,15 @@ def measure_by_bands(
     held: BlockwiseTensor,
     lengths: tuple[int, ...],
     texts: Texts = (),
-    values: Tensor | None = None,
+    norms: Tensor | None = None,
     progress: Progress = no_progress,
 ) -> HeadMeasures:
     """Measure every head of a tensor that is computed where it is read, a band of rows at a time.
 
     Parameters
     ----------
-    values : Tensor, optional
-        As for `measure`.
+    norms : Tensor, optional
+        The lengths of the values, [..., head, key].
     progress : callable
         Called with the number of rows that are measured, and that of all.
     """
@@ -151,12 +151,11 @@ def measure_by_bands(
     for place, real in zip(np.ndindex(*leading), of_place, strict=True):
         for head in range(heads):
             own = (*place, head)
-            norms = None if values is None else values[own].norm(dim=-1)[None]
             means[own] = _measured(
                 _reported(held.bands(own, real), progress, (done, rows)),
                 held.zeros((1, real, HAS_LENGTH + 1)),
                 text_numbers.at(place),
-                norms,
+                None if norms is None else norms[own][None],
                 is_square=queries == keys,
             )[0]
             done += real

@@ -169,6 +169,11 @@ class CachedTensor:
         """Read the largest finite absolute value of each row, [..., row]."""
         return readable(self.keep("row ends", lambda _: _row_ends(self._row_limits()))[index])
 
+    def row_lengths(self) -> Tensor:
+        """Return the length of each row as a vector, [..., row]."""
+        lengths: Tensor = self.tensor.detach().norm(dim=-1)
+        return lengths
+
     def _limits(self) -> tuple[float, float]:
         *_, low, high = self._row_limits()
         return (low, high) if low <= high else (0.0, 0.0)

@@ -406,10 +406,11 @@ class Trace:
         def made() -> HeadMeasures:
             if self.measure_elsewhere:
                 return self.measure_elsewhere(stage, progress)
-            vectors = None if values is None else values.tensor.detach()
             if held.is_blockwise:
                 blocks = cast("BlockwiseTensor", held)
-                return measure_by_bands(blocks, lengths, texts, vectors, progress)
+                norms = None if values is None else values.row_lengths()
+                return measure_by_bands(blocks, lengths, texts, norms, progress)
+            vectors = None if values is None else values.tensor.detach()
             return measure(held.tensor.detach(), lengths, texts, vectors)
 
         measures: HeadMeasures = kept_with(values, held, self._measures_key(texts), made)
@@ -474,8 +475,7 @@ class Trace:
         if "values" not in self or not self._held["values"].is_held:
             return None
         index = tuple(text if axis == "text" else slice(None) for axis in self.axes)
-        lengths = self.tensor("values").detach()[index].norm(dim=-1)
-        return readable(lengths.flatten(0, -2))
+        return readable(self._held["values"].row_lengths()[index].flatten(0, -2))
 
     def check(self) -> None:
         """Compare every stage's shape with the stage table; a difference is a bug."""
