@@ -16,7 +16,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_what_one_rank_refuses_or_gives_up_ends_the_job_on_both(tmp_path: Path) -> None:
-    statuses, outcomes = two_ranks(tmp_path, "ends")
+    folder = tmp_path / "a folder of temporary files"
+    folder.mkdir()
+    statuses, outcomes = two_ranks(folder, "ends")
     expected = [REFUSED, "done", REFUSED, "cancelled", "done", "cancelled", REFUSED, "done"]
     assert outcomes == [expected, expected]
     assert statuses == [0, 0]

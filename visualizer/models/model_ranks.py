@@ -11,7 +11,6 @@ import os
 from contextlib import contextmanager
 from datetime import timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -123,9 +122,10 @@ class SeveralRanks(ModelRanks):
         if not distributed.is_initialized():
             rank, count = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
             select_own_device(device, rank, count)
-            store = Path(os.environ[STORE]).as_uri()  # as torch's own one listens on all networks
+            # A file, as torch's own store listens on all networks.
+            store = distributed.FileStore(os.environ[STORE], count)  # type: ignore[attr-defined]
             distributed.init_process_group(
-                process_group_backend(), store, rank=rank, world_size=count
+                process_group_backend(), store=store, rank=rank, world_size=count
             )
         self.rank, self.count = distributed.get_rank(), distributed.get_world_size()
         self.parallelism, self._heads = parallelism, heads
