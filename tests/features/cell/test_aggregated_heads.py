@@ -56,7 +56,23 @@ def test_the_largest_names_its_head() -> None:
     best = int(numbers.argmax())
     assert [term.chosen for term in readout.terms] == [head == best for head in range(4)]
     assert readout.plain.startswith(f"In head {best + 1}, five (query 5) reads ")
+    assert readout.plain.endswith(", more than in any other.")
     assert readout.value == format_number(float(numbers.max()))
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ((0, 0), "In head 1, one (query 1) reads 100 % from one (key 1), as in 3 other heads."),
+        ((0, 2), "In head 1, one (query 1) reads 0 % from three (key 3)."),
+    ],
+)
+def test_a_number_that_all_heads_have_is_more_in_none(place: tuple[int, int], told: str) -> None:
+    readout = aggregate_cell_panel(
+        resolved(RUN, View()), Cell("weights", place, HeadAggregate.MAX), is_pinned=False
+    )
+    assert readout is not None
+    assert readout.plain == told
 
 
 def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None:
@@ -71,7 +87,7 @@ def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None
     named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
     np.testing.assert_allclose(np.sort(np.abs(numbers[named]))[::-1], shown)
     left = np.delete(numbers, named).sum()
-    assert readout.rest == f"8 heads with smaller ones: {format_number(float(left))}"
+    assert readout.rest == f"8 heads with none larger: {format_number(float(left))}"
 
 
 def test_what_is_not_there_is_not_explained() -> None:

@@ -30,7 +30,7 @@ from visualizer.explanations.explain import explain
 from visualizer.explanations.operation_registry import TEXTS
 from visualizer.heatmap.panel_cell_lookup import panel_of
 from visualizer.language.tokenizers import visible
-from visualizer.number_format import format_number, format_share, shorten
+from visualizer.number_format import format_count, format_number, format_share, shorten
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.compared_tensors import tensor_of
 from visualizer.session.comparison_state import ComparisonKind
@@ -322,7 +322,7 @@ def aggregate_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> Cel
     order = sorted(largest.tolist())
     return CellPanel(
         heading=_aggregate_heading(run, cell),
-        sentence=_sentence(resolved, cell, value, chosen),
+        sentence=_sentence(resolved, cell, value, numbers, chosen),
         value=format_number(value),
         formula=f"Σ over heads ÷ {count}" if is_mean else f"the largest of {count} heads",
         terms=tuple(
@@ -344,7 +344,9 @@ def _aggregate_heading(run: Run, cell: Cell) -> str:
     return f"{stage.title} · {aggregate}, {places}"
 
 
-def _sentence(resolved: Resolved, cell: Cell, value: float, chosen: int) -> str:
+def _sentence(
+    resolved: Resolved, cell: Cell, value: float, numbers: np.ndarray, chosen: int
+) -> str:
     run, leading, view = resolved.run, resolved.leading, resolved.view
     stage = run.trace.stage(cell.stage)
     words = run.words(leading, stage.dims[-2])
@@ -355,7 +357,7 @@ def _sentence(resolved: Resolved, cell: Cell, value: float, chosen: int) -> str:
         if cell.fold is HeadAggregate.MEAN
         else f"In head {chosen + 1}"
     )
-    most = "" if cell.fold is HeadAggregate.MEAN else ", more than in any other"
+    most = "" if cell.fold is HeadAggregate.MEAN else _beside_others(resolved, cell, numbers)
     if stage.dims[-1] != "key":
         return f"{which}, column {cell.place[1] + 1} of {row} is {format_number(value)}{most}."
     read = run.words(leading, "key")[cell.place[1]]
@@ -371,6 +373,18 @@ def _sentence(resolved: Resolved, cell: Cell, value: float, chosen: int) -> str:
     return f"{which}, the number of {pair[0]} and {pair[1]} is {format_number(value)}{most}."
 
 
+def _beside_others(resolved: Resolved, cell: Cell, numbers: np.ndarray) -> str:
+    """Say whether other heads have the largest number, too; nothing of what no head may read."""
+    trace, (row, column) = resolved.run.trace, cell.place
+    is_masked = trace.is_hatched(cell.stage, resolved.leading)
+    if is_masked and not trace.allowed(cell.stage, resolved.leading, queries=row)[column]:
+        return ""
+    times = int((numbers == numbers.max()).sum())  # none of NaN
+    if times > 1:
+        return f", as in {format_count(times - 1, 'other head')}"
+    return ", more than in any other" if times and len(numbers) > 1 else ""
+
+
 def _aggregate_term(cell: Cell, head: int, numbers: np.ndarray, is_chosen: bool) -> TermLine:
     source = Cell(cell.stage, (int(head), *cell.place))
     written = format_number(float(numbers[head]))
@@ -381,9 +395,8 @@ def _rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     left = np.delete(numbers, order)
     if not len(left):
         return ""
-    if is_mean:
-        return f"{len(left):,} heads with smaller ones: {format_number(float(left.sum()))}"
-    return f"{len(left):,} heads with smaller ones"
+    others = f"{format_count(len(left), 'head')} with none larger"
+    return f"{others}: {format_number(float(left.sum()))}" if is_mean else others
 
 
 def transform_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
