@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,12 +12,15 @@ from tests.support.explained_values import result_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
+from visualizer.models import opened_model
 from visualizer.models.opened_model import open_model
+from visualizer.models.run_with_layer_stages import with_layers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.models.opened_model import OpenedModel
+    from visualizer.models.run_from_attention_calls import LayerRun
 
 FIRST, OTHER = "the cat sat on the mat", "a dog ran to the log and sat"
 
@@ -27,6 +31,21 @@ def opened(tmp_path: Path) -> OpenedModel:
     (run,) = model.attend(FIRST)
     assert run.run.trace.stage("hidden").operation is Operation.HIDDEN_ACTIVATION
     return model
+
+
+def test_layers_are_not_found_out_while_another_text_is_read(
+    opened: OpenedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = []
+
+    def watched(*given: Any) -> LayerRun:
+        with ThreadPoolExecutor(1) as other:
+            free.append(other.submit(opened.lock.acquire, blocking=False).result())
+        return with_layers(*given)
+
+    monkeypatch.setattr(opened_model, "with_layers", watched)
+    opened.attend(OTHER)
+    assert free == [False]
 
 
 def stages_of(model: OpenedModel) -> dict[str, Operation]:

@@ -472,7 +472,8 @@ class OpenedModel:
             labels = _labels(group, tokens, key_tokens)
             found = run_of(group, name, *labels, where)
             if passed and not group.is_cross:
-                found = with_layers(found, self.model, passed, edits, self._known)
+                with self.lock:  # it runs modules, as of experts
+                    found = with_layers(found, self.model, passed, edits, self._known)
             if self.ranks.count > 1:
                 found = found.with_notice(NOT_GATHERED)
             elif self.on_disk:
