@@ -198,6 +198,22 @@ def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.abs(weights - call.weights[0].numpy()).max() <= 1e-6
 
 
+@pytest.mark.parametrize(("key_heads", "is_used"), [(2, False), (4, True)])
+def test_an_old_kernel_is_not_given_keys_that_heads_share(
+    monkeypatch: pytest.MonkeyPatch, key_heads: int, is_used: bool
+) -> None:
+    by_kernel, given_keys = long_text_recorder._by_kernel, []
+
+    def watched(call: long_text_recorder._Vectors) -> tuple[torch.Tensor, torch.Tensor]:
+        given_keys.append(len(call.keys))
+        return by_kernel(call)
+
+    monkeypatch.setattr(long_text_recorder, "_by_kernel", watched)
+    monkeypatch.setattr(long_text_recorder, "SHARES_KEYS", False)
+    both("llama", num_key_value_heads=key_heads)
+    assert given_keys == [4, 4] * is_used
+
+
 @pytest.mark.parametrize("kind", ["modernbert", "granite_swa", "t5"])
 def test_attention_that_is_not_computed_again_is_refused(kind: str) -> None:
     model = tiny_model(kind)

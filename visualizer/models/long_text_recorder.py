@@ -51,6 +51,8 @@ CONTEXT_WITHIN = 1e-4
 """How far their context vectors may be, as a share of the largest number."""
 LOGARITHMS_WITHIN, LOGARITHMS_SHARE = 1e-4, 1e-6
 """How far logarithms of chunks may be from those that all keys give, and how much of them."""
+SHARES_KEYS = torch.__version__ >= "2.9"
+"""Whether torch's kernel reads keys that several heads share; before, it read beyond their end."""
 OTHER_CHUNK = "Its attention to a chunk is another one than to the chunk before."
 
 
@@ -510,6 +512,8 @@ def _are_of_all_keys(whole: _Vectors, logarithms: Tensor) -> bool:
 def _has_kernel(call: _Vectors, mask: LayerMask) -> bool:
     on_cpu = call.queries.device.type == "cpu"
     if call.softcap or not on_cpu or call.queries.shape[-1] != call.values.shape[-1]:
+        return False
+    if len(call.queries) != len(call.keys) and not SHARES_KEYS:
         return False
     keys = call.readable(torch.tensor([0, call.count - 1]))
     is_small = call.count * (keys.stop - keys.start) <= CELLS
