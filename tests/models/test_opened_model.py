@@ -235,6 +235,11 @@ def test_what_an_architecture_cannot_read_is_said_of_the_text(tmp_path: Path) ->
     assert said.startswith("roberta cannot read this text: ")
 
 
+def test_an_empty_second_text_is_none(tmp_path: Path) -> None:
+    model = open_model(save_tiny_model(tmp_path / "bert", "bert"))
+    assert model.inputs("the cat", "")[1] == model.inputs("the cat")[1] == ("<s>", "the", "cat")
+
+
 def test_a_decoders_text_may_be_too_long_as_well(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "pair", "bart"))
     said = refusal("second", model.attend, "the cat", "a dog " * 100)

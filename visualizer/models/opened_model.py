@@ -978,7 +978,7 @@ class OpenedModel:
         tokenizer = self.tokenizer_for_text
         if not text.strip():
             raise InputError("text", NOTHING)
-        is_pair = second is not None and not self.has_decoder
+        is_pair = bool(second) and not self.has_decoder
         given_text = self.as_given(text, is_chat=is_chat)
         # A template writes the special tokens itself.
         coded = tokenizer.encode(given_text, second if is_pair else None, has_special=not is_chat)
