@@ -237,8 +237,8 @@ def _rule(block: StepValues) -> str:
 
 
 def most_read(block: StepValues) -> str:
-    """Say which token is read most on average over all queries."""
-    weights = block.matrix()
+    """Say which token is read most on average over all queries but padding."""
+    weights = block.matrix()[: block.queries]
     low, high = float(weights.min()), float(weights.max())
     if not np.isfinite([low, high]).all():
         rows = int((~np.isfinite(weights).all(axis=1)).sum())

@@ -140,10 +140,15 @@ class StepValues(Struct, frozen=True, eq=False):
         return Masking.of(self.spec, self.stage.name)
 
     @property
+    def queries(self) -> int:
+        """Number of queries without padding."""
+        lengths = self.spec.lengths
+        return lengths[self.run.trace.at("text", self.leading)] if lengths else self.tokens
+
+    @property
     def is_padded(self) -> bool:
         """Whether the text has padding."""
-        text = self.run.trace.at("text", self.leading)
-        return bool(self.spec.lengths) and self.spec.lengths[text] < self.tokens
+        return self.queries < self.tokens
 
     def word(self, at: int, kind: str = "query") -> str:
         """Write a token in bold."""

@@ -450,7 +450,9 @@ def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
             assert int(taken[2]) == there
             assert int(taken[1]) == there - np.count_nonzero(numbers)
         if read_most := re.search(r"read (?:most|alike), ([^,;]*?)(?: each)?\.$", told):
-            means = numbers.mean(axis=0, dtype=np.float64)
+            lengths = said.run.trace.spec.lengths
+            real = lengths[said.text] if lengths else len(numbers)
+            means = numbers[:real].mean(axis=0, dtype=np.float64)
             assert read_most[1] == format_share(float(means.max()))
             most = [said.words[int(means.argmax())]]
             assert said.bold == most or (not said.bold and Near(means) == len(means))
@@ -613,6 +615,14 @@ def test_padding_is_said_to_be_padding() -> None:
     assert told(causal, whole(causal, "masked"), text=1) == (
         "In head 1, no token may read what comes after it, and none may read padding: "
         "6 of 9 scores become −∞."
+    )
+
+
+def test_rows_of_padding_are_not_in_the_average() -> None:
+    run = a_run("a b c d", "e f", normalisation=Normalisation.UNIFORM)
+    assert told(run, whole(run, "weights"), text=1) == (
+        "In head 1, each of 4 tokens reads equal parts of the keys it may read; "
+        "on average e is read most, 75 %."
     )
 
 
