@@ -21,11 +21,13 @@ from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.spec import Device
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import explain
+from visualizer.features.playback.step_captions import step_caption
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, heads_in_words
 from visualizer.models.opened_model import open_model
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.read_files_and_restore_runs import ROOMY
 from visualizer.session.document import Document
+from visualizer.session.timeline import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -268,11 +270,23 @@ def test_what_edited_heads_hand_on_is_explained(source: ModelSource) -> None:
         found = explain(run.trace, "concat", (layer, query, column))
         value = run.trace.read("concat", (layer, query, column))
         np.testing.assert_allclose(result_of(found), value, atol=1e-6)
-    for head_, said in enumerate(
-        ("is switched off", "is multiplied by -1.5", "is replaced in the model")
+    for head_, (said, formula) in enumerate(
+        (
+            ("is switched off", "number × 0"),
+            ("is multiplied by -1.5", "number × −1.5"),
+            ("is replaced in the model", "replaced in the model"),
+        )
     ):
         explained = shown.explain("concat", layer=0, query=3, d_out=head_ * SIZE)
         assert f"comes from head {head_ + 1}, which {said}" in explained.sentence
+        assert explained.formula == formula
+    columns = range(4 * SIZE)
+    for rows in (range(3, 4), range(TOKENS)):
+        caption = step_caption(run, (0,), Step("concat", rows, columns), head=0)
+        assert (
+            "of which head 1 is switched off, head 2 is multiplied by -1.5 "
+            "and head 3 is replaced in the model, are set side by side"
+        ) in caption
     stream = run.trace.read("attended") - run.trace.read("residual")
     np.testing.assert_allclose(stream, run.trace.read("output"), atol=1e-5)
 

@@ -15,9 +15,9 @@ from visualizer.explanations.cell_equation_writer import (
 )
 from visualizer.explanations.cell_terms import TermList, constant, sum_of
 from visualizer.explanations.operation_explainer import OperationExplainer
-from visualizer.explanations.operation_sentence_parts import all_heads, largest_number
+from visualizer.explanations.operation_sentence_parts import all_heads, largest_number, listed
 from visualizer.explanations.shape_equations import head_shapes
-from visualizer.explanations.step_values_and_wording import vector
+from visualizer.explanations.step_values_and_wording import trimmed, vector
 from visualizer.number_format import format_count, format_number
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def _cell(facts: CellFacts) -> str:
     head = facts.cell.place[-1] // facts.run.trace.shape(read)[-1] + 1
     column, value = f"olumn {facts.column} of {facts.token('query')}", format_number(facts.value)
     if edit := _edit(facts.explanation.stage, facts.layer, head - 1):
-        becomes = EDITS.get(edit.factor, f"is multiplied by {edit.factor}")
-        return f"C{column} comes from head {head}, which {becomes}: {value}."
+        return f"C{column} comes from head {head}, which {_becomes(edit.factor)}: {value}."
     if facts.run.trace.spec.heads == 1:
         return f"With one head, c{column} goes on as it is: {value}."
     return f"C{column}, with all heads side by side, comes from head {head}: {value}."
@@ -47,19 +46,46 @@ def _cell(facts: CellFacts) -> str:
 
 def _row(block: StepValues) -> str:
     spec, joined = block.spec, vector(block.row())
+    edited = _edited(block)
     if spec.heads == 1:
-        return f"with one head, the context vector of {block.query} goes on as it is: {joined}"
+        goes = f"with one head{edited}, the context vector of {block.query} goes on"
+        return f"{goes}{'' if edited else ' as it is'}: {joined}"
     vectors = f"the context vectors of {block.query} from {all_heads(spec)}"
-    return f"{vectors} are set side by side: {joined}"
+    return f"{vectors}{edited} are set side by side: {joined}"
 
 
 def _stage(block: StepValues) -> str:
     size = format_count(len(block.row()), "number")
+    edited = _edited(block)
     if block.spec.heads == 1:
-        return f"with one head, the context vectors go on as they are; {largest_number(block)}"
+        goes = f"with one head{edited}, the context vectors go on"
+        return f"{goes}{'' if edited else ' as they are'}; {largest_number(block)}"
     heads = all_heads(block.spec)
-    joined = f"the context vectors from {heads} are set side by side, {size} a token"
+    joined = f"the context vectors from {heads}{edited} are set side by side, {size} a token"
     return f"{joined}; {largest_number(block)}"
+
+
+def _edited(block: StepValues) -> str:
+    """Say what becomes of the heads that are edited; nothing where none is."""
+    if not isinstance(block.stage.step, JoinedHeads):
+        return ""
+    edits = sorted(edit for edit in block.stage.step.edits if edit[0] == block.layer)
+    if block.spec.heads == 1:
+        return "".join(f", which {_becomes(factor)}" for _, _, factor in edits)
+    told = [f"head {head + 1} {_becomes(factor)}" for _, head, factor in edits]
+    return f", of which {listed(told)}," if told else ""
+
+
+def _becomes(factor: float | None) -> str:
+    return EDITS.get(factor, f"is multiplied by {factor}")
+
+
+def _formula(facts: CellFacts) -> str:
+    head = facts.cell.place[-1] // facts.run.trace.shape(facts.explanation.stage.reads[0])[-1]
+    edit = _edit(facts.explanation.stage, facts.layer, head)
+    if edit is None:
+        return "taken over"
+    return "replaced in the model" if edit.factor is None else f"number × {trimmed(edit.factor)}"
 
 
 def _equation(line: EquationTermWriter) -> EquationTerm:
@@ -110,7 +136,7 @@ CONCAT_HEADS = OperationExplainer(
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,
-    formula=lambda facts: "taken over",
+    formula=_formula,
     equation=_equation,
     code=lambda context: f"{context.read[0]}.transpose(-3, -2).flatten(-2)",
     shape_equations=_shapes,
