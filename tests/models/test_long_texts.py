@@ -11,6 +11,7 @@ import torch
 from msgspec.structs import replace
 
 from tests.support.explained_values import result_of, room
+from tests.support.screens import resolved
 from tests.support.tiny_models import WORDS, save_tiny_model, tiny_model
 from visualizer.attention import blockwise_tensor
 from visualizer.attention.captured_attention import LayerMask
@@ -19,6 +20,8 @@ from visualizer.attention.spec import Device, Mask
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
+from visualizer.features.cell.presenter import head_cell_panel
+from visualizer.features.playback.step_captions import step_caption
 from visualizer.models import long_text_recorder, opened_model
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.layer_selection_and_head_measures import MEASURES
@@ -28,6 +31,9 @@ from visualizer.models.not_by_rule_error import NotByRuleError
 from visualizer.models.runs_of_long_text import runs_of_long_text
 from visualizer.models.text_reading import open_source, read_text
 from visualizer.progress_callback import CancelledError, stopped_when
+from visualizer.session.cell_address import Cell
+from visualizer.session.timeline import Step
+from visualizer.session.view import View
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,6 +149,17 @@ def test_heads_are_measured_without_all_values_at_once(monkeypatch: pytest.Monke
     monkeypatch.delattr(blockwise_tensor.BlockwiseTensor, "tensor")
     assert np.isfinite(found.run.trace.measured("weights").value_weighting).all()
     assert np.isfinite(found.run.trace.measured_uniform("weights", (0,)).value_weighting).all()
+
+
+@pytest.mark.usefixtures("long")
+def test_vectors_are_said_to_be_the_models(tmp_path: Path) -> None:
+    source, _model = open_source(save_tiny_model(tmp_path / "llama"), Device.CPU)
+    run = read_text(source, TEXT, Device.CPU)
+    step = Step("queries", range(2, 3), range(8))
+    assert " is as the model computed it: [" in step_caption(run, (0,), step, head=0)
+    panel = head_cell_panel(resolved(run, View()), Cell("queries", (0, 2, 1)), is_pinned=False)
+    assert " is as the model computed it: " in panel.sentence
+    assert panel.formula == "read from the model"
 
 
 @pytest.mark.usefixtures("long")

@@ -324,7 +324,7 @@ def captured_stages(
 
 
 def _given(name: str, row: Stage | None) -> Stage:
-    says = f"{name} that were computed elsewhere and read from a file"
+    says = f"{name} that were computed elsewhere"
     dims, symbol = row.dims if row else CELLS, row.symbol if row and row.dims[-1] != "key" else ""
     return Stage(
         name,

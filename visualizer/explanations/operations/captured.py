@@ -1,4 +1,4 @@
-"""Weights, scores or vectors read from a file: nothing here made them."""
+"""Weights, scores or vectors of a file or a model: nothing here made them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,33 @@ from visualizer.explanations.step_values_and_wording import LargestValue, vector
 from visualizer.number_format import format_number, format_share
 
 if TYPE_CHECKING:
+    from visualizer.attention.run import Run
     from visualizer.explanations.cell_facts import CellFacts
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.step_values_and_wording import StepValues
 
 
+def _origin(run: Run, read: str, source: str = "a file") -> str:
+    """Say where numbers are from.
+
+    Parameters
+    ----------
+    read : str
+        The verb of those that were read: was or were.
+    """
+    if run.reading:
+        return "is as the model computed it" if read == "was" else "are as the model computed them"
+    return f"{read} read from {source}"
+
+
 def _cell(facts: CellFacts) -> str:
     stage = facts.explanation.stage
+    origin = _origin(facts.run, "was", escape(facts.run.source))
     if stage.dims[-1] != "key":
         whose = f"{KINDS[stage.name]} of {facts.token(stage.dims[-2])}{facts.in_head}"
-        read = f"was read from {escape(facts.run.source)}: {format_number(facts.value)}."
-        return f"Column {facts.column} of the {whose} {read}"
+        return f"Column {facts.column} of the {whose} {origin}: {format_number(facts.value)}."
     kind = stage.noun
-    source = f" This {kind} was read from {escape(facts.run.source)}."
+    source = f" This {kind} {origin}."
     query, key = (_numbered(facts, dim) or facts.token(dim) for dim in ("query", "key"))
     pair = f"{query} and {key}"
     if np.isnan(facts.value):
@@ -47,10 +61,10 @@ def _numbered(facts: CellFacts, dim: str) -> str:
 
 def _row(block: StepValues) -> str:
     if block.stage.dims[-1] != "key":
-        read = f"the {KINDS[block.stage.name]} of {block.query} was read from a file"
+        read = f"the {KINDS[block.stage.name]} of {block.query} {_origin(block.run, 'was')}"
         return f"{read}: {vector(block.row())}"
     name, kind = block.stage.nouns, block.stage.noun
-    read = f"the {name} of {block.query} were read from a file"
+    read = f"the {name} of {block.query} {_origin(block.run, 'were')}"
     top = LargestValue.of(block.row())
     if top is None:
         return f"{read}; not every number is finite"
@@ -61,10 +75,10 @@ def _row(block: StepValues) -> str:
 
 def _stage(block: StepValues) -> str:
     if block.stage.dims[-1] != "key":
-        read = f"each token’s {KINDS[block.stage.name]} was read from a file"
+        read = f"each token’s {KINDS[block.stage.name]} {_origin(block.run, 'was')}"
         return f"{read}; {largest_number(block)}"
     name, kind = block.stage.nouns, block.stage.noun
-    read = f"all {name} were read from a file"
+    read = f"all {name} {_origin(block.run, 'were')}"
     top = LargestValue.of(block.matrix())
     if top is None:
         return f"{read}; {UNFINISHED}"
@@ -87,6 +101,6 @@ CAPTURED = OperationExplainer(
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,
-    formula=lambda facts: "read from the file",
-    equation=lambda line: copied_equation(line, "read from the file"),
+    formula=lambda facts: f"read from the {'model' if facts.run.reading else 'file'}",
+    equation=lambda line: copied_equation(line, "taken as it is"),
 )
