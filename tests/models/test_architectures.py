@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tests.support.examples import others_slow
 from tests.support.explained_values import result_of, room
+from tests.support.screens import resolved
 from tests.support.tiny_models import (
     BY_THEMSELVES,
     DECODERS,
@@ -35,7 +36,7 @@ from visualizer.models.run_with_layer_stages import with_layers
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve
-from visualizer.session.timeline import Grain, Timeline
+from visualizer.session.timeline import Grain, Step, Timeline
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -193,6 +194,28 @@ def note_weights_read(trace: Trace) -> set[str]:
 
     trace.model_weights = Noted(trace.model_weights)
     return read
+
+
+@pytest.mark.parametrize(
+    ("kind", "stage", "formula", "told"),
+    [
+        (
+            "gemma", "normed", "number ÷ root mean square × (1 + weight)",
+            "divided by its root mean square, times 1 plus the column’s weight",
+        ),
+        ("opt", "queries", "(Σ number × weight + bias) × 0.3536", ", times 0.3536 gives a query"),
+        ("granite", "scaled", "score ÷ 64", "every score is divided by 64"),
+    ],
+)  # fmt: skip
+def test_what_a_number_is_made_of_is_named(kind: str, stage: str, formula: str, told: str) -> None:
+    settings = {"attention_multiplier": 1 / 64} if kind == "granite" else {}
+    (run,) = check_architecture(kind, tiny_model(kind, **settings), cells=1)
+    rows, columns = run.trace.shape(stage)[-2:]
+    place = (1, 2, 1)[-len(run.trace.stage(stage).dims) :]
+    panel = head_cell_panel(resolved(run, View()), Cell(stage, place), is_pinned=False)
+    assert panel.formula == formula
+    step = Step(stage, range(2, 3) if kind == "gemma" else range(rows), range(columns))
+    assert told in step_caption(run, (0,), step, head=0)
 
 
 def silu(numbers: np.ndarray) -> np.ndarray:

@@ -60,11 +60,12 @@ def listed(names: list[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def divided_by(spec: AttentionSpec) -> str:
-    """Write what divides the scores, as it is made."""
+def divided_by(block: StepValues) -> str:
+    """Write what divides the scores, as it is made; a model has no temperature."""
+    spec = block.spec
     temperature, divisor = trimmed(spec.temperature), trimmed(spec.divisor)
     if spec.scale is Scale.NONE:
-        return f"the temperature, {temperature}"
+        return divisor if block.run.source else f"the temperature, {temperature}"
     root = f"√{spec.d_head if spec.scale is Scale.D_HEAD else spec.d_in}"
     made = root if spec.temperature == 1 else f"{root} × temperature {temperature}"
     return f"{made} = {divisor}"

@@ -57,6 +57,14 @@ def _stage(block: StepValues) -> str:
     return f"{made} gives a {KINDS[block.stage.name]}; {largest_number(block)}"
 
 
+def _formula(facts: CellFacts) -> str:
+    step = facts.explanation.stage.step_as(LinearLayer)
+    made = with_bias(facts, "Σ number × weight")
+    if step.factor == 1:
+        return made
+    return f"{f'({made})' if step.has_bias else made} × {trimmed(step.factor)}"
+
+
 def linear_terms(explained: ExplainedCell) -> TermList:
     """Return the terms of a result of a matrix: those of a vector times a row of it."""
     step, (*_, token, _) = explained.stage.step_as(LinearLayer), explained.place
@@ -98,7 +106,7 @@ LINEAR_LAYER = OperationExplainer(
     cell_sentence=_cell,
     row_sentence=_row,
     stage_sentence=_stage,
-    formula=lambda facts: with_bias(facts, "Σ number × weight"),
+    formula=_formula,
     equation=sum_equation,
     code=lambda context: f"{context.words.layers[context.stage.parameters[0]]}({context.read[0]})",
     shape_equations=_shapes,

@@ -36,8 +36,10 @@ def _divided(stage: Stage) -> str:
 
 
 def _then(stage: Stage) -> str:
-    parts = [" times the column’s weight"] if stage.step_as(NormLayer).has_gain else []
-    parts += [" plus its bias"] if stage.step_as(NormLayer).has_bias else []
+    step = stage.step_as(NormLayer)
+    weight = " times 1 plus the column’s weight" if step.adds_one else " times the column’s weight"
+    parts = [weight] if step.has_gain else []
+    parts += [" plus its bias"] if step.has_bias else []
     return ",".join(("", *parts)) if parts else ""
 
 
@@ -60,7 +62,8 @@ def _stage(block: StepValues) -> str:
 def _formula(facts: CellFacts) -> str:
     step = facts.explanation.stage.step_as(NormLayer)
     first = "(number − mean) ÷ deviation" if step.is_centred else "number ÷ root mean square"
-    return first + " × weight" * step.has_gain + " + bias" * step.has_bias
+    weight = " × (1 + weight)" if step.adds_one else " × weight"
+    return first + weight * step.has_gain + " + bias" * step.has_bias
 
 
 def normed_terms(

@@ -32,33 +32,33 @@ def _row(block: StepValues) -> str:
     scores, scaled = block.row(block.reads), block.row()
     one = len(scores) == 1
     divided = f"the score{' of' if one else 's of'} {block.query}"
-    divided += f" {'is' if one else 'are'} divided by {divided_by(block.spec)}"
+    divided += f" {'is' if one else 'are'} divided by {divided_by(block)}"
     top = LargestValue.of(scaled)
     if top is None:
         return f"{divided}, but not every result is a finite number"
     if block.spec.divisor == 1:
         score = f"the {'' if one else 'largest '}score of {block.query}"
-        divided, which = f"dividing by {divided_by(block.spec)} changes nothing", score
+        divided, which = f"dividing by {divided_by(block)} changes nothing", score
     else:
         which = "it" if one else "the largest"
     return f"{divided}: {which} {changed(scores[top.at], top.value)}"
 
 
 def _stage(block: StepValues) -> str:
-    divided = f"every score is divided by {divided_by(block.spec)}"
+    divided = f"every score is divided by {divided_by(block)}"
     top = LargestValue.of(block.matrix())
     if top is None:
         return f"{divided}; {UNFINISHED}"
     score = float(block.matrix(block.reads).flat[top.at])
     if block.spec.divisor == 1:
-        divided = f"dividing by {divided_by(block.spec)} changes no score"
+        divided = f"dividing by {divided_by(block)} changes no score"
     return f"{divided}; the largest {changed(score, top.value)}"
 
 
 def _formula(facts: CellFacts) -> str:
     spec = facts.run.trace.spec
     if spec.scale is Scale.NONE:
-        return "score ÷ temperature"
+        return f"score ÷ {trimmed(spec.divisor) if facts.run.source else 'temperature'}"
     return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
 
 
