@@ -143,6 +143,8 @@ def _main(which: str) -> None:
     except RuntimeError:
         os._exit(1)  # as a process of a server does: its end would wait for what it has left
     sys.stdout.write(json.dumps(outcomes))
+    sys.stdout.flush()
+    os._exit(0)  # likewise: gloo may abort where the other has ended first
 
 
 if __name__ == "__main__":
