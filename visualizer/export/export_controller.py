@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from visualizer.export import export_settings
-from visualizer.export.export_progress_widget import ExportProgressWidget
+from visualizer.export.export_progress_controller import ExportProgressController
 from visualizer.export.export_runner import ExportRunner
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.formats import with_suffix
@@ -64,7 +64,8 @@ class ExportController(QObject):
         super().__init__(window)
         self._workspace, self._window, self._title = workspace, window, title
         self._theme = LIGHT
-        self.exporter, self.saving = ExportRunner(self), ExportProgressWidget()
+        self.exporter = ExportRunner(self)
+        self.progress = ExportProgressController(self.exporter, self)
         self.settings = load_export_settings()
         self.folder = Path.home()
         self.dialog: ExportDialog | None = None
@@ -72,12 +73,8 @@ class ExportController(QObject):
         self._loader = Worker(self)
         self._loader.answered.connect(self._open_dialog)
         self._loader.failed.connect(self._tell_failure)
-        self._then: Callable[[], object] | None = None
-        self.saving.cancel.clicked.connect(self.exporter.cancel)
-        self.exporter.progressed.connect(self.saving.show_progress)
         self.exporter.changed.connect(self._show_working)
         self.exporter.refused.connect(self.refuse)
-        self.exporter.broke.connect(self._stay)
         self.exporter.broke.connect(self.broke)
 
     @cached_property
@@ -130,29 +127,9 @@ class ExportController(QObject):
             dialect = self._workspace.view.dialect
             self.exporter.ask_for_script(self._workspace.run, dialect)
 
-    def may_close(self, then: Callable[[], object]) -> bool:
-        """Return whether nothing is being written; otherwise call `then` once it is finished.
-
-        Waiting for a long film would block other windows.
-        """
-        if not self.exporter.is_working:
-            return True
-        self._then = then
-        self.exporter.said.emit("The window closes as soon as the file is written.", 0)
-        return False
-
-    def _go_on(self) -> None:
-        then, self._then = self._then, None
-        if then:
-            then()
-
     def refuse(self, sentence: str) -> None:
-        """Report why nothing was written; a pending close is dropped."""
-        self._stay()
+        """Report why nothing was written."""
         refuse(self._window, "Not written", sentence)
-
-    def _stay(self) -> None:
-        self._then = None
 
     def close(self) -> None:
         """End the threads; nothing is being written."""
@@ -198,9 +175,6 @@ class ExportController(QObject):
             self.dialog.accept()
 
     def _show_working(self) -> None:
-        self.saving.show_working(self.exporter.is_working)
-        if not self.exporter.is_working:
-            QTimer.singleShot(0, self, self._go_on)
         if self.dialog:
             self.dialog.allow_writing(not self.exporter.is_working)
 

@@ -121,6 +121,10 @@ class ExportRunner(QObject):
             self._end(CALLED_OFF)
             return
         self._end("")
+        self.report(error)
+
+    def report(self, error: Exception) -> None:
+        """Tell why nothing was written: a sentence, or the traceback of a bug."""
         if isinstance(error, InputError):
             self.refused.emit(error.sentence)
         else:

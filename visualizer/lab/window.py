@@ -101,7 +101,7 @@ class LabWindow(QMainWindow):
         self.attention, self.scrub, self.probe = LabAttentionView(), SnapshotBar(), QLineEdit()
         self.probe_problem, self.facts = PlainLabel(), PlainLabel()
         bar = add_status_bar(self, self.facts)
-        bar.addPermanentWidget(self.run_export_controller.saving)
+        bar.addPermanentWidget(self.run_export_controller.progress.widget)
         self.next, self.generation_pane = NextTokensPane(), GenerationPane()
         self.generation_controller = GenerationController(self.lab, self.probe_controller)
         self.plot_pane, self.layer_document_controller = (
@@ -335,7 +335,7 @@ class LabWindow(QMainWindow):
 
     def may_close(self, close: Callable[[], object]) -> bool:
         """Whether nothing would be interrupted; else ask, and call `close` after the answer."""
-        if not self.run_export_controller.may_close(close):
+        if not self.run_export_controller.progress.may_close(close):
             return False
         if self.lab.is_safe_to_leave:
             return True

@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.documents.document_change import DocumentChange, change_to_model
 from visualizer.documents.document_file import SUFFIX, UNTITLED, SavedDocument
 from visualizer.errors import InputError
+from visualizer.export.export_progress_controller import CLOSES_THEN
 from visualizer.models.image_names import is_image_name
 from visualizer.models.model_source import server_of
 from visualizer.session.newest_request_worker import Worker
@@ -347,7 +348,7 @@ class DocumentController(QObject):
         """Whether nothing would be lost; otherwise ask, and call `then` once closing is safe."""
         if self._writes:  # `then` asks again if anything else has changed
             self._then = then
-            self._say("The window closes as soon as the file is written.", 0)
+            self._say(f"{CLOSES_THEN}.", 0)
             return False
         if self.is_saved:
             return True

@@ -155,7 +155,7 @@ class MainWindow(QMainWindow):
         self._drawn_later.timeout.connect(self._show_drawn_panes)
         self.facts, self.notice = PlainLabel(), PlainLabel()
         status_bar = add_status_bar(self, self.facts)
-        status_bar.addPermanentWidget(self.export_controller.saving)
+        status_bar.addPermanentWidget(self.export_controller.progress.widget)
         self.actions_ = CommandMenus(self, COMMANDS)
         self.lesson_controller = LessonController(
             workspace, lessons, self.actions_.menus[LESSONS], self
@@ -663,7 +663,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         if not all(
             part.may_close(self.close)
-            for part in (self.export_controller, self.document_controller)
+            for part in (self.export_controller.progress, self.document_controller)
         ):
             event.ignore()
             return

@@ -697,7 +697,7 @@ def test_an_export_can_be_called_off(
         progress(2, 4)
 
     monkeypatch.setattr(writers, "PRINTED", {".png": write})
-    saving, snapshot = hand.window.export_controller.saving, hand.window.workspace.snapshot
+    saving, snapshot = hand.window.export_controller.progress.widget, hand.window.workspace.snapshot
     assert snapshot
     assert not saving.isVisible()
     hand.window.exporter.ask(tmp_path / "a.png", snapshot, FigureSettings())

@@ -144,7 +144,7 @@ def filming(student: Student, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_closing_waits_for_a_film(filming: Filming) -> None:
     filming.window.close()
     assert filming.window.isVisible()
-    said = "The window closes as soon as the film is written: 1 of 2"
+    said = "The window closes as soon as the file is written: 1 of 2"
     filming.student.until(lambda: filming.said == said)
     filming.goes_on.set()
     filming.student.until(lambda: not filming.window.isVisible())
@@ -160,7 +160,7 @@ def test_one_film_is_made_at_a_time(filming: Filming) -> None:
 
 
 def test_a_film_is_called_off_by_its_button(filming: Filming) -> None:
-    button = filming.window.run_export_controller.saving.cancel
+    button = filming.window.run_export_controller.progress.widget.cancel
     filming.student.until(button.isVisible)
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     filming.student.until(lambda: filming.said == "Called off; nothing was written.")

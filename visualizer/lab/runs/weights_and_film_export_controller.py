@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
-from visualizer.export.export_progress_widget import ExportProgressWidget
+from visualizer.export.export_progress_controller import CLOSES_THEN, ExportProgressController
 from visualizer.export.formats import FORMATS, FormatKind, why_not_writable
 from visualizer.lab.training_film.film_controller import TrainingFilmController
 from visualizer.lab.training_film.film_frames import TrainingFilmSettings
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 
-CLOSES_THEN = "The window closes as soon as the film is written"
 WEIGHTS = "Weights (*.safetensors)"
 FILMS = tuple(
     each for each in FORMATS if each.kind is FormatKind.FILM and not why_not_writable(each.suffix)
@@ -40,14 +39,9 @@ class RunExportController(QObject):
         self._lab, self._window = lab, window
         self.film_controller = TrainingFilmController(lab, self)
         self.film_controller.said.connect(self._say)
-        self.film_controller.refused.connect(self._refuse)
-        self.film_controller.broke.connect(self._stay)
+        self.film_controller.refused.connect(self.said)
         self.film_controller.progressed.connect(self._count)
-        self.film_controller.changed.connect(self._show_working)
-        self.saving = ExportProgressWidget()
-        self.saving.cancel.clicked.connect(self.film_controller.cancel)
-        self._then: Callable[[], object] | None = None
-        """What waits until the film is written."""
+        self.progress = ExportProgressController(self.film_controller, self)
         self.colouring = ColourOptions()
         """The colour options of films, the window's."""
         self._saving: tuple[str, Path] | None = None
@@ -91,36 +85,8 @@ class RunExportController(QObject):
         self.said.emit(sentence)
 
     def _count(self, done: int, of: int) -> None:
-        self.saving.show_progress(done, of)
-        what = CLOSES_THEN if self._then else "The film"
+        what = CLOSES_THEN if self.progress.is_closing else "The film"
         self.said.emit(f"{what}: {done:,} of {of:,}")
-
-    def _show_working(self) -> None:
-        self.saving.show_working(self.film_controller.is_working)
-        if not self.film_controller.is_working:
-            QTimer.singleShot(0, self, self._go_on)
-
-    def _refuse(self, sentence: str) -> None:
-        self._stay()
-        self.said.emit(sentence)
-
-    def _stay(self) -> None:
-        self._then = None
-
-    # ------------------------------------------------------------------ closing
-
-    def may_close(self, then: Callable[[], object]) -> bool:
-        """Return whether no film is being made; otherwise call `then` once it is written."""
-        if not self.film_controller.is_working:
-            return True
-        self._then = then
-        self.said.emit(f"{CLOSES_THEN}.")
-        return False
-
-    def _go_on(self) -> None:
-        then, self._then = self._then, None
-        if then:
-            then()
 
     def close(self) -> None:
         """End the thread; no film is being made."""

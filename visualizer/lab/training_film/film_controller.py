@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
@@ -117,11 +116,7 @@ class TrainingFilmController(QObject):
             self._take_reading(message)
         except Exception as error:  # noqa: BLE001 - else it would seem to go on for ever
             self._end("")
-            said = memory_error_in_words(error)
-            if isinstance(said, InputError):
-                self.refused.emit(said.sentence)
-            else:
-                self.broke.emit("".join(traceback.format_exception(error)))
+            self._exporter.report(memory_error_in_words(error))
 
     def _take_reading(self, message: Message) -> None:
         if message.says != "refused":

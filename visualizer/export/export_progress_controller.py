@@ -1,0 +1,77 @@
+"""Shows how far an export is, and keeps its window open until the file is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from PySide6.QtCore import QObject, QTimer
+
+from visualizer.export.export_progress_widget import ExportProgressWidget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtCore import SignalInstance
+
+CLOSES_THEN = "The window closes as soon as the file is written"
+
+
+class Exporter(Protocol):
+    """What writes one file at a time, with the signals of an `ExportRunner`."""
+
+    said: SignalInstance
+    progressed: SignalInstance
+    refused: SignalInstance
+    broke: SignalInstance
+    changed: SignalInstance
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a file is being written."""
+
+    def cancel(self) -> None:
+        """Cancel what is being written."""
+
+
+class ExportProgressController(QObject):
+    """Shows how far an export is, and keeps its window open until the file is written."""
+
+    def __init__(self, exporter: Exporter, parent: QObject) -> None:
+        super().__init__(parent)
+        self._exporter, self.widget = exporter, ExportProgressWidget()
+        self._then: Callable[[], object] | None = None
+        self.widget.cancel.clicked.connect(exporter.cancel)
+        exporter.progressed.connect(self.widget.show_progress)
+        exporter.changed.connect(self._follow)
+        exporter.refused.connect(self._stay)
+        exporter.broke.connect(self._stay)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the window closes once the file is written."""
+        return self._then is not None
+
+    def may_close(self, then: Callable[[], object]) -> bool:
+        """Return whether nothing is being written; otherwise call `then` once it is finished.
+
+        Waiting for a long film would block other windows.
+        """
+        if not self._exporter.is_working:
+            return True
+        self._then = then
+        self._exporter.said.emit(f"{CLOSES_THEN}.", 0)
+        return False
+
+    def _follow(self) -> None:
+        self.widget.show_working(self._exporter.is_working)
+        if not self._exporter.is_working:
+            QTimer.singleShot(0, self, self._go_on)
+
+    def _go_on(self) -> None:
+        then, self._then = self._then, None
+        if then:
+            then()
+
+    def _stay(self) -> None:
+        """Leave the window open, as nothing was written, which it says."""
+        self._then = None
