@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,7 @@ from visualizer.language.training_settings import CorpusKind, CorpusSource, Mode
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -143,39 +145,39 @@ def test_a_terminal_gets_no_orders_of_tokens(
     assert shown == piped.replace("\x1b", r"\x1b").replace("\u202e", r"\u202e")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows sends no signals")
-@pytest.mark.slow
-def test_a_signal_ends_it_without_a_traceback(trained: Path) -> None:
-    command = [sys.executable, "-m", "visualizer", "generate", str(trained), "--tokens=1000000"]
+@contextmanager
+def writing_on(run: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has begun to write a very long text."""
+    command = [sys.executable, "-m", "visualizer", "generate", str(run), "--tokens=1000000"]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         try:
             assert process.stdout
             process.stdout.read(1)
-            process.send_signal(signal.SIGTERM)
-            _, errors = process.communicate(timeout=60)
+            yield process
         finally:
             process.kill()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no signals")
+@pytest.mark.slow
+def test_a_signal_ends_it_without_a_traceback(trained: Path) -> None:
+    with writing_on(trained) as process:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (143, b"")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a pipe of POSIX")
 @pytest.mark.slow
 def test_it_ends_with_whoever_reads_it(trained: Path) -> None:
-    command = [sys.executable, "-m", "visualizer", "generate", str(trained), "--tokens=1000000"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        try:
-            assert process.stdout
-            assert process.stderr
-            process.stdout.read(1)
-            process.stdout.close()
-            process.wait(timeout=60)
-            errors = process.stderr.read()
-        finally:
-            process.kill()
+    with writing_on(trained) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        process.wait(timeout=60)
+        errors = process.stderr.read()
     assert (process.returncode, errors) == (0, b"")
 
 

@@ -180,7 +180,8 @@ def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.Monk
     opened.close()
 
 
-def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
+def made_longer(tmp_path: Path) -> OpenRun:
+    """A run of 25 steps that is to have 40, beside one that has had them at once."""
     whole = begun(tmp_path / "whole", steps=40)
     finish(whole)
     whole.close()
@@ -188,6 +189,11 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     finish(opened)
     assert opened.running
     opened.running.lengthen(40)
+    return opened
+
+
+def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
+    opened = made_longer(tmp_path)
     finish(opened)
     opened.close()
     assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
@@ -195,14 +201,9 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_made_longer_and_killed_is_as_if_it_had_not_been(tmp_path: Path) -> None:
-    whole = begun(tmp_path / "whole", steps=40)
-    finish(whole)
-    whole.close()
-    opened = begun(tmp_path / "run", steps=25)
-    finish(opened)
-    assert opened.running
-    opened.running.lengthen(40)
+    opened = made_longer(tmp_path)
     finish(opened, 30)
+    assert opened.running
     opened.running.take_rows()  # which writes them; the checkpoint is still of step 25
     opened.close()
     assert read_saved_model(RunFolder(tmp_path / "run")).losses["steps"].tolist() == [*range(25)]

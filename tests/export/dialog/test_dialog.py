@@ -633,14 +633,19 @@ def test_a_picture_is_copied_by_its_keys(hand: Hand) -> None:
     assert not QGuiApplication.clipboard().image().isNull()
 
 
-def test_a_name_is_asked_for_and_takes_the_suffix(hand: Hand, tmp_path: Path) -> None:
+def save_svg_as(hand: Hand, path: Path) -> ExportDialog:
     dialog = opened(hand)
     choose(dialog, dialog.format, ".svg")
     seen(hand, dialog)
     hand.click(dialog.save)
     (question,) = dialog.findChildren(QFileDialog)
     hand.until(question.isVisible)
-    name_file(question, tmp_path / "drawn")
+    name_file(question, path)
+    return dialog
+
+
+def test_a_name_is_asked_for_and_takes_the_suffix(hand: Hand, tmp_path: Path) -> None:
+    save_svg_as(hand, tmp_path / "drawn")
     hand.until(lambda: not hand.window.exporter.is_working)
     assert (tmp_path / "drawn.svg").read_bytes().startswith(b"<?xml")
     assert hand.window.statusBar().currentMessage() == f"Exported to {tmp_path / 'drawn.svg'}"
@@ -654,13 +659,7 @@ def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(
 ) -> None:
     path = tmp_path / f"{name}.svg"
     path.write_bytes(b"old")
-    dialog = opened(hand)
-    choose(dialog, dialog.format, ".svg")
-    seen(hand, dialog)
-    hand.click(dialog.save)
-    (question,) = dialog.findChildren(QFileDialog)
-    hand.until(question.isVisible)
-    name_file(question, tmp_path / name)
+    dialog = save_svg_as(hand, tmp_path / name)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert box.text() == f"“{path.name}” is there already. Export under another name."
