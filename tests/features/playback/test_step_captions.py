@@ -82,6 +82,12 @@ class Said:
         return cells[self.step.rows.start : self.step.rows.stop]
 
     @property
+    def unpadded(self) -> np.ndarray:
+        """The rows, but those of padding; of a single row, that row."""
+        lengths = self.run.trace.spec.lengths
+        return self.rows()[: lengths[self.text] if lengths else None]
+
+    @property
     def words(self) -> list[str]:
         return [shorten(visible(token)) or "∅" for token in self.run.texts[self.text]]
 
@@ -206,7 +212,7 @@ def written_of(said: Said) -> set[str]:
     read = [said.rows(name) for name in (stage.name, *stage.reads)]
     values = np.concatenate([numbers.ravel() for numbers in read])
     sums = [numbers.sum(axis=1) for numbers in read if np.isfinite(numbers).all()]
-    values = np.concatenate([values, *sums, said.rows().mean(axis=0)])
+    values = np.concatenate([values, *sums, said.unpadded.mean(axis=0)])
     factor = 1 / (1 - spec.dropout)
     sizes = {spec.d_in, spec.d_head, spec.width, spec.heads, spec.window - 1}
     found = {f"{size:,}" for size in sizes}
@@ -450,9 +456,7 @@ def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
             assert int(taken[2]) == there
             assert int(taken[1]) == there - np.count_nonzero(numbers)
         if read_most := re.search(r"read (?:most|alike), ([^,;]*?)(?: each)?\.$", told):
-            lengths = said.run.trace.spec.lengths
-            real = lengths[said.text] if lengths else len(numbers)
-            means = numbers[:real].mean(axis=0, dtype=np.float64)
+            means = said.unpadded.mean(axis=0, dtype=np.float64)
             assert read_most[1] == format_share(float(means.max()))
             most = [said.words[int(means.argmax())]]
             assert said.bold == most or (not said.bold and Near(means) == len(means))
