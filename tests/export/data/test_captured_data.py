@@ -15,6 +15,8 @@ from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.run_from_captured_attention import captured_run
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrices
+from visualizer.models.model_source import ModelSource
+from visualizer.session.document import Document
 from visualizer.session.view import View
 
 HARMLESS = ("The", "cat", "<b>sat", "'=1+1", "")
@@ -45,6 +47,18 @@ def test_a_line_a_number_says_which_layer() -> None:
         assert np.float32(line["value"]) == elsewhere().array()[layer, head, row, column]
         assert line["row token"] == QUERIES[row]
         assert line["column token"] == HARMLESS[column]
+
+
+def test_a_layer_has_its_number_in_the_model() -> None:
+    """As the window names the layers of a model that has others without attention."""
+    run, model = replayed(), ModelSource("folder", "a model", "0", layers=(2, 5))
+    shown = resolved(run, View(spread=True), Document(model=model))
+    sheets = shown_matrices(shown)
+    lines = csv.DictReader(io.StringIO(as_csv(run, *sheets).removeprefix("\ufeff")))
+    assert sorted({line["layer"] for line in lines}) == ["3", "6"]
+    assert [sheet.title(run) for sheet in sheets] == [
+        f"Weights, head 1, layer {shown.number_on('layer', at)}" for at in (0, 1)
+    ]
 
 
 def test_places_without_a_token_are_numbered() -> None:

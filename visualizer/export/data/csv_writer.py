@@ -35,8 +35,8 @@ def write_csv(
     A single whole matrix is a table with column labels above and row labels before. Several, and a
     part of one, are in tidy form, a line for each number with the columns of `TIDY` and, after the
     head, one for each of the run's leading axes (``layer``, ``text``); heads, texts, layers, rows
-    and columns are counted from 1, as in the window, and fields that a stage does not have are
-    empty.
+    and columns have their numbers from 1, as in the window, and fields that a stage does not have
+    are empty.
     """
     tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
@@ -64,7 +64,7 @@ def _tidy(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tupl
     row_labels, column_labels = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
     tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
-    whose = (sheet.name(run), head, *(str(at + 1) for at in sheet.leading or (0,)))
+    whose = (sheet.name(run), head, *map(str, sheet.leading_numbers(run)))
     rows, across = sheet.numbers(run)
     columns = [str(column + 1) for column in across]
     for row, label, numbers in zip(rows, row_labels, sheet.each_row(run), strict=True):

@@ -55,6 +55,8 @@ class ExportMatrix(Struct, frozen=True):
         None for a stage without heads, and for aggregated heads.
     leading : tuple of int
         The layer and text, as an index of the run's leading axes.
+    layer : int or None
+        The layer's number in its model, from 0; None for that of its place.
     lens : WeightTransform
         The transform that is applied to it, if it is weights.
     rows_seen : tuple of range
@@ -70,6 +72,7 @@ class ExportMatrix(Struct, frozen=True):
     lens: WeightTransform = WeightTransform.PLAIN
     rows_seen: tuple[range, ...] = ()
     columns_seen: range | None = None
+    layer: int | None = None
 
     @property
     def is_part(self) -> bool:
@@ -85,13 +88,21 @@ class ExportMatrix(Struct, frozen=True):
             parts.append(FOLDED[self.fold])
         if self.head is not None:
             parts.append(f"head {self.head + 1}")
-        named = zip(run.trace.axes, self.leading, strict=True)
-        parts += [f"{axis} {at + 1}" for axis, at in named]
+        if run.trace.axes:
+            named = zip(run.trace.axes, self.leading_numbers(run), strict=True)
+            parts += [f"{axis} {number}" for axis, number in named]
         if self.rows_seen:
             parts.append(f"rows {', '.join(map(_counted, self.rows_seen))}")
         if self.columns_seen is not None:
             parts.append(f"columns {_counted(self.columns_seen)}")
         return ", ".join(parts)
+
+    def leading_numbers(self, run: Run) -> tuple[int, ...]:
+        """Return the numbers, from 1, of the layer and text on the run's counted axes."""
+        at = dict(zip(run.trace.counted_axes, self.leading or (0,), strict=True))
+        if self.layer is not None and "layer" in at:
+            at["layer"] = self.layer
+        return tuple(place + 1 for place in at.values())
 
     def axes(self, run: Run) -> tuple[str, str]:
         """Name what its rows and its columns count."""
@@ -231,7 +242,13 @@ def _whole(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
     if resolved.is_spread:
         head = resolved.spread_head(stage)
         for leading in resolved.spread_indices:
-            yield ExportMatrix(stage.name, head, leading, None, lens)
+            layer = _layer_number(resolved, leading)
+            yield ExportMatrix(stage.name, head, leading, None, lens, layer=layer)
         return
+    layer = _layer_number(resolved, resolved.leading)
     for one, fold in resolved.rows_of(stage):
-        yield ExportMatrix(stage.name, one, resolved.leading, fold, lens)
+        yield ExportMatrix(stage.name, one, resolved.leading, fold, lens, layer=layer)
+
+
+def _layer_number(resolved: Resolved, leading: LeadingIndex) -> int:
+    return resolved.layer_numbers[resolved.run.trace.at("layer", leading)]

@@ -61,7 +61,7 @@ def _size(
 def _before(run: Run, sheet: ExportMatrix) -> float:
     """Return the mean length of the fields beside a number in its line."""
     rows, columns = sheet.labels(run)
-    leading = ",".join(map(str, sheet.leading or (0,)))
+    leading = ",".join(map(str, sheet.leading_numbers(run)))
     names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
     counts = len(str(len(rows))) + len(str(len(columns)))
     tokens = (*rows, *(columns if sheet.has_keys(run) else ()))
