@@ -24,6 +24,7 @@ from visualizer.attention.model_answers import (
     ModelAnswers,
     PartsAnswer,
 )
+from visualizer.attention.run import gib
 from visualizer.attention.run_from_captured_attention import SINKS
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
@@ -70,8 +71,14 @@ MOST_NAMED = 200
 """So many of the likeliest next tokens are named."""
 MOST_BLOCK_NUMBERS = 2**22
 """Numbers of one answer with blocks."""
+MOST_ROW_BYTES = 2**29
+"""Bytes of the weights that one answer has of a text that is continued."""
 NO_STAGE = "There is no such stage."
 NO_TOKEN = "There is no such token."
+TOO_MANY_ROWS = (
+    "The weights of {layers:,} layers × {heads:,} heads × {tokens:,} tokens take {needed}, and the "
+    "server sends at most {most} of a text that is continued. Use less text."
+)
 GONE = "The text is no longer kept where the model runs. Change it and undo that: it is read again."
 
 Answer = tuple[dict[str, Any], dict[str, np.ndarray]]
@@ -230,6 +237,8 @@ class ServedModel:
             )
         reader = self._reader[1]
         reader.check_memory(len(asked.numbers))
+        if not asked.numbers:  # later answers have the rows of one token alone
+            self._check_row_bytes(len(reader.words))
         read = reader.read(asked.numbers)
         text, is_split_alike = reader.continued_text(asked.numbers)
         likely = np.argsort(read.logits)[: -1 - MOST_NAMED : -1].tolist()
@@ -244,6 +253,15 @@ class ServedModel:
         }
         rows = {f"rows/{layer}": rows for layer, rows in read.rows.items()}
         return values, {"logits": read.logits, **rows}
+
+    def _check_row_bytes(self, tokens: int) -> None:
+        """Refuse a text whose weights are more than one answer may have."""
+        layers, heads = self._model.folder.layers, self._model.folder.heads
+        needed = 4 * layers * heads * tokens**2
+        if needed > MOST_ROW_BYTES:
+            sizes = {"layers": layers, "heads": heads, "tokens": tokens}
+            sent = {"needed": gib(needed), "most": gib(MOST_ROW_BYTES)}
+            raise InputError("text", TOO_MANY_ROWS.format(**sizes, **sent))
 
     def names(self, numbers: tuple[int, ...]) -> Answer:
         """Write tokens of the vocabulary by their numbers."""

@@ -1,0 +1,48 @@
+"""An answer that would be larger than what is sent is refused before it is computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError
+from visualizer.models.model_protocol.requests import NextTokenRequest
+from visualizer.models.model_server import served_model
+from visualizer.models.model_server.served_model import ServedModel
+from visualizer.models.text_reading import open_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LAYERS, HEADS = 3, 4
+TEXT = "the cat sat on a mat"
+LONGER = f"{TEXT} ."
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> ServedModel:
+    folder = save_tiny_model(
+        tmp_path / "llama", num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+        num_key_value_heads=2,
+    )  # fmt: skip
+    return ServedModel(*open_source(folder, Device.CPU), Device.CPU)
+
+
+def test_a_text_is_continued_as_long_as_its_weights_fit_into_an_answer(
+    served: ServedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values, arrays = served.next_token(NextTokenRequest(TEXT))
+    sent = [rows.nbytes for name, rows in arrays.items() if name.startswith("rows/")]
+    monkeypatch.setattr(served_model, "MOST_ROW_BYTES", sum(sent))
+    assert len(sent) == LAYERS
+    served.next_token(NextTokenRequest(TEXT, is_chat=False, factors=((0, 1, 0.5),)))
+    with pytest.raises(InputError) as refused:
+        served.next_token(NextTokenRequest(LONGER))
+    tokens = len(values["words"]) + 1
+    assert refused.value.field == "text"
+    assert f"{LAYERS} layers × {HEADS} heads × {tokens} tokens take " in refused.value.sentence
+    assert refused.value.sentence.endswith("Use less text.")
+    served.next_token(NextTokenRequest(LONGER, numbers=(values["names"][0][0],)))  # one row alone
