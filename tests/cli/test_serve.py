@@ -42,13 +42,11 @@ def test_a_full_standard_output_is_no_port_that_cannot_be_used(folder: Path) -> 
     assert ended.returncode == 1
 
 
-@pytest.mark.slow
-def test_a_port_that_is_taken_is_said(folder: Path) -> None:
-    command = [sys.executable, "-m", "visualizer", "serve", str(folder), "--quiet"]
+def test_a_port_that_is_taken_is_said_before_the_model_is_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(folder / "none"))  # nothing could be loaded
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        ended = subprocess.run(
-            [*command, "--port", port], capture_output=True, text=True, timeout=ENDED_S, check=False
-        )
-    assert f"Port {port} cannot be used: " in ended.stderr
-    assert ended.returncode == 1
+        assert main(["serve", str(folder), "--port", port, "--quiet"]) == 1
+    assert f"Port {port} cannot be used: " in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,35 +131,37 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
     processes = RankProcesses(
         options.folder, options.device or Device.AUTO, count, parallelism if count > 1 else "none"
     )
+    server = ModelServer(ServedJobs(processes), token)
+    refused = f"Port {options.port} cannot be used: {{why}}. Choose another --port."
     stopped = asyncio.Event()
     for sent in _signals():
         with suppress(NotImplementedError):  # Windows has no handlers here; Ctrl+C raises there
             asyncio.get_running_loop().add_signal_handler(sent, stopped.set)
     stopping = asyncio.create_task(stopped.wait())
-    starting = asyncio.create_task(processes.start(progress.progress("Bytes read")))
     try:
-        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if stopped.is_set():
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)  # no process starts any more
+        with _refused(refused):  # before a large model is loaded in vain
+            listener = await server.bind(ServerAddress(options.host, options.port))
+        with closing(listener):
+            starting = asyncio.create_task(processes.start(progress.progress("Bytes read")))
+            await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if stopped.is_set():
+                starting.cancel()
+                await asyncio.gather(starting, return_exceptions=True)  # no process starts any more
+                return 0
+            facts = await starting
             progress.clear()
-            return 0
-        facts = await starting
-        progress.clear()
-        server = ModelServer(ServedJobs(processes), token, facts)
-        with _refused(f"Port {options.port} cannot be used: {{why}}. Choose another --port."):
-            listener = await server.listen(ServerAddress(options.host, options.port))
-        port = listener.sockets[0].getsockname()[1]
-        write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
-        ending = asyncio.create_task(processes.ended.wait())
-        await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
-        listener.close()
+            with _refused(refused):
+                await server.answer_at(listener, facts)
+            port = listener.sockets[0].getsockname()[1]
+            write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
+            ending = asyncio.create_task(processes.ended.wait())
+            await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
         if processes.ended.is_set():
             await asyncio.sleep(SAID_S)  # who asks now is told
             raise InputError("model", processes.lost)
     except StartError as error:
-        progress.clear()
         raise InputError("model", str(error)) from error
     finally:
+        progress.clear()
         await processes.close()
     return 0

@@ -70,8 +70,9 @@ def listening(jobs: ServedJobs) -> Iterator[int]:
 
     async def listen() -> None:
         stopped = asyncio.Event()
-        server = ModelServer(jobs, TOKEN, {"name": "a"})
-        listener = await server.listen(ServerAddress("127.0.0.1", 0))
+        server = ModelServer(jobs, TOKEN)
+        listener = await server.bind(ServerAddress("127.0.0.1", 0))
+        await server.answer_at(listener, {"name": "a"})
         port = listener.sockets[0].getsockname()[1]
         begun.put((asyncio.get_running_loop(), stopped, port))
         await stopped.wait()

@@ -132,23 +132,40 @@ class ModelServer:
     ----------
     token : str
         What requests are signed with.
-    facts : dict
-        What is told of the model.
     """
 
-    def __init__(self, jobs: ServedJobs, token: str, facts: dict[str, Any]) -> None:
-        self._jobs, self._token, self._facts = jobs, token, facts
+    def __init__(self, jobs: ServedJobs, token: str) -> None:
+        self._jobs, self._token = jobs, token
+        self._facts: dict[str, Any] = {}
         self._open: dict[_Connection, None] = {}
 
-    async def listen(self, address: ServerAddress) -> asyncio.Server:
-        """Begin to listen.
+    async def bind(self, address: ServerAddress) -> asyncio.Server:
+        """Take an address, where nobody is answered yet.
 
         Raises
         ------
         OSError
             When the address cannot be used.
         """
-        return await asyncio.start_server(self._connected, address.host, address.port)
+        return await asyncio.start_server(
+            self._connected, address.host, address.port, start_serving=False
+        )
+
+    async def answer_at(self, listener: asyncio.Server, facts: dict[str, Any]) -> None:
+        """Begin to answer at an address that was taken.
+
+        Parameters
+        ----------
+        facts : dict
+            What is told of the model.
+
+        Raises
+        ------
+        OSError
+            When another program has begun to listen there meanwhile.
+        """
+        self._facts = facts
+        await listener.start_serving()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(reader, writer, self._token)

@@ -242,7 +242,7 @@ class RankProcesses:
         finally:
             writer.close()
             if rank >= 0 and not self.lost:
-                self._send_to_all(signal.SIGTERM)
+                self._end_all(at_once=False)
 
     def _greet(self, message: Message, writer: asyncio.StreamWriter) -> int:
         values = message.values if isinstance(message.values, dict) else {}
@@ -300,17 +300,21 @@ class RankProcesses:
         self.lost = self.lost or "The server is closed."
         for writer in self._writers.values():  # without the server they end by themselves
             writer.close()
-        for send in (None, signal.SIGTERM, signal.SIGKILL):
-            if send is not None:
-                self._send_to_all(send)
+        for at_once in (None, False, True):
+            if at_once is not None:
+                self._end_all(at_once=at_once)
             with suppress(TimeoutError):
                 for each in self._started_processes:
                     await asyncio.wait_for(each.wait(), ENDED_S)
                 break
         self._store.cleanup()
 
-    def _send_to_all(self, sent: signal.Signals) -> None:
+    def _end_all(self, *, at_once: bool) -> None:
+        """End the processes with those that they started."""
         for each in self._started_processes:
             if each.returncode is None:
                 with suppress(ProcessLookupError):
-                    os.killpg(each.pid, sent)
+                    if sys.platform == "win32":  # it has neither such groups nor a gentle end
+                        each.kill()
+                    else:
+                        os.killpg(each.pid, signal.SIGKILL if at_once else signal.SIGTERM)
