@@ -30,8 +30,21 @@ LEAST_FILE = 4096
 DAMAGED_DOCUMENTS = 12
 LEAST_MEMORY, MOST_MEMORY = 2**28, 2**31
 """So many bytes of addresses the program may still take while its memory is limited."""
-MODEL = "model"
-"""The folder of a model among the documents."""
+MODEL, SERVED_MODEL = "model", "served model"
+"""The folders of models among the documents."""
+SERVED_SIZES: tuple[tuple[str, dict[str, int]], ...] = (
+    ("llama", {}),
+    ("gpt2", {"hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 4,
+              "n_inner": 3072, "max_position_embeddings": 1024}),
+    ("llama", {"hidden_size": 576, "num_attention_heads": 9, "num_key_value_heads": 3,
+               "head_dim": 64, "intermediate_size": 1536, "num_hidden_layers": 6,
+               "max_position_embeddings": 2048}),
+    ("gemma3_text", {"hidden_size": 640, "num_attention_heads": 4, "num_key_value_heads": 1,
+                     "head_dim": 256, "intermediate_size": 2048, "num_hidden_layers": 4,
+                     "max_position_embeddings": 2048, "sliding_window": 512}),
+)  # fmt: skip
+"""What is served: a tiny model, or a few layers of the sizes of GPT-2, SmolLM 135M and Gemma 3
+270M, whose weights and stages are too large to be sent whole."""
 
 
 def make_files(place: Path, chance: random.Random) -> None:
@@ -53,6 +66,8 @@ def make_files(place: Path, chance: random.Random) -> None:
     (place / "empty.attention").write_bytes(b"")
     (place / "folder").mkdir()
     save_tiny_model(place / MODEL)
+    kind, sizes = chance.choice(SERVED_SIZES)
+    save_tiny_model(place / SERVED_MODEL, kind, **sizes)
 
 
 class Faults:

@@ -30,7 +30,7 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
-from tests.soak.faults import MODEL, Faults
+from tests.soak.faults import MODEL, SERVED_MODEL, Faults
 from tests.soak.served_model import TOKEN
 from visualizer.features.model_connection.dialog import ModelConnectionDialog
 from visualizer.lab.commands import LAB_COMMANDS
@@ -217,8 +217,8 @@ class Monkey:
 
     def _some_path(self, dialog: QFileDialog) -> str:
         if dialog.fileMode() is QFileDialog.FileMode.Directory:
-            folders = [self._place, self._place / "folder", *[self._place / MODEL] * 2]
-            return str(self._chance.choice(folders))
+            names = ("", "folder", MODEL, SERVED_MODEL)
+            return str(self._place / self._chance.choice(names))
         if dialog.acceptMode() is QFileDialog.AcceptMode.AcceptSave:
             suffix = self._chance.choice(["", ".attention", ".png", ".svg", ".pdf", ".gif", ".zzz"])
             return str(self._place / f"written {self._chance.randrange(4)}{suffix}")

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.benchmarks.stand import linger
 from tests.soak.__main__ import BEGINS, DID, FIGURE, KILLED
-from tests.soak.faults import MODEL, make_files
+from tests.soak.faults import SERVED_MODEL, make_files
 from tests.soak.loaded_modules import load_all
 from tests.soak.monkey import Monkey
 from tests.soak.served_model import ModelServer
@@ -85,7 +85,7 @@ class Run:
             make_files(place / "documents", self._chance)
             self._unsaved.mkdir()
         self._find_unsaved()
-        self._server = ModelServer(place / "documents" / MODEL)
+        self._server = ModelServer(place / "documents" / SERVED_MODEL)
         self._manager = WindowManager(window_services())
         self._monkey = Monkey(self._chance, place / "documents", self._manager, self._server)
         self._monkey.tell = lambda what: _tell(f"{BEGINS}{what}")
