@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QGuiApplication, QPaintEvent, QRegion
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -52,6 +52,27 @@ def test_it_is_copied_as_a_table() -> None:
     assert cells_of().as_tsv() == "\ta\tb\trest\n1\t0\t1\t\n2\t0.25\t-1\t0.5\n"
     words = (("x\ty", "z", ""), ("p", "q", "r"))
     assert cells_of(words=words).as_tsv().splitlines()[1] == "1\tx y 0\tz 1\t"
+
+
+def test_a_click_takes_the_frame_of_the_focus_from_the_cell_before(qtbot: QtBot) -> None:
+    view = view_of(qtbot, cells_of())
+    view.setFocus()
+    QApplication.processEvents()
+    painted = QRegion()
+
+    class Painted(QObject):
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+            nonlocal painted
+            if isinstance(event, QPaintEvent):
+                painted = painted.united(event.region())
+            return super().eventFilter(watched, event)
+
+    watching = Painted(view)
+    view.viewport().installEventFilter(watching)
+    QTest.mousePress(view.viewport(), Qt.MouseButton.LeftButton, pos=view.rect_of(1, 2).center())
+    QApplication.processEvents()
+    assert painted.contains(view.rect_of(0, 0))
+    assert painted.contains(view.rect_of(1, 2))
 
 
 def test_a_click_and_keys_choose_a_cell(qtbot: QtBot) -> None:

@@ -21,6 +21,7 @@ from visualizer.features.head_scatter.presenter import SCATTER
 from visualizer.features.logit_lens.presenter import LENS
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session import model_question_controller, worker_jobs
+from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,21 +154,42 @@ def test_that_numbers_of_a_server_cannot_be_had_is_said_until_they_come(
     assert hand.text_problem == ""
 
 
-def test_a_token_is_pinned_once_its_numbers_have_come_from_a_server(
-    model_window: Hand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hand, read, are_here = model_window, Trace.read, False
+@pytest.fixture
+def numbers_on_their_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stages whose numbers a server has not sent yet."""
+    read, late = Trace.read, ["weights"]
 
     def read_later(self: Trace, *given: Any) -> Any:
-        if given[:1] == ("weights",) and len(given) > 1 and not (are_here or may_wait()):
+        if given[0] in late and len(given) > 1 and not may_wait():
             raise NumbersOnTheirWayError
         return read(self, *given)
 
     monkeypatch.setattr(Trace, "read", read_later)
+    return late
+
+
+def test_what_is_pinned_meanwhile_stays_pinned(
+    model_window: Hand, numbers_on_their_way: list[str]
+) -> None:
+    hand, workspace = model_window, model_window.window.workspace
+    hand.window.view_controller.show_token_of_layer(1, 2)
+    hand.settle()
+    other = Cell("weights", (0, 1, 0))
+    hand.window.cell_selection_controller.pin(other)
+    numbers_on_their_way.clear()
+    numbers_arrived()
+    hand.settle()
+    assert workspace.wanted.pinned == other
+
+
+def test_a_token_is_pinned_once_its_numbers_have_come_from_a_server(
+    model_window: Hand, numbers_on_their_way: list[str]
+) -> None:
+    hand = model_window
     hand.window.view_controller.show_token_of_layer(1, 2)
     hand.settle()
     assert hand.window.workspace.wanted.pinned is None
-    are_here = True
+    numbers_on_their_way.clear()
     numbers_arrived()
     hand.until(lambda: hand.window.workspace.wanted.pinned is not None)
     pinned = hand.window.workspace.wanted.pinned

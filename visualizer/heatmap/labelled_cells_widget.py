@@ -313,6 +313,7 @@ class LabelledCellsView(QAbstractScrollArea):
         place = self._place_at(event.position())
         if event.button() is Qt.MouseButton.LeftButton and place is not None:
             self._at = place
+            self.viewport().update()
             self.chosen.emit(*place)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

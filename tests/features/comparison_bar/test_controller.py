@@ -249,7 +249,10 @@ def test_a_pinned_head_is_compared_with_the_next(hand: Hand) -> None:
     assert titles(hand) == ["Scores, head 2", "Scores, head 1", "Head 1 − head 2"]
 
 
-def test_of_fewer_heads_than_were_compared_two_can_be_chosen(hand: Hand) -> None:
+@pytest.mark.parametrize(("chosen", "heads"), [("Head 2", (2, 4)), ("Head 4", (4, 1))])
+def test_of_fewer_heads_than_were_compared_two_can_be_chosen(
+    hand: Hand, chosen: str, heads: tuple[int, int]
+) -> None:
     hand.window.workspace.set("d_out", 8)
     hand.window.workspace.set("heads", 8)
     hand.settle()
@@ -260,9 +263,12 @@ def test_of_fewer_heads_than_were_compared_two_can_be_chosen(hand: Hand) -> None
     hand.settle()
     assert bar(hand).said.text() == "There are 4 heads only."
     assert bar(hand).one.currentText() == bar(hand).other.currentText() == "Head 4"
-    hand.choose("The one head", "Head 2")
+    hand.choose("The one head", chosen)
     hand.settle()
-    assert titles(hand) == ["Scores, head 2", "Scores, head 4", "Head 4 − head 2"]
+    one, other = heads
+    assert titles(hand) == [
+        f"Scores, head {one}", f"Scores, head {other}", f"Head {other} − head {one}",
+    ]  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------- samples

@@ -65,10 +65,12 @@ class ComparisonController(QObject):
             self._begin(ComparisonKind.HEAD, heads=(head, (head + 1) % heads if heads > 1 else 1))
 
     def choose_heads(self, one: int, other: int) -> None:
-        """Set the two heads; a head with itself swaps the two."""
-        now = self._now
-        if now and one == other:
-            one, other = now.heads[1], now.heads[0]
+        """Set the two heads; a head with itself swaps the two that are shown."""
+        now, run = self._now, self._workspace.run
+        if now and run and one == other:
+            count = run.trace.spec.heads
+            first, second = (min(head, count - 1) for head in now.heads)
+            one, other = (second, first) if first != second else (one, (one + 1) % count)
         self._change(heads=(one, other))
 
     # ------------------------------------------------------------------ samples

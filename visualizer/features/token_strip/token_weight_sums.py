@@ -132,7 +132,7 @@ class _SumsInParts:
         queries, keys = query.trace.sides
         self._subjects = np.array(sorted(query.subjects))
         self._values = np.zeros(keys if query.reads else queries)
-        # Of what is read, a row more may allow any token; of who reads, each row tells its own.
+        self._adds_rows = query.reads
         self._forbidden = np.full(len(self._values), query.reads)
         self._rows = len(query.subjects) if query.reads else queries
         self._read = 0
@@ -154,6 +154,8 @@ class _SumsInParts:
         values, forbidden = self._values, self._forbidden
         if self._read < self._rows:  # they are added to, while what is told may be in use
             values, forbidden = values.copy(), forbidden.copy()
+            if self._adds_rows:  # a row more may allow any token; of columns, a row tells its own
+                forbidden[:] = False
         return WeightSums(values, forbidden, self._read, self._rows)
 
     def _add_rows(self, query: WeightQuery, band: slice) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
@@ -34,6 +35,27 @@ PAN = 4
 """A key pans by 1/`PAN` of the visible range."""
 
 
+class _RowToPinIn(Struct, frozen=True, eq=False):
+    """A row whose largest weight is pinned once it is here, and what was pinned when it was asked.
+
+    Parameters
+    ----------
+    leading : tuple of int
+        The layer, as an index of the run's leading axes.
+    """
+
+    run: Run
+    leading: LeadingIndex
+    head: int
+    query: int
+    pinned: Cell | None
+
+    def is_awaited(self, now: Resolved, wanted: View) -> bool:
+        """Whether it is shown, and nothing was pinned or let go of since."""
+        is_shown = (now.run, now.leading, now.heads[:1]) == (self.run, self.leading, (self.head,))
+        return is_shown and wanted.pinned == self.pinned
+
+
 class ViewController(QObject):
     """Changes the view of a workspace; each public method is one user intent."""
 
@@ -41,8 +63,8 @@ class ViewController(QObject):
         super().__init__(parent)
         self._workspace = workspace
         self._before = self._wanted
-        self._row_to_pin_in: tuple[Run, LeadingIndex, int, int] | None = None
-        """The run, layer, head and query of a row that may still come from a server."""
+        self._row_to_pin_in: _RowToPinIn | None = None
+        """It may still come from a server."""
         workspace.changed.connect(self._pin_largest)
 
     @property
@@ -274,22 +296,28 @@ class ViewController(QObject):
             workspace.show_leading(leading)
         is_shown = "weights" in trace and "weights" in resolved.chosen
         if is_shown and resolved.heads and query < trace.sides[0]:
-            self._row_to_pin_in = resolved.run, leading, resolved.heads[0], query
+            pinned = workspace.wanted.pinned
+            self._row_to_pin_in = _RowToPinIn(
+                resolved.run, leading, resolved.heads[0], query, pinned
+            )
             self._pin_largest()
 
     def _pin_largest(self) -> None:
-        """Pin the largest weight of the row that was asked for, once it is here and still shown."""
-        if self._row_to_pin_in is None:
+        """Pin the largest weight of the row that was asked for, once it is here and still shown.
+
+        What was pinned or let go of meanwhile stays so.
+        """
+        row, now = self._row_to_pin_in, self._workspace.wanted_resolved
+        if row is None:
             return
-        run, leading, head, query = self._row_to_pin_in
-        now = self._workspace.wanted_resolved
-        if now is None or (now.run, now.leading, now.heads[:1]) != (run, leading, (head,)):
+        if now is None or not row.is_awaited(now, self._workspace.wanted):
             self._row_to_pin_in = None
             return
         with without_waiting(), suppress(NumbersOnTheirWayError):
-            key = int(run.trace.read("weights", (*leading, head, query)).argmax())
+            index = (*row.leading, row.head, row.query)
+            key = int(row.run.trace.read("weights", index).argmax())
             self._row_to_pin_in = None
-            pinned = pin_cell(self._workspace.wanted, Cell("weights", (head, query, key)))
+            pinned = pin_cell(self._workspace.wanted, Cell("weights", (row.head, row.query, key)))
             self._workspace.want(pinned)
 
     def set_scatter(self, across: str, up: str) -> None:
