@@ -203,6 +203,10 @@ def note_weights_read(trace: Trace) -> set[str]:
             "gemma", "normed", "number ÷ root mean square × (1 + weight)",
             "divided by its root mean square, times 1 plus the column’s weight",
         ),
+        (
+            "gemma", "residual", "embedding × 5.6569",
+            "the token’s row of embed_tokens, times 5.6569",
+        ),
         ("opt", "queries", "(Σ number × weight + bias) × 0.3536", ", times 0.3536 gives a query"),
         ("granite", "scaled", "score ÷ 64", "every score is divided by 64"),
     ],
@@ -211,11 +215,14 @@ def test_what_a_number_is_made_of_is_named(kind: str, stage: str, formula: str, 
     settings = {"attention_multiplier": 1 / 64} if kind == "granite" else {}
     (run,) = check_architecture(kind, tiny_model(kind, **settings), cells=1)
     rows, columns = run.trace.shape(stage)[-2:]
-    place = (1, 2, 1)[-len(run.trace.stage(stage).dims) :]
+    place = (0, 2, 1)[-len(run.trace.stage(stage).dims) :]
     panel = head_cell_panel(resolved(run, View()), Cell(stage, place), is_pinned=False)
     assert panel.formula == formula
     step = Step(stage, range(2, 3) if kind == "gemma" else range(rows), range(columns))
     assert told in step_caption(run, (0,), step, head=0)
+    if stage == "scaled":
+        row = run.trace.stage(stage)
+        assert (row.symbol, row.says) == ("QKᵀ/64", "scores divided by 64")
 
 
 def silu(numbers: np.ndarray) -> np.ndarray:

@@ -305,6 +305,9 @@ def captured_stages(
         In order of computation. Of those from scores to weights, each reads the one before.
     """
     rows = {row.name: row for row in stages(spec)}
+    if spec.scale is Scale.NONE and "scaled" in rows:  # by what the model chose: no temperature
+        by = f"{spec.divisor:.4g}"
+        rows["scaled"] = replace(rows["scaled"], symbol=f"QKᵀ/{by}", says=f"scores divided by {by}")
     rows |= {
         row.name: row
         for row in layer_rows({

@@ -15,6 +15,7 @@ from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.cell.presenter import (
     CELL,
     SHOWN_TERMS,
+    _beside_others,
     aggregate_cell_panel,
     transform_line,
 )
@@ -75,8 +76,34 @@ def test_a_number_that_all_heads_have_is_more_in_none(place: tuple[int, int], to
     assert readout.plain == told
 
 
+MANY = a_run("one two three", heads=20, d_in=8, d_out=40, mask=Mask.NONE)
+
+
+def test_of_many_heads_those_with_the_largest_numbers_are_shown_beside_the_largest() -> None:
+    readout = aggregate_cell_panel(
+        resolved(MANY, View()), Cell("scores", (1, 2), HeadAggregate.MAX), is_pinned=False
+    )
+    numbers = MANY.trace.read("scores")[:, 1, 2]
+    assert readout is not None
+    named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
+    assert numbers.min() < 0
+    assert sorted(numbers[named]) == sorted(numbers)[-SHOWN_TERMS:]
+    assert [head for head, term in zip(named, readout.terms, strict=True) if term.chosen] == [
+        int(numbers.argmax())
+    ]
+    assert readout.rest == "8 heads with none larger"
+
+
+def test_numbers_that_differ_by_rounding_alone_are_alike() -> None:
+    numbers = np.array([0.1, 0.1 + 1e-8, 0.05], np.float32)
+    assert len({*numbers.tolist()}) == 3
+    assert _beside_others(resolved(RUN, View()), Cell("weights", (1, 0)), numbers) == (
+        ", as in 1 other head"
+    )
+
+
 def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None:
-    run = a_run("one two three", heads=20, d_in=8, d_out=40, mask=Mask.NONE)
+    run = MANY
     readout = aggregate_cell_panel(
         resolved(run, View()), Cell("scores", (1, 2), HeadAggregate.MEAN), is_pinned=False
     )
@@ -87,7 +114,7 @@ def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None
     named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
     np.testing.assert_allclose(np.sort(np.abs(numbers[named]))[::-1], shown)
     left = np.delete(numbers, named).sum()
-    assert readout.rest == f"8 heads with none larger: {format_number(float(left))}"
+    assert readout.rest == (f"8 heads with none farther from 0: {format_number(float(left))}")
 
 
 def test_what_is_not_there_is_not_explained() -> None:

@@ -625,7 +625,7 @@ def test_padding_is_said_to_be_padding() -> None:
 def test_rows_of_padding_are_not_in_the_average() -> None:
     run = a_run("a b c d", "e f", normalisation=Normalisation.UNIFORM)
     assert told(run, whole(run, "weights"), text=1) == (
-        "In head 1, each of 4 tokens reads equal parts of the keys it may read; "
+        "In head 1, each of 2 tokens reads equal parts of the keys it may read; "
         "on average e is read most, 75 %."
     )
 

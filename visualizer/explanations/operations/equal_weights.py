@@ -53,7 +53,9 @@ def _row(block: StepValues) -> str:
 def _stage(block: StepValues) -> str:
     allowed = block.allowed()
     before, would = ("before the mask, ", True) if block.is_before else ("", False)
-    each = f"{before}each of {block.tokens:,} tokens {'would read' if would else 'reads'}"
+    count = block.queries
+    who = f"each of {count:,} tokens" if count > 1 else "the only token"
+    each = f"{before}{who} {'would read' if would else 'reads'}"
     if not allowed.any():
         return NOTHING
     if allowed.all():

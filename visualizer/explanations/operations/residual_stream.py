@@ -66,7 +66,11 @@ def _formula(facts: CellFacts) -> str:
     stage = facts.explanation.stage
     if stage.step_as(ResidualStream).before[facts.layer] is not None:
         return "the result of the layer before"
-    return "embedding" if _embedded(stage, facts.layer) else "read from the model"
+    known = _embedded(stage, facts.layer)
+    if known is None:
+        return "read from the model"
+    times = "" if known.factor == 1 else f" × {trimmed(known.factor)}"
+    return f"{known.norm.name} of embedding{times}" if known.norm else f"embedding{times}"
 
 
 def _equation(line: EquationTermWriter) -> EquationTerm:

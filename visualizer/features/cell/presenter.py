@@ -28,6 +28,7 @@ from visualizer.explanations.cell_terms import (
 )
 from visualizer.explanations.explain import explain
 from visualizer.explanations.operation_registry import TEXTS
+from visualizer.explanations.step_values_and_wording import LargestValue
 from visualizer.heatmap.panel_cell_lookup import panel_of
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_number, format_share, shorten
@@ -317,9 +318,10 @@ def aggregate_cell_panel(resolved: Resolved, cell: Cell, is_pinned: bool) -> Cel
     folded = run.trace.seen(cell.stage, lens, cell.fold)
     value = float(folded.read((*index, *cell.place)))
     is_mean, count = cell.fold is HeadAggregate.MEAN, len(numbers)
-    chosen = int(np.nan_to_num(numbers, nan=-np.inf).argmax())
-    largest = np.argsort(-np.abs(np.nan_to_num(numbers)), kind="stable")[:SHOWN_TERMS]
-    order = sorted(largest.tolist())
+    known = np.nan_to_num(numbers, nan=-np.inf)
+    chosen = int(known.argmax())
+    weights = np.abs(np.nan_to_num(numbers)) if is_mean else known
+    order = sorted(np.argsort(-weights, kind="stable")[:SHOWN_TERMS].tolist())
     return CellPanel(
         heading=_aggregate_heading(run, cell),
         sentence=_sentence(resolved, cell, value, numbers, chosen),
@@ -379,10 +381,10 @@ def _beside_others(resolved: Resolved, cell: Cell, numbers: np.ndarray) -> str:
     is_masked = trace.is_hatched(cell.stage, resolved.leading)
     if is_masked and not trace.allowed(cell.stage, resolved.leading, queries=row)[column]:
         return ""
-    times = int((numbers == numbers.max()).sum())  # none of NaN
-    if times > 1:
-        return f", as in {format_count(times - 1, 'other head')}"
-    return ", more than in any other" if times and len(numbers) > 1 else ""
+    top = LargestValue.of(numbers)
+    if top and top.is_shared:
+        return f", as in {format_count(top.times - 1, 'other head')}"
+    return ", more than in any other" if top and len(numbers) > 1 else ""
 
 
 def _aggregate_term(cell: Cell, head: int, numbers: np.ndarray, is_chosen: bool) -> TermLine:
@@ -395,7 +397,8 @@ def _rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     left = np.delete(numbers, order)
     if not len(left):
         return ""
-    others = f"{format_count(len(left), 'head')} with none larger"
+    more = "farther from 0" if is_mean and numbers.min() < 0 else "larger"
+    others = f"{format_count(len(left), 'head')} with none {more}"
     return f"{others}: {format_number(float(left.sum()))}" if is_mean else others
 
 
@@ -409,7 +412,8 @@ def transform_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     weight = float(run.trace.read(cell.stage, index))
     seen = format_number(float(run.trace.seen(cell.stage, view.lens).read(index)))
     if view.lens is WeightTransform.TIMES_VALUE and "values" not in run.trace:
-        return ("× ‖value‖: not known, as the file has no values.",)
+        where = "model gives" if run.reading else "file has"
+        return (f"× ‖value‖: not known, as the {where} no values.",)
     if view.lens is WeightTransform.TIMES_VALUE:
         value = run.trace.read("values", (*index[:-2], index[-1]))  # d_head
         length = float(np.sqrt((value.astype(np.float64) ** 2).sum()))
