@@ -168,8 +168,9 @@ def test_what_is_kept_is_the_document_and_the_view(tmp_path: Path, keeper: Recov
     assert (saved.document, saved.view) == (OWN, OWN_VIEW)
 
 
-def test_a_damaged_one_is_offered_and_says_that_it_is(tmp_path: Path) -> None:
-    (tmp_path / "a.recovery").write_bytes(b"[nonsense\nmore")
+@pytest.mark.parametrize("line", [b"[nonsense", b"{}", b"5", b'["a"]', b'["a", null, 1]'])
+def test_a_damaged_one_is_offered_and_says_that_it_is(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "a.recovery").write_bytes(line + b"\nmore")
     (left,) = recovery_files_of_crashes(tmp_path)
     assert left.path is None
     with pytest.raises(InputError) as refused:

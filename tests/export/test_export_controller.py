@@ -171,6 +171,17 @@ def test_no_name_is_no_export(
     assert left(tmp_path) == []
 
 
+def test_a_completed_name_that_is_too_long_is_said_to_be(
+    hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
+) -> None:
+    answer(tmp_path / f"{'a' * 250}.v2")
+    export_by_hand(hand)
+    hand.until(lambda: bool(warnings))
+    assert "could not be written" in warnings[0]
+    assert "too long" in warnings[0]
+    assert left(tmp_path) == []
+
+
 def test_an_unknown_format_is_said(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
 ) -> None:

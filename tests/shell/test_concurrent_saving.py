@@ -12,6 +12,7 @@ from PySide6.QtCore import Qt
 from tests.shell.test_document_controller import (
     ELSEWHERE,
     answer,
+    asked,
     asks_about,
     at_rest,
     crashed,
@@ -20,9 +21,10 @@ from tests.shell.test_document_controller import (
     read,
     recovery,
     save_as,
+    type_name,
     written,
 )
-from tests.support.window_input import PATIENCE_MS, Hand
+from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer.documents.document_file import SUFFIX, read_document
 from visualizer.documents.recovery_file import recovery_files_of_crashes
 from visualizer.errors import InputError
@@ -155,6 +157,63 @@ def test_a_window_that_is_to_open_a_file_after_it_has_saved_can_be_closed(
     disk.let_go()
     hand.until(lambda: not hand.window.isVisible())
     assert read(tmp_path / f"mine{SUFFIX}").document.spec.mask == "none"
+
+
+def test_a_lesson_that_is_opened_while_it_is_saved_is_not_written_into_the_file(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    disk = SlowDisk(monkeypatch)
+    change(hand)
+    hand.press(Qt.Key.Key_S)
+    hand.until(lambda: disk.begun == 1)
+    hand.type_sentence("said last")
+    hand.settle()
+    hand.press(Qt.Key.Key_S)
+    hand.window.lesson_controller.load()
+    hand.window.lesson_controller.open(1)
+    hand.settle()
+    disk.let_go()
+    at_rest(hand)
+    assert read(tmp_path / f"mine{SUFFIX}").document.text == "said last"
+    assert hand.window.document_controller.is_saved
+
+
+def test_no_other_question_keeps_a_window_that_closes_as_soon_as_it_has_saved(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    disk = SlowDisk(monkeypatch)
+    change(hand)
+    hand.press(Qt.Key.Key_S)
+    hand.window.close()
+    hand.press(Qt.Key.Key_S, CONTROL | SHIFT)
+    (dialog,) = asked(hand)
+    dialog.reject()
+    disk.let_go()
+    hand.until(lambda: not hand.window.isVisible())
+
+
+def test_what_is_kept_for_a_crash_is_kept_under_its_new_name(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_kept_as(name: str) -> bool:
+        found = list(recovery().glob("*.recovery"))
+        return bool(found) and name.encode() in found[0].read_bytes().splitlines()[0]
+
+    save_as(hand, tmp_path / "first")
+    hand.activate()
+    change(hand)
+    disk = SlowDisk(monkeypatch)
+    hand.press(Qt.Key.Key_S, CONTROL | SHIFT)
+    type_name(hand, tmp_path / "second")
+    hand.until(lambda: disk.begun == 1)
+    hand.type_sentence("said last")
+    hand.until(lambda: is_kept_as("first"))
+    disk.let_go()
+    hand.until(lambda: is_kept_as("second"))
 
 
 def test_a_window_whose_saving_fails_while_it_is_closed_stays(

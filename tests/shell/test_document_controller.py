@@ -42,7 +42,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, starting_document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
-from visualizer.shell import autosave_controller, document_controller
+from visualizer.shell import autosave_controller, document_controller, recovery_prompt
 from visualizer.shell.document_controller import LACKS_NUMBERS
 from visualizer.shell.document_read_and_write import WriteResult, write_saved_document
 from visualizer.widgets import app_settings
@@ -257,6 +257,22 @@ def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_pat
     asked(hand)[0].reject()
 
 
+def test_a_copy_of_a_lesson_replaces_no_file_unasked(hand: Hand, tmp_path: Path) -> None:
+    path = tmp_path / f"report.v2{SUFFIX}"
+    save_as(hand, path)
+    content = path.read_bytes()
+    hand.window.lesson_controller.load()
+    hand.window.lesson_controller.open(1)
+    hand.settle()
+    save_as(hand, tmp_path / "report.v2")
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert box.text() == f"“{path.name}” is there already."
+    answer(hand, "Cancel")
+    at_rest(hand)
+    assert path.read_bytes() == content
+
+
 def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
     hand.window.lesson_controller.open(2)
     hand.settle()
@@ -432,6 +448,28 @@ def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(hand: Hand, tmp_p
     save_as(hand, tmp_path / "report.v2")  # which is its own file now
     assert hand.boxes() == []
     assert read(path).document.text == "changed again"
+
+
+def test_a_name_that_is_too_long_is_said_to_be(hand: Hand, tmp_path: Path) -> None:
+    save_as(hand, tmp_path / f"{'a' * 250}.v2")
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert "could not be written" in box.text()
+    assert "too long" in box.text()
+
+
+def test_a_question_that_is_closed_closes_no_window_later(hand: Hand, tmp_path: Path) -> None:
+    path = tmp_path / f"a{SUFFIX}"
+    change_elsewhere(hand, path)
+    hand.window.close()
+    answer(hand, "Save")
+    asks_about(hand, path)
+    (box,) = hand.boxes()
+    box.close()
+    press_save(hand)
+    answer(hand, "Overwrite")
+    hand.until(lambda: not hand.window.isWindowModified())
+    assert hand.window.isVisible()
 
 
 def test_closing_waits_for_the_answer_about_another_program(hand: Hand, tmp_path: Path) -> None:
@@ -814,6 +852,28 @@ def test_what_does_not_fit_into_memory_is_said_and_the_others_are_opened(
     hand.until(lambda: hand.window.workspace.document == crashed)
     (box,) = hand.boxes()
     assert box.text() == "What was kept needs more memory than is free."
+
+
+@pytest.mark.slow
+def test_what_cannot_be_named_is_offered_again_at_the_next_start(
+    windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, windows.open(Document()))
+
+    def none(left: list[RecoveredDocument]) -> NoReturn:
+        raise InputError("memory", "The memory ran out.")
+
+    monkeypatch.setattr(recovery_prompt, "_names", none)
+    left = recovery_files_of_crashes(recovery())
+    hand.window.recovery_prompt.offer(left * 2)
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert box.text() == "The memory ran out."
+    answer(hand, "OK")
+    hand.settle()
+    assert len(windows.all) == 1
+    assert hand.window.workspace.document != crashed
+    assert recovery_files_of_crashes(recovery()) == left
 
 
 def test_what_another_program_wrote_before_a_crash_is_asked_about(

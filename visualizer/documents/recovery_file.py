@@ -194,7 +194,7 @@ def _left(file: Path) -> list[RecoveredDocument]:
             path, version = _file_of(opened.readline(_LONGEST_LINE))
     except OSError:  # no file, or another program has removed it meanwhile
         return []
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, msgspec.MsgspecError):
         path, version = "", None
     return [RecoveredDocument(file, when, Path(path) if path else None, version)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from functools import cached_property
@@ -165,7 +166,8 @@ class ExportController(QObject):
         if self.dialog:
             settings = self.dialog.settings
             path = with_suffix(name, f"(*{settings.suffix})")
-            if path != Path(name) and path.exists():  # the dialog has asked about the typed name
+            # The dialog has asked about the typed name.
+            if path != Path(name) and os.path.lexists(path):
                 sentence = f"“{path.name}” is there already. Export under another name."
                 refuse(self.dialog, "Not written", sentence)
                 return

@@ -42,7 +42,7 @@ class AutosaveController(QObject):
         super().__init__(parent)
         self._recovery = _Recovery(own_folder() / RECOVERY)
         self._latest: tuple[Document, View, Path | None, FileVersion | None] | None = None
-        self._kept: Document | None = None
+        self._kept: tuple[Document, Path | None, FileVersion | None] | None = None
         self._is_refused = False
         """Whether the last autosave was, which is said once."""
         self._timer = QTimer(self, singleShot=True, interval=DELAY_MS)
@@ -77,12 +77,17 @@ class AutosaveController(QObject):
             if self._kept is not None:
                 self._kept = None
                 self._worker.ask(self._recovery.forget)
-        elif document is not self._kept and not self._timer.isActive():
+        elif not self._is_kept(document, path, version) and not self._timer.isActive():
             self._timer.start()
+
+    def _is_kept(self, document: Document, path: Path | None, version: FileVersion | None) -> bool:
+        kept = self._kept
+        return kept is not None and kept[0] is document and kept[1:] == (path, version)
 
     def _keep(self) -> None:
         if self._latest:
-            self._kept = self._latest[0]
+            document, _, path, version = self._latest
+            self._kept = document, path, version
             self._worker.ask(partial(self._recovery.keep, *self._latest))
 
     def inherit(self, left: RecoveredDocument) -> None:

@@ -316,7 +316,8 @@ class DocumentController(QObject):
             refuse(self._window, "Not saved", said)
 
     def _stay(self) -> None:
-        self._then = None
+        if not self._writes:  # otherwise the window closes after what is being written
+            self._then = None
 
     def toggle_numbers(self) -> None:
         """Toggle whether the numbers are saved in the file."""
@@ -327,18 +328,25 @@ class DocumentController(QObject):
     def _write(self, path: Path, *, may_replace: bool = False) -> None:
         self._writes += 1
         self._say("Saving…", 0)
-        self._waiting.append(partial(self._start_writing, path, may_replace))
+        view = self._workspace.wanted
+        page = (self._workspace.document, view) if view.lesson is not None else None
+        self._waiting.append(partial(self._start_writing, path, may_replace, page))
         self._go_on()
 
-    def _start_writing(self, path: Path, may_replace: bool) -> None:
+    def _start_writing(
+        self, path: Path, may_replace: bool, page: tuple[Document, View] | None
+    ) -> None:
+        """Write the user's own document, or a copy of the page of a lesson that was asked for."""
         if self._workspace.is_working and (self.keeps_numbers or self._is_restoring):
-            self._waiting.appendleft(partial(self._start_writing, path, may_replace))  # until then
+            again = partial(self._start_writing, path, may_replace, page)
+            self._waiting.appendleft(again)  # until then
             return
-        run = self._workspace.run if self.keeps_numbers else None
-        document, view = self._workspace.document, self._workspace.wanted
-        is_copy = view.lesson is not None  # a page of a lesson is not the user's document
+        document, view = page or self._own
+        has_numbers = self.keeps_numbers and document == self._workspace.document
+        run = self._workspace.run if has_numbers else None
         write = partial(write_saved_document, path, document, view, run)
-        replaced = self._version
+        replaced = None if page else self._version
+        is_copy = page is not None
         writing = partial(write, is_copy=is_copy, replaced=replaced, may_replace=may_replace)
         self._ask(writing, writes=True)
 
@@ -445,15 +453,16 @@ class DocumentController(QObject):
         self._say("")
         overwrite = partial(self._write, path, may_replace=True)
         said, lost = "is there already", "what is in it"
-        if path == self.path:
+        if path == self.path and not self._workspace.wanted.lesson:
             said = "was changed by another program since it was opened or saved here"
             lost = "what the other program has written"
         answers = overwrite, self.save_as, self._stay
         ask_overwrite(self._window, f"“{path.name}” {said}.", lost, *answers)
 
     def _fail(self, error: Exception) -> None:
+        if self._is_writing:
+            self._then = None
         self._end_asking()
-        self._then = None
         self._say("")
         self._go_on()
         if isinstance(error, InputError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -105,7 +106,8 @@ def write_saved_document(
             raise _ChangedError
 
     try:
-        check()
+        with suppress(OSError):  # which the writing tells
+            check()
         whole = document.with_numbers_of(run) if run else document
         # Large documents take long to be written, in which the file may still be changed.
         atomic_file.write(path, lambda file: write_document(file, whole, view, run), check=check)

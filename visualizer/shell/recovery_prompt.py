@@ -39,6 +39,7 @@ class RecoveryPrompt(QObject):
         self._window = window
         self._left: list[RecoveredDocument] = []
         """Those offered that are not read yet."""
+        self._is_opening = False
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
@@ -60,6 +61,7 @@ class RecoveryPrompt(QObject):
             ask_recover(self._window, answer, self._open_next, self._forget)
 
     def _open_next(self) -> None:
+        self._is_opening = bool(self._left)
         self.said.emit("Opening…" if self._left else "")
         if self._left:
             self._worker.ask(self._left[0].saved)
@@ -67,10 +69,11 @@ class RecoveryPrompt(QObject):
     def _fail(self, error: Exception) -> None:
         if isinstance(error, InputError):
             refuse(self._window, "Not recovered", error.sentence)
-            del self._left[0]
-            self._open_next()
         else:
             self.broke.emit("".join(traceback.format_exception(error)))
+        if self._is_opening:  # the others; this one is offered again at the next start
+            del self._left[0]
+            self._open_next()
 
     def _forget(self) -> None:
         for each in self._left:

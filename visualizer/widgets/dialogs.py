@@ -234,11 +234,11 @@ def ask_overwrite(
     box.setInformativeText(f"To overwrite it loses {lost}.")
     overwriting = box.addButton("&Overwrite", QMessageBox.ButtonRole.DestructiveRole)
     saving_as = box.addButton("Save &as…", QMessageBox.ButtonRole.AcceptRole)
-    cancelling = box.addButton(QMessageBox.StandardButton.Cancel)
+    box.addButton(QMessageBox.StandardButton.Cancel)
     box.setDefaultButton(saving_as)
     overwriting.clicked.connect(overwrite)
     saving_as.clicked.connect(save_as)
-    cancelling.clicked.connect(cancel)
+    box.rejected.connect(cancel)  # by the button, by Escape, or as it is closed
     box.open()
 
 
