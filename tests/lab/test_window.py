@@ -475,6 +475,17 @@ def test_where_there_is_no_room_for_a_checkpoint_it_stops_only_at_the_second_wis
     assert not student.window.isVisible()
 
 
+def test_more_steps_are_not_lost_to_a_stop_that_does_not_end_it(student: Student) -> None:
+    student.type("seed", "28")
+    folder = begin(student)
+    steps = RunFolder(folder).read_about().settings.steps
+    student.click("stop")
+    student.window.lab.set("steps", 200_000)
+    student.until_said("Paused")
+    student.until(lambda: RunFolder(folder).read_about().settings.steps != steps)
+    assert RunFolder(folder).read_about().settings.steps == 200_000
+
+
 def test_closing_what_cannot_be_saved_says_what_is_lost(student: Student) -> None:
     student.type("seed", "28")
     begin(student)
@@ -669,6 +680,60 @@ def test_one_that_takes_too_long_goes_on_in_the_background_all_the_same(
     end_of_all(student)
     assert (folder / "background.log").exists()
     student.until(lambda: not (folder / "orders").exists())  # it has taken them
+
+
+def test_one_that_has_just_been_started_goes_on_in_the_background(student: Student) -> None:
+    student.click("toggle")
+    lab = student.window.lab
+    assert lab.run
+    assert lab._training
+    assert not lab._training.has_opened
+    folder = lab.run.folder
+    leave(student, "&Go on in the background")
+    end_of_all(student)
+    assert student.window.statusBar().currentMessage() == ""
+    assert (folder / "background.log").exists()
+    student.until(lambda: not (folder / "orders").exists())  # it has taken them
+
+
+def test_one_whose_process_ends_while_it_is_asked_goes_on_all_the_same(student: Student) -> None:
+    folder = begin(student)
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    training = student.window.lab._training
+    assert training
+    training._process.kill()
+    student.until(lambda: student.window.lab._training is None)
+    student.answer("leaving", "&Go on in the background")
+    assert student.window.lab.run is None
+    student.until(lambda: (folder / "background.log").exists())
+    student.until(lambda: not (folder / "orders").exists())
+
+
+def test_more_steps_of_a_run_that_is_being_opened_are_not_lost_when_it_is_left(
+    student: Student, done: Path
+) -> None:
+    student.window.open_run(done)
+    lab = student.window.lab
+    assert lab.run
+    assert lab.run.phase is Phase.OPENING
+    lab.set("steps", 60)
+    lab.leave()
+    end_of_all(student)
+    assert RunFolder(done).read_about().settings.steps == 60
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
+def test_one_that_another_program_has_paused_stays_paused(student: Student) -> None:
+    folder = begin(student)
+    student.click("toggle")
+    student.until_said("Paused")
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    end_of_all(student)
+    with held(folder):
+        wait_for(student, folder)
+        assert (folder / "stop").exists()  # and is left there
+    student.until_said("Paused")
+    assert not (folder / "stop").exists()
 
 
 def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import math
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from visualizer.errors import InputError
 from visualizer.language.loss_log import (
     AT_ONCE,
     HEADER,
@@ -114,6 +116,27 @@ def test_nothing_after_a_damaged_line_is_believed() -> None:
     good, wrong = LossRow(0, 4.0, MISSING, 0.1, 0), LossRow(2, 3.0, MISSING, 0.1, 0)
     for damaged in ("1,2.0\n", "x,2.0,,0.1,0\n", "1,two,,0.1,0\n", "\0\0\n", "0,2.0,,0.1,0\n"):
         assert_same(read(text_of([good]) + damaged + wrong.line()), [good])
+
+
+def test_rows_that_could_not_be_removed_are_removed_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = ContainedFile.at(tmp_path / "losses.csv")
+    place.path.write_text(text_of(MANY_ROWS[:6]))
+    log = LossLog(place)
+    log.read(until=MANY_ROWS[4].step)
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match="No space left"):
+            log.begin()
+    log.begin()
+    log.add(MANY_ROWS[4:6])
+    log.flush()
+    assert_same(read(place.path.read_text()), MANY_ROWS[:6])
 
 
 def test_what_was_written_is_not_written_again(tmp_path: Path) -> None:

@@ -200,6 +200,29 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     assert OpenRun(RunFolder(tmp_path / "run")).about.settings.steps == 40
 
 
+def test_a_run_that_cannot_be_made_longer_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = begun(tmp_path / "run")
+    finish(opened)
+    running = opened.running
+    assert running
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match="No space left"):
+            running.lengthen(40)
+    assert (running.is_done, running.settings.steps) == (True, 30)
+    assert running.final
+    running.lengthen(40)
+    finish(opened)
+    opened.close()
+    assert [row[0] for row in losses(tmp_path / "run")] == list(range(41))
+
+
 def test_a_run_that_was_made_longer_and_killed_is_as_if_it_had_not_been(tmp_path: Path) -> None:
     opened = made_longer(tmp_path)
     finish(opened, 30)
@@ -413,6 +436,25 @@ def test_the_last_model_of_a_run_without_its_text_is_that_of_its_checkpoint(tmp_
         assert step == 29
         assert all(torch.equal(expected[name], one) for name, one in model.state_dict().items())
         assert again.model(kept[-1])[1] == kept[-1]
+    again.close()
+
+
+def test_where_the_checkpoint_cannot_be_read_the_last_snapshot_is(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be " * 50)
+    opened = begun(tmp_path / "run", source=CorpusSource(CorpusKind.FILE, str(text)), steps=30)
+    finish(opened, 29)
+    assert opened.running
+    opened.running.save()
+    opened.close()
+    text.unlink()
+    opened.folder.checkpoint.path.write_bytes(b"damaged")
+    again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
+    assert again.model(None)[1] == again.snapshots()[-1]
+    for step in again.snapshots():
+        again.folder.snapshot(step).path.unlink()
+    with pytest.raises(InputError):
+        again.model(None)
     again.close()
 
 

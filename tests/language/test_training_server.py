@@ -329,6 +329,23 @@ def test_a_done_run_without_a_checkpoint_is_not_ended_at_the_first_stop_either(
     assert client.until("done").values["final"]
 
 
+def test_a_run_that_cannot_be_made_longer_trains_as_soon_as_it_can(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=3)
+    client.say("run")
+    client.until("done")
+    with monkeypatch.context() as full:
+        fill_disk(full)
+        client.say("lengthen", steps=6)
+        client.say("run")
+        for _ in range(2):
+            assert "No space left on device" in client.wait("refused").values["sentence"]
+        assert client.server.state == "done"
+    client.say("run")
+    assert client.until("done").values["step"] == 6
+
+
 def test_told_to_terminate_it_ends_at_once(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -192,6 +192,7 @@ def test_no_other_question_keeps_a_window_that_closes_as_soon_as_it_has_saved(
     hand.press(Qt.Key.Key_S, CONTROL | SHIFT)
     (dialog,) = asked(hand)
     dialog.reject()
+    assert hand.window.isVisible()
     disk.let_go()
     hand.until(lambda: not hand.window.isVisible())
 
@@ -212,6 +213,7 @@ def test_what_is_kept_for_a_crash_is_kept_under_its_new_name(
     hand.until(lambda: disk.begun == 1)
     hand.type_sentence("said last")
     hand.until(lambda: is_kept_as("first"))
+    assert not is_kept_as("second")
     disk.let_go()
     hand.until(lambda: is_kept_as("second"))
 

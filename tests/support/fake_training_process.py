@@ -66,9 +66,10 @@ class Fake:
 
     def folder_says_stop(self) -> bool:
         with suppress(OSError):
-            if hasattr(self, "lock"):
+            if hasattr(self, "lock") and self.state == "running":
                 self.folder.stop.unlink()
                 return True
+            return hasattr(self, "lock") and self.folder.stop.exists()
         return False
 
     def go_on(self) -> None:
@@ -154,8 +155,8 @@ class Fake:
         if not hasattr(self, "lock"):
             self.lock = FileLock(self.folder.lock.path)
             self.folder.tidy()
-            if self.goes_on:
-                self.folder.orders.unlink()  # if they were withdrawn, it breaks off
+            # Those of others were left over; if its own were withdrawn, it breaks off.
+            self.folder.orders.unlink(missing_ok=not self.goes_on)
 
     def hear_run(self) -> None:
         self.hold()

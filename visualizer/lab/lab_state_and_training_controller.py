@@ -228,12 +228,11 @@ class LabStateController(QObject):
         training, run = self._training, self.run
         if run and run.phase is Phase.WAITING:
             self._waiting.leave(goes_on, self._command)
-        if training and run and goes_on:
-            detached_training_controller.order(run.folder)
-            over = partial(
-                detached_training_controller.take_over, run.folder, self._command, self.said
-            )
-            training.ended.connect(over)
+        if run and goes_on:
+            self._let_go_on(run, training)
+        for says, values in self._then:
+            if training and says == "lengthen":
+                training.tell(says, **values)
         if run:
             self.draft = run.settings
         self._waiting.stop()
@@ -244,6 +243,21 @@ class LabStateController(QObject):
             training.stopped_run = run.folder if run and not goes_on else None
             training.end()
         self.changed.emit()
+
+    def _let_go_on(self, run: RunState, training: TrainingProcess | None) -> None:
+        """Have a run go on in the background once its process has ended."""
+        if training is None:
+            if run.phase is not Phase.WAITING:  # its process has ended by itself
+                detached_training_controller.go_on(run.folder, self._command)
+            return
+        # A process that does not hold its run yet makes its folder, and removes older orders.
+        holds = training.has_opened and not self._is_starting
+        if holds:
+            detached_training_controller.order(run.folder)
+        over = partial(
+            detached_training_controller.take_over, run.folder, self._command, self.said, holds
+        )
+        training.ended.connect(over)
 
     def _open(self, run: RunState, settings: TrainingSettings | None = None) -> None:
         self.run, self.refused, self.broken = run, None, None
@@ -310,7 +324,9 @@ class LabStateController(QObject):
 
     def _take_not_ended(self, message: Message) -> None:
         self._change(phase=Phase.PAUSED)  # its progress, which follows, says why
-        self._tell_waiting()
+        then, self._then = self._then, []
+        for says, values in then:
+            self._tell(says, **values)
 
     def _take_refused(self, message: Message) -> None:
         if message.values.get("id") is not None:

@@ -173,8 +173,9 @@ class LossLog:
             When the file cannot be written.
         """
         if self._whole is not None:
-            whole, self._whole = self._whole, None
+            whole = self._whole
             write(self.place, lambda file: file.write(whole))
+            self._whole = None  # not before: of a full disk it is tried again
 
     def cut(self, until: int) -> None:
         """Remove the rows from a step on.

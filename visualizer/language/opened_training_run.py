@@ -151,9 +151,13 @@ class OpenRun:
         """
         if step is None and self.running:
             return self.running.training.model, self.running.step
-        if step is None and self.folder.checkpoint.exists():
-            return self._model_of_checkpoint()
         kept = self.snapshots()
+        if step is None and self.folder.checkpoint.exists():
+            try:
+                return self._model_of_checkpoint()
+            except InputError:  # damaged, or too large to be read here
+                if not kept:
+                    raise
         wanted = step if step is not None else kept[-1] if kept else 0
         if wanted not in kept:
             raise InputError("step", f"The weights of step {wanted:,} are not kept.")

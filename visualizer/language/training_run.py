@@ -193,15 +193,18 @@ class TrainingRun:
         Raises
         ------
         InputError
-            Of ``steps``, when the number is invalid; of ``batch``, as in `advance`.
+            Of ``steps``, when the number is invalid; of ``batch``, as in `advance`; of ``export``,
+            when the folder cannot be written. The number is as before then.
         """
         check(replace(self.settings, steps=steps))
-        settings = self.training.settings = replace(self.settings, steps=max(steps, self.step))
-        self.about = replace(self.about, settings=settings)
-        if self.final and steps > self.step:
-            self.state = replace(self.state, final=None)
+        settings = replace(self.settings, steps=max(steps, self.step))
+        about, goes_on = replace(self.about, settings=settings), steps > self.step
+        if self.final and goes_on:
             self._journal.cut(self.step)  # removes the final measurement
-        self.folder.write_about(self.about)
+        self.folder.write_about(about)
+        self.training.settings, self.about = settings, about
+        if self.final and goes_on:
+            self.state = replace(self.state, final=None)
         if self.is_done and not self.final:
             self._refusing(self._finish)
 

@@ -22,6 +22,7 @@ from visualizer.storage.json_coding import DamagedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from visualizer.language.language_models import LanguageModel
     from visualizer.language.loss_log import LossRow
     from visualizer.language.training_run import TrainingRun
     from visualizer.storage.link_safe_folder import ContainedFile
@@ -50,6 +51,8 @@ class TrainingServer:
         """Whether it was said that ending it now loses steps."""
         self._left = 0
         """Steps to do before pausing; negative for all."""
+        self._steps_wanted: int | None = None
+        """The number of steps that could not be set yet."""
         self._told_at, self._looked_at = 0.0, 0.0
         self._pace = TrainingSpeed()
 
@@ -92,7 +95,7 @@ class TrainingServer:
 
     def _tell_opened(self, opened: OpenRun) -> None:
         about, running = opened.about, opened.running
-        model, step = opened.model(None) if running or opened.snapshots() else (None, 0)
+        model, step = _newest_model(opened)
         rows = running.take_rows() if running else []
         values = {
             "settings": plain_settings(about.settings),
@@ -122,6 +125,7 @@ class TrainingServer:
         opened = self._one()
         if opened.running is None:
             raise InputError("path", opened.obstacle)
+        self._set_steps(opened)
         if opened.running.is_done:
             raise InputError("steps", "All steps are done. Train for more of them.")
         opened.hold(is_ordered=self.stays)
@@ -161,16 +165,27 @@ class TrainingServer:
         self.stays = True
 
     def _lengthen(self, values: Mapping[str, Any]) -> None:
-        opened = self._one()
-        if opened.running and not opened.running.state.is_ended:
-            opened.hold()
-            opened.running.lengthen(int(values["steps"]))
-            opened.about = opened.running.about
-            if opened.running.is_done:
-                self.state = "done"
-            elif self.state == "done":
-                self.state = "paused"
+        opened, self._steps_wanted = self._one(), int(values["steps"])
+        self._set_steps(opened)
         self.tell()
+
+    def _set_steps(self, opened: OpenRun) -> None:
+        """Set the number of steps that is wanted; it is still wanted where it cannot be written."""
+        steps, running = self._steps_wanted, opened.running
+        if steps is None or running is None or running.state.is_ended:
+            return
+        opened.hold()
+        try:
+            running.lengthen(steps)
+        except InputError as refused:
+            if refused.field == "steps":  # no such number
+                self._steps_wanted = None
+            raise
+        self._steps_wanted, opened.about = None, running.about
+        if running.is_done:
+            self.state = "done"
+        elif self.state == "done":
+            self.state = "paused"
 
     def _read(self, values: Mapping[str, Any]) -> None:
         opened = self._one()
@@ -239,16 +254,21 @@ class TrainingServer:
             self.look_for_a_request()
 
     def look_for_a_request(self) -> None:
-        """End with a checkpoint if another program waits for the run that is held here."""
+        """End with a checkpoint if another program waits for the run that is held here.
+
+        The request is taken away from a run that was training, which the other program goes on
+        with; that for one at rest stays there.
+        """
         self._looked_at = time.monotonic()
         if not (self.opened and self.opened.is_held and _exists(self.opened.folder.stop)):
             return
+        running, stop, trains = self.opened.running, self.opened.folder.stop, self.is_training
         self._keep(self._after_the_end())
-        try:
-            self.opened.folder.stop.unlink()
-        except OSError:  # it was withdrawn meanwhile
+        if not (_removed(stop) if trains else _exists(stop)):  # it was withdrawn meanwhile
+            if running:
+                running.then = GOES_ON
             return
-        self._close()
+        self._close(keeps_request=not trains)
 
     def tell(self) -> None:
         """Send the progress, with the rows measured since the last report."""
@@ -304,19 +324,19 @@ class TrainingServer:
             self._keep(self._after_the_end())
             self._close()
 
-    def _close(self) -> None:
+    def _close(self, *, keeps_request: bool = False) -> None:
         self.is_ended = True
         if self.state in {"running", "paused"}:
             self.state = "stopped"
         self.tell()
         if self.opened:
-            self._forget_wishes(self.opened)
+            self._forget_wishes(self.opened, keeps_request)
             self.opened.close()
 
-    def _forget_wishes(self, opened: OpenRun) -> None:
+    def _forget_wishes(self, opened: OpenRun, keeps_request: bool) -> None:
         """Remove the request files of this process from the run's folder."""
         with suppress(OSError):
-            if opened.is_held:
+            if opened.is_held and not keeps_request:
                 opened.folder.stop.unlink(missing_ok=True)
             if self.stays and not opened.is_held:  # nor are they of one that goes on after it
                 opened.folder.orders.unlink(missing_ok=True)
@@ -337,9 +357,26 @@ _TAKE: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
 }
 
 
+def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
+    """Return the model as it is now or was last kept, and its step; None where none was."""
+    if opened.running or opened.snapshots():
+        return opened.model(None)
+    if opened.folder.checkpoint.exists():
+        with suppress(InputError):  # which is said once it is to be read
+            return opened.model(None)
+    return None, 0
+
+
 def _exists(file: ContainedFile) -> bool:
     with suppress(OSError):  # of a folder that cannot be read at the moment
         return file.exists()
+    return False
+
+
+def _removed(file: ContainedFile) -> bool:
+    with suppress(OSError):
+        file.unlink()
+        return True
     return False
 
 

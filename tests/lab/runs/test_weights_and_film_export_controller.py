@@ -176,6 +176,19 @@ def test_what_is_still_read_for_a_film_is_called_off(asked: Asked, tmp_path: Pat
     assert asked.said[-1] == "Called off; nothing was written."
 
 
+def test_a_film_whose_training_ends_while_it_is_read_is_said_not_to_be_written(
+    asked: Asked, tmp_path: Path
+) -> None:
+    asked.train()
+    training = asked.student.window.lab._training
+    assert training
+    asked.film_controller.film(tmp_path / "training.gif")
+    training._process.kill()
+    asked.finish()
+    assert asked.refused == [film_controller.NOT_READ]
+    assert not [*tmp_path.glob("training*")]
+
+
 def test_a_film_that_cannot_be_written_leaves_the_window_open(
     filming: Filming, monkeypatch: pytest.MonkeyPatch
 ) -> None:

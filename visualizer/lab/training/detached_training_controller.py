@@ -93,10 +93,16 @@ def _start(run: RunFolder, command: Sequence[str]) -> str:
 
 
 def take_over(
-    folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
+    folder: Path, command: Sequence[str], said: SignalInstance, is_ordered: bool, ended: ProcessEnd
 ) -> None:
-    """Continue a run that a window has closed; emit a sentence if that fails."""
-    if not RunFolder(folder).orders.is_file():
+    """Continue a run that a window has closed; emit a sentence if that fails.
+
+    Parameters
+    ----------
+    is_ordered : bool
+        Whether its orders were written while its process still ran.
+    """
+    if is_ordered and not RunFolder(folder).orders.is_file():
         return  # it was stopped while the process of the window ended
     try:
         if ended.failure and not ended.is_given_up:  # which goes on from its last checkpoint
@@ -142,7 +148,7 @@ def ask_to_stop(folder: Path) -> None:
 
 
 def _is_withdrawn(folder: Path) -> bool:
-    """Whether a request to stop was withdrawn before the process that trains a run took it."""
+    """Withdraw a request to stop; return whether the process that holds the run left it there."""
     with suppress(OSError):
         RunFolder(folder).stop.unlink()
         return True
@@ -157,7 +163,9 @@ class BackgroundTrainingWatcher(QObject):
     """
 
     free = Signal(bool)
-    """The run is free; carries whether it was being trained until then."""
+    """The run is free; carries whether it was being trained until then.
+
+    The process that trained it has taken the request to stop; one that had paused it leaves it."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -202,7 +210,5 @@ class BackgroundTrainingWatcher(QObject):
             self._ask()  # again: the process may just have locked the run
             return
         self.stop()
-        if self._was_held:
-            with suppress(OSError):
-                RunFolder(self._folder).stop.unlink(missing_ok=True)
-        self.free.emit(self._was_held)
+        rested = self._was_held and _is_withdrawn(self._folder)
+        self.free.emit(self._was_held and not rested)

@@ -29,6 +29,7 @@ GONE = "step"
 ENDED = frozenset({Phase.ENDING, Phase.FAILED})
 """Phases in which a run does not answer any more."""
 
+NOT_READ = "No film was written: the training ended before all its moments were read."
 MOST_BYTES = 512 * 2**20
 """Largest memory of the readings that a film holds, in bytes."""
 
@@ -145,10 +146,14 @@ class TrainingFilmController(QObject):
         self.said.emit(words + self._thinned if words else "", for_ms)
 
     def _follow(self) -> None:
-        """Cancel if the run changes or does not answer any more."""
+        """Cancel if the run changes; say so if it does not answer any more."""
         run = self._lab.run
-        if self._film and (run is None or run.folder != self._film[1].folder or run.phase in ENDED):
+        if self._film is None:
+            return
+        if run is None or run.folder != self._film[1].folder:
             self._end(CALLED_OFF)
+        elif run.phase in ENDED:
+            self._refuse(NOT_READ)
 
     def _paint(self) -> None:
         assert self._film
