@@ -28,9 +28,14 @@ def stopped_when(is_stopped: Callable[[], bool]) -> AbstractContextManager[None]
     return held_within(_is_stopped, is_stopped)
 
 
+def is_to_stop() -> bool:
+    """Whether the work on this thread is to stop."""
+    return _is_stopped.get()()
+
+
 def check_stopped() -> None:
     """Raise `CancelledError` where the work on this thread is to stop."""
-    if _is_stopped.get()():
+    if is_to_stop():
         raise CancelledError
 
 
@@ -40,9 +45,11 @@ _is_over: ContextVar[Callable[[], bool]] = ContextVar("is over", default=lambda:
 def left_when(is_over: Callable[[], bool]) -> AbstractContextManager[None]:
     """Have waits on this thread within the context end, whatever for, when that is so.
 
-    Unlike work that stops for other work, nobody wants what is waited for any more.
+    Unlike work that stops for other work, nobody wants what is waited for any more. What ends them
+    outside the context does so within it, too.
     """
-    return held_within(_is_over, is_over)
+    before = _is_over.get()
+    return held_within(_is_over, lambda: is_over() or before())
 
 
 def check_left() -> None:

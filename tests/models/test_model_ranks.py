@@ -24,7 +24,8 @@ def test_what_one_rank_refuses_or_gives_up_ends_the_job_on_both(tmp_path: Path) 
     assert statuses == [0, 0]
 
 
-def test_a_rank_does_not_wait_for_ever_for_one_that_waits_for_it(tmp_path: Path) -> None:
-    statuses, outcomes = two_ranks(tmp_path, "failed run")
+@pytest.mark.parametrize("why", ["failed run", "no memory in run"])
+def test_a_rank_does_not_wait_for_ever_for_one_that_waits_for_it(tmp_path: Path, why: str) -> None:
+    statuses, outcomes = two_ranks(tmp_path, why)
     assert outcomes == [[], []]
     assert 0 not in statuses

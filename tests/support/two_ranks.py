@@ -89,6 +89,13 @@ def _fail_in_run(ranks: ModelRanks) -> None:
         _refuse(ranks)
 
 
+def _run_out_of_memory(ranks: ModelRanks) -> None:
+    from visualizer.errors import InputError
+
+    with ranks.agreed():
+        raise InputError("memory", REFUSED) from MemoryError()
+
+
 def _wait_in_run(ranks: ModelRanks) -> None:
     """Wait for the other rank, as a model that is spread does within a layer."""
     import torch
@@ -114,6 +121,7 @@ JOBS: dict[str, tuple[tuple[Work, Work], ...]] = {
         (_gather, _gather),
     ),
     "failed run": ((_wait_in_run, _fail_in_run),),
+    "no memory in run": ((_wait_in_run, _run_out_of_memory),),
 }
 """What the first and the second rank do in each job."""
 

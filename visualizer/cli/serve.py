@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Device
@@ -51,7 +50,9 @@ def serve_parser() -> option_types.OptionParser:
         epilog=EXAMPLES,
     )
     what = made.add_argument_group("What to serve")
-    what.add_argument("folder", type=Path, metavar="FOLDER", nargs="?", help="a model's folder")
+    what.add_argument(
+        "folder", type=option_types.path, metavar="FOLDER", nargs="?", help="a model's folder"
+    )
     spread = what.add_mutually_exclusive_group()
     spread.add_argument(
         "--tensor-parallel", type=option_types.whole_number(1, MOST_PROCESSES), metavar="N",
@@ -132,15 +133,15 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
         options.folder, options.device or Device.AUTO, count, parallelism if count > 1 else "none"
     )
     server = ModelServer(ServedJobs(processes), token)
-    refused = f"Port {options.port} cannot be used: {{why}}. Choose another --port."
     stopped = asyncio.Event()
     for sent in _signals():
         with suppress(NotImplementedError):  # Windows has no handlers here; Ctrl+C raises there
             asyncio.get_running_loop().add_signal_handler(sent, stopped.set)
     stopping = asyncio.create_task(stopped.wait())
     try:
-        with _refused(refused):  # before a large model is loaded in vain
-            listener = await server.bind(ServerAddress(options.host, options.port))
+        # Before a large model is loaded in vain.
+        with _refused(f"Port {options.port} cannot be used: {{why}}. Choose another --port."):
+            listener = await server.listen(ServerAddress(options.host, options.port))
         with closing(listener):
             starting = asyncio.create_task(processes.start(progress.progress("Bytes read")))
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -150,8 +151,9 @@ async def _serve(options: argparse.Namespace, token: str) -> int:
                 return 0
             facts = await starting
             progress.clear()
-            with _refused(refused):
-                await server.answer_at(listener, facts)
+            if notice := facts.pop("notice", ""):
+                say(notice)
+            server.begin(facts)
             port = listener.sockets[0].getsockname()[1]
             write_out(f"{facts['name']} is served at {options.host}:{port}\nToken: {token}\n")
             ending = asyncio.create_task(processes.ended.wait())

@@ -213,7 +213,10 @@ class SeveralRanks(ModelRanks):
     def _tensors(self, own: torch.Tensor, wait: timedelta) -> list[torch.Tensor]:
         """Return the tensors of all ranks, which are of one size."""
         found = [torch.empty_like(own) for _ in range(self.count)]
-        distributed.all_gather(found, own, group=self._group, async_op=True).wait(wait)
+        try:
+            distributed.all_gather(found, own, group=self._group, async_op=True).wait(wait)
+        except RuntimeError as error:  # not for the reason of what has failed before it
+            raise RuntimeError(str(error)) from None
         return found
 
 

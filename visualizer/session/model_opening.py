@@ -12,6 +12,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -124,15 +125,15 @@ class ServerChoice(Struct, frozen=True):
         Where it listens, and what requests are signed with.
     ssh : str
         The line that starts it through SSH, which says the rest; empty where it runs already.
-    is_kept : bool
-        Whether the token is kept in the system's store of secrets.
+    is_kept : bool or None
+        Whether the token is kept in the system's store of secrets; None leaves that as it is.
     """
 
     host: str
     port: int
     token: str
     ssh: str = ""
-    is_kept: bool = False
+    is_kept: bool | None = None
 
 
 def connect_to_model(
@@ -168,11 +169,10 @@ def _connect(server: ServerChoice, text: str, progress: Progress) -> OpenedSourc
         if started:
             started.close()
         raise
-    if not server.ssh:  # the next start has another port and another token
-        if server.is_kept:
-            store_token(model.server, token)
-        else:
-            forget_token(model.server)
+    if not server.ssh and server.is_kept is not None:  # by SSH the next token is another one
+        keep = partial(store_token, token=token) if server.is_kept else forget_token
+        # A store that is locked waits until someone unlocks it.
+        Thread(target=keep, args=(model.server,), daemon=True).start()
     return OpenedSource(model.source, model.other_text_of(text), model)
 
 

@@ -30,6 +30,8 @@ from visualizer.models.model_client import connection as client_connection
 from visualizer.models.model_client import token_store
 from visualizer.models.model_client.fetched_numbers import FETCHING
 from visualizer.models.model_client.server_by_ssh import LISTENER, NOT_SSH
+from visualizer.models.model_source import SERVER_SCHEME, ModelSource
+from visualizer.progress_callback import CancelledError, stopped_when
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
@@ -263,7 +265,8 @@ def test_a_model_on_a_server_reads_a_text(
     notice = hand.window.setup_pane.findChild(CapturedNotice)
     assert notice is not None
     assert f"llama, at 127.0.0.1:{server.port}, reads" in notice.says.text()
-    assert secrets.kept == {("attention-visualizer", f"127.0.0.1:{server.port}"): TOKEN}
+    kept = {("attention-visualizer", f"127.0.0.1:{server.port}"): TOKEN}
+    hand.until(lambda: secrets.kept == kept)
     hand.hover(Cell("weights", (0, 3, 1)))
     assert "weights" in hand.stages
     hand.type_sentence("the dog ran")
@@ -377,11 +380,19 @@ class LockedSecrets(Secrets):
     def __init__(self) -> None:
         super().__init__()
         self.is_asked, self.is_unlocked = threading.Event(), threading.Event()
+        self.asked = 0
 
     def get_password(self, service: str, name: str) -> str | None:
+        self._wait()
+        return super().get_password(service, name)
+
+    def delete_password(self, service: str, name: str) -> None:
+        self._wait()
+
+    def _wait(self) -> None:
+        self.asked += 1
         self.is_asked.set()
         self.is_unlocked.wait(10 * SILENT_S)
-        return super().get_password(service, name)
 
 
 @pytest.fixture
@@ -405,8 +416,51 @@ def test_a_locked_store_of_secrets_is_not_waited_for(hand: Hand, locked: LockedS
     hand.until(lambda: not connection(hand).is_working)
     assert f"127.0.0.1:{port} cannot be reached" in dialog.problem.text()
     assert not locked.is_unlocked.is_set()
+    assert locked.asked <= 3, "it asks its user each time, and not for each key"
     QTest.keyClick(dialog, Qt.Key.Key_Escape)
     hand.until(lambda: connection(hand).dialog is None)
+
+
+@pytest.mark.slow
+def test_a_store_that_is_locked_meanwhile_keeps_nobody_from_connecting(
+    hand: Hand, server: ServedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialog, locked = opened(hand), LockedSecrets()
+    write_port(dialog.port, server.port)
+    write(dialog.token, TOKEN)
+    hand.until(lambda: not connection(hand)._looking_up.isActive())
+    hand.until(lambda: not connection(hand)._worker.is_working)
+    monkeypatch.setattr(token_store, "_keyring", lambda: locked)
+    try:
+        press_connect(dialog)
+        hand.until(lambda: hand.window.workspace.document.model is not None)
+        hand.until(locked.is_asked.is_set)
+        assert not locked.is_unlocked.is_set()
+    finally:
+        locked.is_unlocked.set()
+    hand.settle()
+    hand.window.workspace.undo()
+    hand.settle()
+
+
+def test_a_store_that_is_locked_is_not_waited_for_by_who_wants_something_else(
+    locked: LockedSecrets,
+) -> None:
+    from visualizer.models.text_reading import read_text
+
+    source = ModelSource(f"{SERVER_SCHEME}127.0.0.1:{free_port()}", "llama", "")
+    with stopped_when(locked.is_asked.is_set), pytest.raises(CancelledError):
+        read_text(source, TEXT, Device.CPU)
+    assert not locked.is_unlocked.is_set()
+
+
+def test_a_token_that_is_to_be_kept_is_so_whatever_is_typed_first(hand: Hand) -> None:
+    dialog = opened(hand)
+    write(dialog.token, "")
+    QTest.mouseClick(dialog.keep, Qt.MouseButton.LeftButton, pos=QPoint(8, 8))
+    write_port(dialog.port, free_port())
+    assert dialog.keep.isChecked()
+    QTest.mouseClick(dialog.keep, Qt.MouseButton.LeftButton, pos=QPoint(8, 8))
 
 
 def test_a_kept_token_is_that_of_the_server_that_is_named(hand: Hand, secrets: Secrets) -> None:
@@ -442,6 +496,17 @@ def test_a_model_on_a_server_continues_a_text(hand: Hand, server: ServedFolder) 
     pane.steps.setValue(3)
     QTest.mouseClick(pane.generation.run, Qt.MouseButton.LeftButton)
     hand.until(lambda: len(controller.tree.path) == 3)
+    hand.until(lambda: not controller.is_running)
+    before = controller._text
+    assert before
+    connect(hand, server)
+    hand.until(lambda: controller._text is not before)
+    hand.settle()
+    assert controller._text
+    assert controller._text.model is not before.model, "it is continued over the new connection"
+    assert len(controller.tree.path) == 3
+    QTest.mouseClick(pane.generation.run, Qt.MouseButton.LeftButton)
+    hand.until(lambda: len(controller.tree.path) == 6)
     hand.until(lambda: not controller.is_running)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from visualizer.attention.numbers_elsewhere import (
 from visualizer.errors import InputError
 from visualizer.models.model_client import fetched_numbers
 from visualizer.models.model_client.fetched_numbers import FetchedNumbers
+from visualizer.progress_callback import CancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +58,22 @@ def test_what_is_waited_for_is_not_asked_for_again_by_who_does_not_wait() -> Non
     with without_waiting():
         assert fetched.get("key", server.fetch)["x"].sum() == 3
     assert server.asked == 1
+
+
+def test_numbers_whose_fetching_was_given_up_are_fetched_for_the_next_one() -> None:
+    server, fetched = Server(), FetchedNumbers()
+    server.goes_on.set()
+
+    def give_up() -> NoReturn:
+        raise CancelledError
+
+    with pytest.raises(CancelledError):
+        fetched.get("key", give_up)
+    with without_waiting(), pytest.raises(NumbersOnTheirWayError):
+        fetched.get("key", server.fetch)
+    assert server.has_arrived.wait(SECONDS)
+    with without_waiting():
+        assert fetched.get("key", server.fetch)["x"].sum() == 3
 
 
 @pytest.mark.parametrize("is_waiting", [True, False])

@@ -16,7 +16,7 @@ from tests.support.hostile_peer import HostilePeer
 from tests.support.served_models import TOKEN
 from visualizer.models.model_protocol.answer_body import answer_body, deflated
 from visualizer.models.model_server import http_server, served_jobs
-from visualizer.models.model_server.http_server import FAILED, ModelServer, ServerAddress
+from visualizer.models.model_server.http_server import FAILED, LOADING, ModelServer, ServerAddress
 from visualizer.models.model_server.rank_processes import (
     JobAnswer,
     JobCancelledError,
@@ -64,15 +64,15 @@ class FailingJobs(ServedJobs):
 
 
 @contextmanager
-def listening(jobs: ServedJobs) -> Iterator[int]:
+def listening(jobs: ServedJobs, *, is_loaded: bool = True) -> Iterator[int]:
     """Listen on a thread; yield the port."""
     begun: SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Event, int]] = SimpleQueue()
 
     async def listen() -> None:
         stopped = asyncio.Event()
         server = ModelServer(jobs, TOKEN)
-        listener = await server.bind(ServerAddress("127.0.0.1", 0))
-        await server.answer_at(listener, {"name": "a"})
+        listener = await server.listen(ServerAddress("127.0.0.1", 0))
+        server.begin({"name": "a"} if is_loaded else {})
         port = listener.sockets[0].getsockname()[1]
         begun.put((asyncio.get_running_loop(), stopped, port))
         await stopped.wait()
@@ -269,6 +269,12 @@ def test_a_job_that_nobody_asks_for_makes_way_for_one_that_waits(
         monkeypatch.setattr(served_jobs, "UNASKED_S", 0.0)
         assert peer.ask("/result", {"job": waits, "wait": 0}).values["working"]
         assert peer.ask("/result", {"job": left, "wait": 0}).status == 409
+
+
+def test_who_asks_while_the_model_is_loaded_is_told_so(held: HeldProcesses) -> None:
+    with listening(ServedJobs(held), is_loaded=False) as port, HostilePeer(port) as peer:
+        found = peer.ask("/model", {})
+        assert (found.status, found.sentence) == (503, LOADING)
 
 
 def test_a_failure_is_not_told_to_who_asks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from shiboken6 import isValid
 
 from visualizer.errors import InputError
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from visualizer.features.model_connection.dialog import ModelConnectionDialog
     from visualizer.session.model_opening import OpenedSource, ServerChoice
     from visualizer.session.workspace import Workspace
+
+
+LOOK_UP_MS = 300
+"""After so long without a key the token of the server that was typed is looked up: a store that is
+locked asks its user each time."""
 
 
 class _Connected(Struct, frozen=True):
@@ -65,6 +70,8 @@ class ModelConnectionController(QObject):
         self._filled_in = ""
         """The token that the system's store had for the server that is named."""
         self._is_called_off = threading.Event()
+        self._looking_up = QTimer(self, singleShot=True, interval=LOOK_UP_MS)
+        self._looking_up.timeout.connect(self._look_up)
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
@@ -102,6 +109,7 @@ class ModelConnectionController(QObject):
     def close(self) -> None:
         """Stop what is being done."""
         self._is_called_off.set()
+        self._looking_up.stop()
         self._worker.leave()
         if self.dialog:
             self.dialog.close()
@@ -111,12 +119,14 @@ class ModelConnectionController(QObject):
 
     def _change(self, name: str, value: object) -> None:
         self._state = replace(self._state, **{name: value})
-        if name in {"host", "port"} and self._state.token == self._filled_in:
-            self._state = replace(self._state, token="", is_kept=False)  # it is another server's
+        if name in {"host", "port"} and self._filled_in:
+            if self._state.token == self._filled_in:  # it is another server's
+                self._state = replace(self._state, token="", is_kept=False)
+            self._filled_in = ""
         if name in {"host", "port", "token", "ssh"}:
             self._state = replace(self._state, problem="", problem_of="")
         if name in {"host", "port"}:
-            self._look_up()
+            self._looking_up.start()
         self._show()
 
     def _look_up(self) -> None:

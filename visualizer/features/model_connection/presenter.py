@@ -50,7 +50,7 @@ class ConnectionState(Struct, frozen=True):
     @property
     def choice(self) -> ServerChoice:
         """The server that is named."""
-        is_kept = self.is_kept and self.has_store
+        is_kept = self.is_kept if self.has_store else None
         return ServerChoice(
             self.host.strip(), self.port, self.token.strip(), self.ssh.strip(), is_kept
         )

@@ -114,7 +114,7 @@ class ContinuedText:
         factors: Mapping[LayerAndHead, float],
         is_chat: bool,
     ) -> None:
-        self._model, self._text, self._factors = model, text, factors
+        self.model, self._text, self._factors = model, text, factors
         self._is_chat = is_chat
         self._is_left = Event()
 
@@ -128,7 +128,7 @@ class ContinuedText:
         from visualizer.models.token_reader_of_model import token_reader_of
 
         leave_core_to_window()
-        return token_reader_of(self._model, self._text, self._factors, is_chat=self._is_chat)
+        return token_reader_of(self.model, self._text, self._factors, is_chat=self._is_chat)
 
     def read(self, tree: GenerationTree, sampling: Sampling) -> Continuation:
         """Read up to the current node.

@@ -157,6 +157,8 @@ class ModelGenerationController(QObject):
         if made_of != self._made_of:
             self._made_of = made_of
             self._begin(reading if made_of is not None else None)
+        elif reading and self._text and self._text.model is not reading.model:
+            self._take_text(reading)  # of the model as it was connected again
         self._is_seen = "Continue" in self._workspace.view.panes
         self._tell_changes()
         self._go_on()
@@ -166,7 +168,11 @@ class ModelGenerationController(QObject):
         self.tree, self._readings = GenerationTree(seed=self.tree.seed), {}
         text = self._workspace.document.text
         self._problem = OTHER_SPLIT if reading and text == self._used else ""
-        self._is_refused = False
+        self._take_text(reading)
+
+    def _take_text(self, reading: ModelReading | None) -> None:
+        """Continue the document's text with the model that has read it; nothing without one."""
+        text, self._is_refused = self._workspace.document.text, False
         before, self._text = self._text, None
         source = self._workspace.document.model
         if reading and source:

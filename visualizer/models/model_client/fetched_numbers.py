@@ -14,7 +14,7 @@ from visualizer.attention.numbers_elsewhere import (
     numbers_arrived,
 )
 from visualizer.errors import InputError
-from visualizer.progress_callback import check_stopped
+from visualizer.progress_callback import CancelledError, check_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -110,8 +110,12 @@ class FetchedNumbers:
             self.keep(key, found)
             self._refusal = None
             return found
-        except InputError as refused:
-            self._refusal = InputError(refused.field, refused.sentence)  # without its frames
+        except CancelledError:
+            raise  # who asked wants something else; the next one asks again
+        except Exception as error:
+            self._failed[key] = monotonic()
+            if isinstance(error, InputError):
+                self._refusal = InputError(error.field, error.sentence)  # without its frames
             raise
         finally:
             self._end(key)
@@ -119,8 +123,6 @@ class FetchedNumbers:
     def _end(self, key: Hashable) -> None:
         with self._lock:
             self._under_way.discard(key)
-            if key not in self._kept:
-                self._failed[key] = monotonic()
             is_awaited = key in self._awaited
             self._awaited.discard(key)
             self._came.notify_all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import count
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -42,7 +43,7 @@ from visualizer.models.model_protocol.run_message import (
     whole_run,
 )
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource, server_of
-from visualizer.progress_callback import tell_progress
+from visualizer.progress_callback import is_to_stop, left_when, tell_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -65,6 +66,7 @@ UNREADABLE = "The model's server sent something that cannot be read: {why}."
 LETTERS = 4
 """So many letters make a token, roughly."""
 
+_connecting = Lock()
 _connected: WeakValueDictionary[tuple[str, int], RemoteModel] = WeakValueDictionary()
 """The models that are held, by their server and the number of their connection."""
 _numbers = count()
@@ -345,14 +347,16 @@ def connect_model(
         Of ``server``, when it cannot be reached, or is none; of ``token``, when that is another.
     """
     model = RemoteModel(ModelConnection(host, port, token), started, text)
-    _connected[model.server, next(_numbers)] = model
+    with _connecting:
+        _connected[model.server, next(_numbers)] = model
     return model
 
 
 def connected_model(source: ModelSource) -> RemoteModel | None:
     """Return the model of a source that is on a server, by its newest connection; None of none."""
     server = server_of(source.folder)
-    held = {number: model for (of, number), model in _connected.items() if of == server}
+    with _connecting:
+        held = {number: model for (of, number), model in _connected.items() if of == server}
     return held[max(held)] if held else None
 
 
@@ -367,7 +371,8 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     server, model = server_of(source.folder), connected_model(source)
     if model is None:
         host, _, port = server.rpartition(":")
-        token = stored_token(server)
+        with left_when(is_to_stop):  # a store that is locked answers nobody
+            token = stored_token(server)
         if not token:
             raise InputError("model", NOT_CONNECTED.format(server=server))
         model = connect_model(host, int(port), token, text=text)

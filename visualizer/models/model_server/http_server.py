@@ -46,6 +46,7 @@ TOO_LARGE = "The request is larger than 8 MiB."
 NO_LENGTH = "The request does not state its length."
 FAILED = "The server has failed at this. Its console says where."
 MALFORMED = "The request is malformed: {why}."
+LOADING = "The server is still loading its model. Try again in a moment."
 NO_PATH = "There is no such request."
 
 
@@ -139,33 +140,25 @@ class ModelServer:
         self._facts: dict[str, Any] = {}
         self._open: dict[_Connection, None] = {}
 
-    async def bind(self, address: ServerAddress) -> asyncio.Server:
-        """Take an address, where nobody is answered yet.
+    async def listen(self, address: ServerAddress) -> asyncio.Server:
+        """Begin to listen; until the model is loaded, whoever asks is told so.
 
         Raises
         ------
         OSError
             When the address cannot be used.
         """
-        return await asyncio.start_server(
-            self._connected, address.host, address.port, start_serving=False
-        )
+        return await asyncio.start_server(self._connected, address.host, address.port)
 
-    async def answer_at(self, listener: asyncio.Server, facts: dict[str, Any]) -> None:
-        """Begin to answer at an address that was taken.
+    def begin(self, facts: dict[str, Any]) -> None:
+        """Begin to answer, as the model is loaded.
 
         Parameters
         ----------
         facts : dict
             What is told of the model.
-
-        Raises
-        ------
-        OSError
-            When another program has begun to listen there meanwhile.
         """
         self._facts = facts
-        await listener.start_serving()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(reader, writer, self._token)
@@ -248,6 +241,8 @@ class ModelServer:
             raise _Refusal(500, "server", FAILED) from error
 
     async def _done(self, says: str, body: bytes) -> bytes:
+        if not self._facts:
+            raise _Refusal(503, "server", LOADING)
         if says == "model":
             return answer_body(self._facts)
         if says in JOBS:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from visualizer.attention.spec import Device
+from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError, memory_error_in_words
 from visualizer.language.wire_format import PIECE, Message, MessageUnpacker
 from visualizer.models.model_protocol.answer_body import answer_body
@@ -172,6 +172,7 @@ def main() -> None:
             front.send(Message("loading", {"done": done, "of": of}))
 
     try:
+        from visualizer.attention.device import resolve
         from visualizer.models.model_server.served_model import ServedModel
         from visualizer.models.text_reading import open_source
 
@@ -185,7 +186,8 @@ def main() -> None:
         front.send(Message("unable", {"sentence": refused.sentence}))
         sys.exit(1)
     served = ServedModel(source, model, options.device)
-    front.send(Message("ready", served.facts))
+    elsewhere = resolve(options.device, Dtype.FLOAT32)[1]
+    front.send(Message("ready", {**served.facts, "notice": elsewhere or ""}))
     process.serve(served)
 
 

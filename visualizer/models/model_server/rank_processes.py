@@ -123,21 +123,27 @@ class RankProcesses:
         """
         self._told = told
         self._started = asyncio.get_running_loop().create_future()
-        self._listener = listener = await asyncio.start_server(self._take, "127.0.0.1", 0)
-        host, port = listener.sockets[0].getsockname()[:2]
+        try:
+            self._listener = await asyncio.start_server(self._take, "127.0.0.1", 0)
+            await self._start_processes()
+        except OSError as error:
+            raise StartError(NOT_STARTED.format(why=reason_of(error))) from error
+        self._watching = asyncio.create_task(self._watch(self._listener))
+        return await self._started
+
+    async def _start_processes(self) -> None:
+        host, port = self._listener.sockets[0].getsockname()[:2]
         address = f"{host}:{port}"
-        for rank in range(self.count):
-            try:
+        try:
+            for rank in range(self.count):
                 started = await asyncio.create_subprocess_exec(
                     *self._command(), env=self._environment(rank, address),
                     stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
                 )  # fmt: skip
-            except OSError as error:
-                listener.close()
-                raise StartError(NOT_STARTED.format(why=reason_of(error))) from error
-            self._started_processes.append(started)
-        self._watching = asyncio.create_task(self._watch(listener))
-        return await self._started
+                self._started_processes.append(started)
+        except OSError:
+            self._listener.close()
+            raise
 
     def _command(self) -> list[str]:
         return [
