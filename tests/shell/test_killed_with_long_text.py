@@ -59,7 +59,7 @@ def go_on(window):
         workspace.set_text(TEXT)
     elif workspace.computed == workspace.document:
         kept = window.document_controller.autosave_controller._kept
-        if kept is workspace.document and not exporter.is_working:
+        if kept and kept[0] is workspace.document and not exporter.is_working:
             os.write(1, b".")
             exporter.ask(Path(sys.argv[1]), workspace.snapshot, FigureSettings(dpi=300))
         workspace.look(zoom=None)
