@@ -32,6 +32,7 @@ from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.shell import autosave_controller
+from visualizer.shell.document_read_and_write import LATE_NUMBERS
 from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:
@@ -180,6 +181,28 @@ def test_a_lesson_that_is_opened_while_it_is_saved_is_not_written_into_the_file(
     assert hand.window.document_controller.is_saved
 
 
+def test_in_a_lesson_too_the_own_document_replaces_what_another_program_wrote(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"mine{SUFFIX}"
+    save_as(hand, path)
+    hand.activate()
+    disk = SlowDisk(monkeypatch)
+    hand.type_sentence("said here")
+    hand.settle()
+    hand.press(Qt.Key.Key_S)
+    hand.until(lambda: disk.begun == 1)
+    written(path, ELSEWHERE)
+    hand.window.lesson_controller.load()
+    hand.window.lesson_controller.open(1)
+    hand.settle()
+    disk.let_go()
+    asks_about(hand, path)
+    answer(hand, "Overwrite")
+    hand.until(lambda: hand.window.document_controller.is_saved)
+    assert read(path).document.text == "said here"
+
+
 def test_no_other_question_keeps_a_window_that_closes_as_soon_as_it_has_saved(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +288,27 @@ def test_numbers_that_are_on_their_way_are_waited_for(
     saved = read(tmp_path / f"mine{SUFFIX}")
     assert saved.document.spec.mask == "none"
     assert saved.recorded
+
+
+def test_numbers_that_a_lesson_comes_before_are_said_not_to_be_in_the_file(
+    open_window: Callable[[], MainWindow], gate: Gate, tmp_path: Path, qtbot: QtBot
+) -> None:
+    gate.let_through()
+    hand = Hand(qtbot, open_window())
+    hand.settle()
+    hand.window.document_controller.toggle_numbers()
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    hand.press(Qt.Key.Key_M)
+    hand.press(Qt.Key.Key_S)
+    hand.window.lesson_controller.load()
+    hand.window.lesson_controller.open(1)
+    gate.open()
+    at_rest(hand)
+    assert hand.window.statusBar().currentMessage().endswith(LATE_NUMBERS)
+    saved = read(tmp_path / f"mine{SUFFIX}")
+    assert saved.document.spec.mask == "none"
+    assert saved.recorded is None
 
 
 # --------------------------------------------------------------------------- opening

@@ -43,8 +43,11 @@ from visualizer.session.document import Document, starting_document
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.view import View
 from visualizer.shell import autosave_controller, document_controller, recovery_prompt
-from visualizer.shell.document_controller import LACKS_NUMBERS
-from visualizer.shell.document_read_and_write import WriteResult, write_saved_document
+from visualizer.shell.document_read_and_write import (
+    LACKS_NUMBERS,
+    WriteResult,
+    write_saved_document,
+)
 from visualizer.widgets import app_settings
 from visualizer.widgets.app_settings import own_folder
 
@@ -180,10 +183,10 @@ def test_numbers_that_a_server_does_not_give_any_more_are_not_in_the_file(
     path = tmp_path / "own.attention"
     for each, lacks in ((document, not is_given), (Document(), False)):
         done = write_saved_document(
-            path, each, View(), run, is_copy=True, replaced=None, may_replace=True
+            path, each, View(), run, page=(each, View()), replaced=None, may_replace=True
         )
         assert isinstance(done, WriteResult)
-        assert done.lacks_numbers is lacks
+        assert done.lacks_numbers == (LACKS_NUMBERS if lacks else "")
         assert (read(path).document.captured is not None) is (each is document and is_given)
 
 
@@ -191,7 +194,7 @@ def test_what_is_not_in_the_file_is_said(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lacking(*given: Any, **more: Any) -> object:
-        return replace(write_saved_document(*given, **more), lacks_numbers=True)
+        return replace(write_saved_document(*given, **more), lacks_numbers=LACKS_NUMBERS)
 
     monkeypatch.setattr(document_controller, "write_saved_document", lacking)
     save_as(hand, tmp_path / "own.attention")

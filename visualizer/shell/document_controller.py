@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from visualizer.session.model_opening import OpenedSource
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
+    from visualizer.shell.document_read_and_write import LessonPage
     from visualizer.shell.injected_services import Services
     from visualizer.storage.regular_file import FileVersion
 
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     """Returns the window in which a file is open."""
 
 SAID_MS = 5000
-LACKS_NUMBERS = "The numbers are not in it: the model’s server does not give them any more."
 
 
 class DocumentController(QObject):
@@ -309,7 +309,10 @@ class DocumentController(QObject):
         is_named = name.lower().endswith(SUFFIX)
         path = Path(name if is_named else name + SUFFIX)
         if self._window_on(path) in (None, self._window):
-            self._write(path, may_replace=is_named)  # the dialog has asked about the typed name
+            view = self._workspace.wanted
+            page = (self._workspace.document, view) if view.lesson is not None else None
+            # The dialog has asked about the typed name.
+            self._write(path, may_replace=is_named, page=page)
         else:
             self._stay()
             said = f"“{path.name}” is open in another window. Close it there, or use another name."
@@ -325,18 +328,16 @@ class DocumentController(QObject):
         self.changed.emit()
         self._go_on()
 
-    def _write(self, path: Path, *, may_replace: bool = False) -> None:
+    def _write(
+        self, path: Path, *, may_replace: bool = False, page: LessonPage | None = None
+    ) -> None:
+        """Write the user's own document, or a copy of a page of a lesson."""
         self._writes += 1
         self._say("Saving…", 0)
-        view = self._workspace.wanted
-        page = (self._workspace.document, view) if view.lesson is not None else None
         self._waiting.append(partial(self._start_writing, path, may_replace, page))
         self._go_on()
 
-    def _start_writing(
-        self, path: Path, may_replace: bool, page: tuple[Document, View] | None
-    ) -> None:
-        """Write the user's own document, or a copy of the page of a lesson that was asked for."""
+    def _start_writing(self, path: Path, may_replace: bool, page: LessonPage | None) -> None:
         if self._workspace.is_working and (self.keeps_numbers or self._is_restoring):
             again = partial(self._start_writing, path, may_replace, page)
             self._waiting.appendleft(again)  # until then
@@ -345,9 +346,13 @@ class DocumentController(QObject):
         has_numbers = self.keeps_numbers and document == self._workspace.document
         run = self._workspace.run if has_numbers else None
         write = partial(write_saved_document, path, document, view, run)
-        replaced = None if page else self._version
-        is_copy = page is not None
-        writing = partial(write, is_copy=is_copy, replaced=replaced, may_replace=may_replace)
+        writing = partial(
+            write,
+            page=page,
+            replaced=None if page else self._version,
+            may_replace=may_replace,
+            are_numbers_late=self.keeps_numbers and not has_numbers,
+        )
         self._ask(writing, writes=True)
 
     # ------------------------------------------------------------------ being done
@@ -395,7 +400,7 @@ class DocumentController(QObject):
         if not isinstance(answer, ChangedFile | FoundImage) and answer.path:
             self.settled.emit(answer.path)
         if isinstance(answer, ChangedFile):
-            self._ask_overwrite(answer.path)
+            self._ask_overwrite(answer.path, answer.page)
         elif isinstance(answer, FoundImage):
             self._say("")
             self.imageWanted.emit(answer.path)
@@ -412,7 +417,7 @@ class DocumentController(QObject):
             self.path, self._clean, self._version = done.path, done.document, done.version
         saved = f"Saved {'a copy in ' * done.is_copy}{done.path}"
         if done.lacks_numbers:
-            self._say(f"{saved}. {LACKS_NUMBERS}", NOTICE_MS)
+            self._say(f"{saved}. {done.lacks_numbers}", NOTICE_MS)
         else:
             self._say(saved)
         self.see_changes()
@@ -449,11 +454,11 @@ class DocumentController(QObject):
             self._say(f"Reverted to {path}. Undo takes this back.")
             self.changed.emit()
 
-    def _ask_overwrite(self, path: Path) -> None:
+    def _ask_overwrite(self, path: Path, page: LessonPage | None) -> None:
         self._say("")
-        overwrite = partial(self._write, path, may_replace=True)
+        overwrite = partial(self._write, path, may_replace=True, page=page)
         said, lost = "is there already", "what is in it"
-        if path == self.path and not self._workspace.wanted.lesson:
+        if path == self.path and page is None:
             said = "was changed by another program since it was opened or saved here"
             lost = "what the other program has written"
         answers = overwrite, self.save_as, self._stay

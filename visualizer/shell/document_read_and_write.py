@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
@@ -33,6 +33,11 @@ OPENED = (
 """The file filter of the open dialog."""
 
 
+LACKS_NUMBERS = "The numbers are not in it: the model’s server does not give them any more."
+LATE_NUMBERS = "The numbers are not in it: a lesson was opened before they were there."
+LessonPage: TypeAlias = "tuple[Document, View]"
+
+
 class ReadResult(Struct, frozen=True, eq=False):
     """The result of reading a file: a document of its own, or a change of the current one.
 
@@ -54,25 +59,33 @@ class WriteResult(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    lacks_numbers : bool
-        Whether the numbers that were to be saved too are on a server that does not give them.
+    lacks_numbers : str
+        Why the numbers that were to be saved too are not in the file, as a sentence; empty where
+        they are, or were not wanted.
     """
 
     document: Document
     path: Path
     is_copy: bool
     version: FileVersion | None
-    lacks_numbers: bool
+    lacks_numbers: str
 
 
 class _ChangedError(Exception):
     """Another program has changed the file that was to be replaced."""
 
 
-class ChangedFile(Struct, frozen=True):
-    """A file that was not written because it is not what was opened or saved here."""
+class ChangedFile(Struct, frozen=True, eq=False):
+    """A file that was not written because it is not what was opened or saved here.
+
+    Parameters
+    ----------
+    page : tuple of Document and View, or None
+        The page of a lesson that was to be written; None for the user's own document.
+    """
 
     path: Path
+    page: LessonPage | None
 
 
 class FoundImage(Struct, frozen=True):
@@ -87,14 +100,19 @@ def write_saved_document(
     view: View,
     run: Run | None,
     *,
-    is_copy: bool,
+    page: LessonPage | None,
     replaced: FileVersion | None,
     may_replace: bool,
+    are_numbers_late: bool = False,
 ) -> WriteResult | ChangedFile:
     """Write a document, with the numbers of a run if there is one.
 
     Parameters
     ----------
+    page : tuple of Document and View, or None
+        The page of a lesson, of which a copy is written; None for the user's own document.
+    are_numbers_late : bool
+        Whether numbers were to be saved, and are not there as a lesson was opened before.
     replaced : FileVersion or None
         The version of the file that may be replaced; None if no file may be.
     may_replace : bool
@@ -112,8 +130,10 @@ def write_saved_document(
         # Large documents take long to be written, in which the file may still be changed.
         atomic_file.write(path, lambda file: write_document(file, whole, view, run), check=check)
     except _ChangedError:
-        return ChangedFile(path)
+        return ChangedFile(path, page)
     is_of_model = whole is not document
     is_elsewhere = bool(run and run.reading and run.reading.fetch_captured)
-    lacks_numbers = is_of_model and is_elsewhere and whole.captured is None
-    return WriteResult(document, path, is_copy, version_at(path), lacks_numbers)
+    lacks_numbers = LATE_NUMBERS if are_numbers_late else ""
+    if is_of_model and is_elsewhere and whole.captured is None:
+        lacks_numbers = LACKS_NUMBERS
+    return WriteResult(document, path, page is not None, version_at(path), lacks_numbers)
