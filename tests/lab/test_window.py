@@ -32,7 +32,7 @@ from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.training.recorded_losses import Losses
 from visualizer.lab.training.run_state import Phase
 from visualizer.lab.window import LabWindow
-from visualizer.language.run_folder import RunFolder, RunMetadata
+from visualizer.language.run_folder import RESTED, RunFolder, RunMetadata
 from visualizer.language.training_presets import PRESETS
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 from visualizer.language.wire_format import Message
@@ -731,9 +731,38 @@ def test_one_that_another_program_has_paused_stays_paused(student: Student) -> N
     end_of_all(student)
     with held(folder):
         wait_for(student, folder)
-        assert (folder / "stop").exists()  # and is left there
+        RunFolder(folder).stop.append(RESTED)  # as a process does that is at rest
     student.until_said("Paused")
     assert not (folder / "stop").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
+def test_one_that_the_command_line_has_trained_goes_on_when_it_is_taken_over(
+    student: Student,
+) -> None:
+    folder = begin(student)
+    student.click("toggle")
+    student.until_said("Paused")
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    end_of_all(student)
+    with held(folder):
+        wait_for(student, folder)
+        assert (folder / "stop").exists()  # which the command line does not remove
+    student.until(lambda: student.button == "Pause")
+    assert not (folder / "stop").exists()
+
+
+def test_one_that_is_to_go_on_is_stopped_before_it_has_begun(student: Student) -> None:
+    student.click("toggle")
+    lab = student.window.lab
+    assert lab.run
+    folder = lab.run.folder
+    leave(student, "&Go on in the background")
+    assert detached_training_controller.is_at_work(folder)
+    detached_training_controller.take_back(folder)
+    end_of_all(student)
+    assert not detached_training_controller.is_at_work(folder)
+    assert not (folder / "background.log").exists()
 
 
 def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:

@@ -165,7 +165,7 @@ def test_a_file_asks_it_to_stop_while_it_has_nothing_to_do(
     folder = RunFolder(tmp_path / "run")
     folder.stop.touch()
     assert child.process.wait(60) == 0
-    assert folder.stop.exists()  # by which who asked knows that it was not trained
+    assert folder.has_rested  # by which who asked knows that it was not trained
     assert not folder.lock.exists()
 
 

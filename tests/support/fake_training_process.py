@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.language.run_folder import RunFolder, RunMetadata, plain_settings, settings_of
+from visualizer.language.run_folder import (
+    RESTED,
+    RunFolder,
+    RunMetadata,
+    plain_settings,
+    settings_of,
+)
 from visualizer.language.wire_format import Message, MessageUnpacker
 from visualizer.storage.file_lock import FileLock
 
@@ -69,7 +75,9 @@ class Fake:
             if hasattr(self, "lock") and self.state == "running":
                 self.folder.stop.unlink()
                 return True
-            return hasattr(self, "lock") and self.folder.stop.exists()
+            if hasattr(self, "lock") and self.folder.stop.exists():
+                self.folder.stop.append(RESTED)
+                return True
         return False
 
     def go_on(self) -> None:

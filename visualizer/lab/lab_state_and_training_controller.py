@@ -250,13 +250,11 @@ class LabStateController(QObject):
             if run.phase is not Phase.WAITING:  # its process has ended by itself
                 detached_training_controller.go_on(run.folder, self._command)
             return
-        # A process that does not hold its run yet makes its folder, and removes older orders.
-        holds = training.has_opened and not self._is_starting
-        if holds:
+        if training.has_opened and not self._is_starting:
             detached_training_controller.order(run.folder)
-        over = partial(
-            detached_training_controller.take_over, run.folder, self._command, self.said, holds
-        )
+        else:  # it makes the folder, and removes older orders there, when it begins
+            detached_training_controller.order_later(run.folder)
+        over = partial(detached_training_controller.take_over, run.folder, self._command, self.said)
         training.ended.connect(over)
 
     def _open(self, run: RunState, settings: TrainingSettings | None = None) -> None:

@@ -45,6 +45,9 @@ MOST_BYTES = 64 * 2**20
 MOST_HEADER_BYTES = 2 * MOST_BYTES
 """Most bytes of the header of a checkpoint: the escaped metadata and the trainer's state."""
 MOST_CHECKPOINT_BYTES = 2**40
+RESTED = b"rested"
+"""What is in the file that has asked a process to stop which was not training."""
+MOST_STOP_BYTES = 1_000
 _KINDS = (
     LearningRateDecay,
     Device,
@@ -191,8 +194,18 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def stop(self) -> ContainedFile:
-        """A file whose existence asks the training process to stop."""
+        """A file whose existence asks the training process to stop.
+
+        A process that was not training leaves it behind, with `RESTED` in it.
+        """
         return self._top.file("stop")
+
+    @property
+    def has_rested(self) -> bool:
+        """Whether the process that was asked to stop was not training."""
+        with suppress(OSError), self.stop.open(MOST_STOP_BYTES) as file:
+            return file.read().startswith(RESTED)
+        return False
 
     @property
     def probe(self) -> ContainedFile:

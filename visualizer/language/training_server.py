@@ -12,7 +12,7 @@ from visualizer.language import probe as language_probe
 from visualizer.language.checkpoints import write_weights
 from visualizer.language.loss_log import curves
 from visualizer.language.opened_training_run import OpenRun
-from visualizer.language.run_folder import RunFolder, plain_settings, settings_of
+from visualizer.language.run_folder import RESTED, RunFolder, plain_settings, settings_of
 from visualizer.language.training_run import GOES_ON, TRIED_AT_END, DivergedError
 from visualizer.language.training_settings import check
 from visualizer.language.training_speed_and_time_left import TrainingSpeed
@@ -256,8 +256,7 @@ class TrainingServer:
     def look_for_a_request(self) -> None:
         """End with a checkpoint if another program waits for the run that is held here.
 
-        The request is taken away from a run that was training, which the other program goes on
-        with; that for one at rest stays there.
+        The other program goes on with a run that was training, and not with one at rest.
         """
         self._looked_at = time.monotonic()
         if not (self.opened and self.opened.is_held and _exists(self.opened.folder.stop)):
@@ -268,7 +267,7 @@ class TrainingServer:
             if running:
                 running.then = GOES_ON
             return
-        self._close(keeps_request=not trains)
+        self._close(has_rested=not trains)
 
     def tell(self) -> None:
         """Send the progress, with the rows measured since the last report."""
@@ -324,19 +323,21 @@ class TrainingServer:
             self._keep(self._after_the_end())
             self._close()
 
-    def _close(self, *, keeps_request: bool = False) -> None:
+    def _close(self, *, has_rested: bool = False) -> None:
         self.is_ended = True
         if self.state in {"running", "paused"}:
             self.state = "stopped"
         self.tell()
         if self.opened:
-            self._forget_wishes(self.opened, keeps_request)
+            self._forget_wishes(self.opened, has_rested)
             self.opened.close()
 
-    def _forget_wishes(self, opened: OpenRun, keeps_request: bool) -> None:
-        """Remove the request files of this process from the run's folder."""
+    def _forget_wishes(self, opened: OpenRun, has_rested: bool) -> None:
+        """Remove the request files of this process from the run's folder, or say that it rested."""
         with suppress(OSError):
-            if opened.is_held and not keeps_request:
+            if has_rested:
+                opened.folder.stop.append(RESTED)
+            elif opened.is_held:
                 opened.folder.stop.unlink(missing_ok=True)
             if self.stays and not opened.is_held:  # nor are they of one that goes on after it
                 opened.folder.orders.unlink(missing_ok=True)

@@ -32,6 +32,8 @@ MOST_ORDERS = 2**20
 """Largest size of an orders file in bytes."""
 LONGEST_S = 60.0
 """How long a started process may take to lock its run: it imports torch first."""
+_to_be_ordered: set[Path] = set()
+"""Runs whose windows are closed and that go on once their processes have ended."""
 
 
 def order(folder: Path) -> None:
@@ -56,6 +58,11 @@ def order(folder: Path) -> None:
     except InputError as refused:
         sentence = f"{NOT_ALONE.format(folder.name)}: {refused.sentence}"
         raise InputError("folder", sentence) from refused
+
+
+def order_later(folder: Path) -> None:
+    """Have a run go on that has no orders yet, as its process would remove them when it begins."""
+    _to_be_ordered.add(folder)
 
 
 def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
@@ -93,16 +100,12 @@ def _start(run: RunFolder, command: Sequence[str]) -> str:
 
 
 def take_over(
-    folder: Path, command: Sequence[str], said: SignalInstance, is_ordered: bool, ended: ProcessEnd
+    folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
 ) -> None:
-    """Continue a run that a window has closed; emit a sentence if that fails.
-
-    Parameters
-    ----------
-    is_ordered : bool
-        Whether its orders were written while its process still ran.
-    """
-    if is_ordered and not RunFolder(folder).orders.is_file():
+    """Continue a run that a window has closed; emit a sentence if that fails."""
+    is_wanted = folder in _to_be_ordered or RunFolder(folder).orders.is_file()
+    _to_be_ordered.discard(folder)
+    if not is_wanted:
         return  # it was stopped while the process of the window ended
     try:
         if ended.failure and not ended.is_given_up:  # which goes on from its last checkpoint
@@ -118,13 +121,14 @@ def take_over(
 
 def take_back(folder: Path) -> None:
     """Withdraw a run's orders."""
+    _to_be_ordered.discard(folder)
     with suppress(OSError):
         RunFolder(folder).orders.unlink(missing_ok=True)
 
 
 def is_at_work(folder: Path) -> bool:
     """Whether a run is being trained by any process, or about to be; writes nothing."""
-    return _has_orders(folder) or _is_held(folder)
+    return folder in _to_be_ordered or _has_orders(folder) or _is_held(folder)
 
 
 def _has_orders(folder: Path) -> bool:
@@ -148,7 +152,7 @@ def ask_to_stop(folder: Path) -> None:
 
 
 def _is_withdrawn(folder: Path) -> bool:
-    """Withdraw a request to stop; return whether the process that holds the run left it there."""
+    """Whether a request to stop was withdrawn before the process that trains a run took it."""
     with suppress(OSError):
         RunFolder(folder).stop.unlink()
         return True
@@ -163,9 +167,7 @@ class BackgroundTrainingWatcher(QObject):
     """
 
     free = Signal(bool)
-    """The run is free; carries whether it was being trained until then.
-
-    The process that trained it has taken the request to stop; one that had paused it leaves it."""
+    """The run is free; carries whether it was being trained until then."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -210,5 +212,8 @@ class BackgroundTrainingWatcher(QObject):
             self._ask()  # again: the process may just have locked the run
             return
         self.stop()
-        rested = self._was_held and _is_withdrawn(self._folder)
-        self.free.emit(self._was_held and not rested)
+        was_trained = self._was_held and not RunFolder(self._folder).has_rested
+        if self._was_held:
+            with suppress(OSError):
+                RunFolder(self._folder).stop.unlink(missing_ok=True)
+        self.free.emit(was_trained)
