@@ -158,6 +158,7 @@ class ModelGenerationController(QObject):
             self._made_of = made_of
             self._begin(reading if made_of is not None else None)
         elif reading and self._text and self._text.model is not reading.model:
+            self._problem = ""
             self._take_text(reading)  # of the model as it was connected again
         self._is_seen = "Continue" in self._workspace.view.panes
         self._tell_changes()

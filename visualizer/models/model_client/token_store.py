@@ -6,15 +6,20 @@ A store that is locked waits until someone unlocks it: who asks may leave that w
 from __future__ import annotations
 
 import importlib
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any
 
 from visualizer.python_thread_for_qt_thread import on_python_thread
 
 LIBRARY = "keyring"
 SERVICE = "attention-visualizer"
+_lock = Lock()
+_looking: dict[str, Future[str]] = {}
+"""What is being looked up, by its server."""
 
 
 def has_store() -> bool:
@@ -32,7 +37,19 @@ def stored_token(server: str) -> str:
     """
     if not has_store():
         return ""
-    return on_python_thread(partial(_stored, server), may_be_left=True)
+    return on_python_thread(partial(_looked_up, server), may_be_left=True)
+
+
+def _looked_up(server: str) -> str:
+    """Look a token up, or wait for who does so already: a locked store asks its user each time."""
+    with _lock:
+        is_first = server not in _looking
+        found = _looking.setdefault(server, Future())
+    if is_first:
+        found.set_result(_stored(server))
+        with _lock:
+            del _looking[server]
+    return found.result()
 
 
 def _stored(server: str) -> str:

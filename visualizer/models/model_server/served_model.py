@@ -24,7 +24,6 @@ from visualizer.attention.model_answers import (
     ModelAnswers,
     PartsAnswer,
 )
-from visualizer.attention.run import gib
 from visualizer.attention.run_from_captured_attention import SINKS
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
@@ -76,8 +75,8 @@ MOST_ROW_BYTES = 2**29
 NO_STAGE = "There is no such stage."
 NO_TOKEN = "There is no such token."
 TOO_MANY_ROWS = (
-    "The weights of {layers:,} layers × {heads:,} heads × {tokens:,} tokens take {needed}, and the "
-    "server sends at most {most} of a text that is continued. Use less text."
+    "The weights of {tokens:,} tokens are more than the server sends of a text that is continued. "
+    "Use less text."
 )
 GONE = "The text is no longer kept where the model runs. Change it and undo that: it is read again."
 
@@ -237,9 +236,9 @@ class ServedModel:
             )
         reader = self._reader[1]
         reader.check_memory(len(asked.numbers))
-        if not asked.numbers:  # later answers have the rows of one token alone
-            self._check_row_bytes(len(reader.words))
         read = reader.read(asked.numbers)
+        if sum(rows.nbytes for rows in read.rows.values()) > MOST_ROW_BYTES:
+            raise InputError("text", TOO_MANY_ROWS.format(tokens=read.tokens))
         text, is_split_alike = reader.continued_text(asked.numbers)
         likely = np.argsort(read.logits)[: -1 - MOST_NAMED : -1].tolist()
         values = {
@@ -253,15 +252,6 @@ class ServedModel:
         }
         rows = {f"rows/{layer}": rows for layer, rows in read.rows.items()}
         return values, {"logits": read.logits, **rows}
-
-    def _check_row_bytes(self, tokens: int) -> None:
-        """Refuse a text whose weights are more than one answer may have."""
-        layers, heads = self._model.folder.layers, self._model.folder.heads
-        needed = 4 * layers * heads * tokens**2
-        if needed > MOST_ROW_BYTES:
-            sizes = {"layers": layers, "heads": heads, "tokens": tokens}
-            sent = {"needed": gib(needed), "most": gib(MOST_ROW_BYTES)}
-            raise InputError("text", TOO_MANY_ROWS.format(**sizes, **sent))
 
     def names(self, numbers: tuple[int, ...]) -> Answer:
         """Write tokens of the vocabulary by their numbers."""
