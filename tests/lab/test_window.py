@@ -585,6 +585,16 @@ def done(student: Student) -> Path:
     return folder
 
 
+def paused_and_left(student: Student) -> Path:
+    """Begin a run, pause it and leave it."""
+    folder = begin(student)
+    student.click("toggle")
+    student.until_said("Paused")
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    end_of_all(student)
+    return folder
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Hold a run as a training in the background does."""
@@ -724,11 +734,7 @@ def test_more_steps_of_a_run_that_is_being_opened_are_not_lost_when_it_is_left(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no locks within a process")
 def test_one_that_another_program_has_paused_stays_paused(student: Student) -> None:
-    folder = begin(student)
-    student.click("toggle")
-    student.until_said("Paused")
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
-    end_of_all(student)
+    folder = paused_and_left(student)
     with held(folder):
         wait_for(student, folder)
         RunFolder(folder).stop.append(RESTED)  # as a process does that is at rest
@@ -740,11 +746,7 @@ def test_one_that_another_program_has_paused_stays_paused(student: Student) -> N
 def test_one_that_the_command_line_has_trained_goes_on_when_it_is_taken_over(
     student: Student,
 ) -> None:
-    folder = begin(student)
-    student.click("toggle")
-    student.until_said("Paused")
-    QTest.mouseClick(student.window.settings_pane.another, LEFT)
-    end_of_all(student)
+    folder = paused_and_left(student)
     with held(folder):
         wait_for(student, folder)
         assert (folder / "stop").exists()  # which the command line does not remove

@@ -418,16 +418,23 @@ def test_without_its_text_a_run_can_be_read(tmp_path: Path) -> None:
     again.close()
 
 
-def test_the_last_model_of_a_run_without_its_text_is_that_of_its_checkpoint(tmp_path: Path) -> None:
+def without_its_text(tmp_path: Path) -> OpenRun:
+    """Train a run up to a checkpoint after 29 of 30 steps, close it and remove its text."""
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be " * 50)
     opened = begun(tmp_path / "run", source=CorpusSource(CorpusKind.FILE, str(text)), steps=30)
     finish(opened, 29)
     assert opened.running
     opened.running.save()
-    expected = opened.running.training.model.state_dict()
     opened.close()
     text.unlink()
+    return opened
+
+
+def test_the_last_model_of_a_run_without_its_text_is_that_of_its_checkpoint(tmp_path: Path) -> None:
+    opened = without_its_text(tmp_path)
+    assert opened.running
+    expected = opened.running.training.model.state_dict()
     again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
     kept = again.snapshots()
     assert 29 not in kept
@@ -440,14 +447,7 @@ def test_the_last_model_of_a_run_without_its_text_is_that_of_its_checkpoint(tmp_
 
 
 def test_where_the_checkpoint_cannot_be_read_the_last_snapshot_is(tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("to be or not to be " * 50)
-    opened = begun(tmp_path / "run", source=CorpusSource(CorpusKind.FILE, str(text)), steps=30)
-    finish(opened, 29)
-    assert opened.running
-    opened.running.save()
-    opened.close()
-    text.unlink()
+    opened = without_its_text(tmp_path)
     opened.folder.checkpoint.path.write_bytes(b"damaged")
     again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
     assert again.model(None)[1] == again.snapshots()[-1]

@@ -85,18 +85,30 @@ def change(hand: Hand) -> None:
     hand.settle()
 
 
+def hold_a_save(hand: Hand, path: Path, monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
+    """Save a document, change it and save it again, which the disk holds back."""
+    save_as(hand, path)
+    hand.activate()
+    disk = SlowDisk(monkeypatch)
+    change(hand)
+    hand.press(Qt.Key.Key_S)
+    hand.until(lambda: disk.begun == 1)
+    return disk
+
+
+def open_a_lesson(hand: Hand) -> None:
+    hand.window.lesson_controller.load()
+    hand.window.lesson_controller.open(1)
+    hand.settle()
+
+
 # --------------------------------------------------------------------------- saving
 
 
 def test_what_changes_while_it_is_saved_is_saved_the_second_time(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_as(hand, tmp_path / "mine")
-    hand.activate()
-    disk = SlowDisk(monkeypatch)
-    change(hand)
-    hand.press(Qt.Key.Key_S)
-    hand.until(lambda: disk.begun == 1)
+    disk = hold_a_save(hand, tmp_path / "mine", monkeypatch)
     hand.type_sentence("said last")
     hand.settle()
     hand.press(Qt.Key.Key_S)
@@ -146,12 +158,7 @@ def test_a_window_that_is_to_open_a_file_after_it_has_saved_can_be_closed(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = written(tmp_path / f"other{SUFFIX}", Document(text="opened after it"))
-    save_as(hand, tmp_path / "mine")
-    hand.activate()
-    disk = SlowDisk(monkeypatch)
-    change(hand)
-    hand.press(Qt.Key.Key_S)
-    hand.until(lambda: disk.begun == 1)
+    disk = hold_a_save(hand, tmp_path / "mine", monkeypatch)
     hand.window.document_controller.open(other)
     hand.window.close()
     assert hand.window.isVisible()
@@ -163,18 +170,11 @@ def test_a_window_that_is_to_open_a_file_after_it_has_saved_can_be_closed(
 def test_a_lesson_that_is_opened_while_it_is_saved_is_not_written_into_the_file(
     hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_as(hand, tmp_path / "mine")
-    hand.activate()
-    disk = SlowDisk(monkeypatch)
-    change(hand)
-    hand.press(Qt.Key.Key_S)
-    hand.until(lambda: disk.begun == 1)
+    disk = hold_a_save(hand, tmp_path / "mine", monkeypatch)
     hand.type_sentence("said last")
     hand.settle()
     hand.press(Qt.Key.Key_S)
-    hand.window.lesson_controller.load()
-    hand.window.lesson_controller.open(1)
-    hand.settle()
+    open_a_lesson(hand)
     disk.let_go()
     at_rest(hand)
     assert read(tmp_path / f"mine{SUFFIX}").document.text == "said last"
@@ -193,9 +193,7 @@ def test_in_a_lesson_too_the_own_document_replaces_what_another_program_wrote(
     hand.press(Qt.Key.Key_S)
     hand.until(lambda: disk.begun == 1)
     written(path, ELSEWHERE)
-    hand.window.lesson_controller.load()
-    hand.window.lesson_controller.open(1)
-    hand.settle()
+    open_a_lesson(hand)
     disk.let_go()
     asks_about(hand, path)
     answer(hand, "Overwrite")

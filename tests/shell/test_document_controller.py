@@ -260,20 +260,25 @@ def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_pat
     asked(hand)[0].reject()
 
 
-def test_a_copy_of_a_lesson_replaces_no_file_unasked(hand: Hand, tmp_path: Path) -> None:
-    path = tmp_path / f"report.v2{SUFFIX}"
-    save_as(hand, path)
+def assert_asks_before_replacing(hand: Hand, path: Path, typed: Path) -> None:
+    """Save as a name that a suffix completes, and cancel the question about that file."""
     content = path.read_bytes()
-    hand.window.lesson_controller.load()
-    hand.window.lesson_controller.open(1)
-    hand.settle()
-    save_as(hand, tmp_path / "report.v2")
+    save_as(hand, typed)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert box.text() == f"“{path.name}” is there already."
     answer(hand, "Cancel")
     at_rest(hand)
     assert path.read_bytes() == content
+
+
+def test_a_copy_of_a_lesson_replaces_no_file_unasked(hand: Hand, tmp_path: Path) -> None:
+    path = tmp_path / f"report.v2{SUFFIX}"
+    save_as(hand, path)
+    hand.window.lesson_controller.load()
+    hand.window.lesson_controller.open(1)
+    hand.settle()
+    assert_asks_before_replacing(hand, path, tmp_path / "report.v2")
 
 
 def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
@@ -433,15 +438,8 @@ def test_it_is_saved_beside_what_another_program_wrote(hand: Hand, tmp_path: Pat
 
 def test_a_name_that_takes_its_suffix_replaces_no_file_unasked(hand: Hand, tmp_path: Path) -> None:
     path = written(tmp_path / f"report.v2{SUFFIX}", ELSEWHERE)
-    content = path.read_bytes()
     hand.type_sentence("changed here")
-    save_as(hand, tmp_path / "report.v2")
-    hand.until(lambda: bool(hand.boxes()))
-    (box,) = hand.boxes()
-    assert box.text() == f"“{path.name}” is there already."
-    answer(hand, "Cancel")
-    at_rest(hand)
-    assert path.read_bytes() == content
+    assert_asks_before_replacing(hand, path, tmp_path / "report.v2")
     assert hand.window.isWindowModified()
     save_as(hand, tmp_path / "report.v2")
     answer(hand, "Overwrite")
