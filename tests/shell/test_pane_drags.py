@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtTest import QTest
 
 from tests.benchmarks import children
-from tests.support.pane_drags import LEFT, PLAIN, begin_drag
+from tests.support.pane_drags import begin_drag, end_drag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,11 +43,11 @@ def test_presenter_mode_comes_once_the_pane_is_back_at_its_place(
 ) -> None:
     window = open_window()
     before = places(window)
-    handle = begin_drag(window, "Cell", QPoint(400, 300))
+    begin_drag(window, "Cell", QPoint(400, 300))
     presenter = window.actions_.by_id["presenter.toggle"]
     presenter.trigger()
     assert not window.presenter.is_on
-    QTest.mouseRelease(handle, LEFT, PLAIN, QPoint(400, 300))
+    end_drag(window, QPoint(400, 300))
     qtbot.waitUntil(lambda: window.presenter.is_on)
     assert set(places(window).values()) == {(False, True)}
     presenter.trigger()
@@ -59,9 +58,9 @@ def test_the_usual_layout_comes_once_the_pane_is_back(open_window: Open, qtbot: 
     window = open_window()
     before = places(window)
     window.docks.actions["Setup"].trigger()
-    handle = begin_drag(window, "Cell", QPoint(400, 300))
+    begin_drag(window, "Cell", QPoint(400, 300))
     window.reset_layout()
-    QTest.mouseRelease(handle, LEFT, PLAIN, QPoint(400, 300))
+    end_drag(window, QPoint(400, 300))
     qtbot.waitUntil(lambda: not window.docks.by_id["Setup"].isHidden())
     assert places(window) == before
 

@@ -17,8 +17,6 @@ from visualizer.session.document import Document
 from visualizer.shell.window_manager import WindowManager
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QWindow
-
     from visualizer.shell.window import MainWindow
 
 LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
@@ -29,16 +27,10 @@ TABS = 0.4
 DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 
-def begin_drag(window: MainWindow, id_: str, end: QPoint) -> QWindow:
-    """Press on the title of a pane, move it to a point of the window, and do not let go.
-
-    Returns
-    -------
-    QWindow
-        Where it is to be let go.
-    """
+def begin_drag(window: MainWindow, id_: str, end: QPoint) -> None:
+    """Press on the title of a pane, move it to a point of the window, and do not let go."""
     title = window.docks.by_id[id_].titleBarWidget()
-    return _begin(window, title.mapTo(window, title.rect().center()), end)
+    _begin(window, title.mapTo(window, title.rect().center()), end)
 
 
 def begin_tab_drag(window: MainWindow, chance: random.Random) -> bool:
@@ -54,13 +46,20 @@ def begin_tab_drag(window: MainWindow, chance: random.Random) -> bool:
     return True
 
 
-def _begin(window: MainWindow, start: QPoint, end: QPoint) -> QWindow:
-    handle = window.windowHandle()
-    QTest.mousePress(handle, LEFT, PLAIN, start)
+def end_drag(window: MainWindow, end: QPoint, *by: QPoint) -> None:
+    """Move by some points, and let go at another."""
+    for at in (*by, end):
+        QTest.mouseMove(window.windowHandle(), at)
+    QTest.mouseRelease(window.windowHandle(), LEFT, PLAIN, end)
+
+
+def _begin(window: MainWindow, start: QPoint, end: QPoint) -> None:
+    # The native window is asked for each time: Qt makes another when one becomes full-screen,
+    # which may have waited for the pane that was dropped before.
+    QTest.mousePress(window.windowHandle(), LEFT, PLAIN, start)
     for step in range(1, STEPS + 1):
-        QTest.mouseMove(handle, start + (end - start) * step / STEPS)
+        QTest.mouseMove(window.windowHandle(), start + (end - start) * step / STEPS)
         linger(LINGER_MS)
-    return handle
 
 
 def main(rounds: int) -> int:
@@ -84,10 +83,7 @@ def main(rounds: int) -> int:
             elif meanwhile == 2:
                 window.reset_layout()
             if meanwhile < 3:
-                handle = window.windowHandle()  # another, where it became full-screen
-                for at in (end / 2, end):
-                    QTest.mouseMove(handle, at)
-                QTest.mouseRelease(handle, LEFT, PLAIN, end)
+                end_drag(window, end, end / 2)
             else:
                 window.close()
             linger(LINGER_MS)
