@@ -164,14 +164,16 @@ def line_of(run: RunState) -> str:
     is_known = run.phase is Phase.RUNNING and run.tokens_a_second > 0
     speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
     standing = TrainingProgress(run.step, run.settings.steps, run.rate, *speed)
-    return "  ·  ".join([*parts, *standing.facts, *_losses(run)])
+    # A narrow window shows the beginning: of a run that is done, its result.
+    facts = (_losses(run), standing.facts) if run.final else (standing.facts, _losses(run))
+    return "  ·  ".join([*parts, *facts[0], *facts[1]])
 
 
 def _losses(run: RunState) -> list[str]:
     if run.final:
         training, validation = (format_number(loss, 3) for loss in run.final)
         means = f"means of {BATCHES_AT_END} batches"
-        return [f"in the end, {means}: training {training}, validation {validation}"]
+        return [f"training {training}, validation {validation} in the end ({means})"]
     named = (("training", run.losses.training), ("validation", run.losses.validation))
     return [f"{name} {format_number(values[-1], 3)}" for name, values in named if len(values)]
 

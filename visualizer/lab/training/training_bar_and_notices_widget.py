@@ -21,9 +21,8 @@ from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fixed_width_buttons import FixedWidthToolButton
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import ElidedLabel, PlainLabel
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,13 +43,11 @@ class TrainingBar(QWidget):
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()
         self.setAccessibleName("Training")
-        self.bar, self.line = QProgressBar(), PlainLabel()
+        self.bar, self.line = QProgressBar(), ElidedLabel()
         self.bar.setRange(0, 1_000)
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(3)
         self.bar.setAccessibleName("Steps done")
-        self.line.setProperty("role", "quiet")
-        self.line.setMinimumWidth(1)  # elided rather than widening the window
         self.more = QSpinBox()
         self.more.setRange(1, 10_000_000)
         self.more.setValue(MANY_MORE)
@@ -76,8 +73,7 @@ class TrainingBar(QWidget):
     def show_progress(self, progress: TrainingBarState) -> None:
         """Show the progress and enable the buttons."""
         self.bar.setValue(round(1_000 * progress.share))
-        self.line.setText(progress.line)
-        self.line.setToolTip(plain_tooltip(progress.line))
+        self.line.tell(progress.line)
         self.more.setEnabled(progress.can_train_more)
         set_accessible_value(self, progress.line)
 
