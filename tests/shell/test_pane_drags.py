@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QPoint
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QMessageBox
 
 from tests.benchmarks import children
-from tests.support.pane_drags import begin_drag, end_drag
+from tests.support.pane_drags import (
+    EDGE_MOVES,
+    begin_drag,
+    end_drag,
+    move_edge,
+    out_of_layout,
+    press_edge,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +72,61 @@ def test_the_usual_layout_comes_once_the_pane_is_back(open_window: Open, qtbot: 
     end_drag(window, QPoint(400, 300))
     qtbot.waitUntil(lambda: not window.docks.by_id["Setup"].isHidden())
     assert places(window) == before
+
+
+def test_an_edge_is_not_moved_until_a_dropped_pane_has_arrived(
+    open_window: Open, qtbot: QtBot
+) -> None:
+    window = open_window()
+    cell = window.docks.by_id["Cell"]
+    begin_drag(window, "Setup", QPoint(400, 300))
+    end_drag(window, QPoint(400, 300))
+    before = cell.width()
+    move_edge(window, "Cell")
+    assert out_of_layout(window) == []
+    qtbot.waitUntil(lambda: not window.docks.by_id["Setup"].isFloating())
+    assert out_of_layout(window) == []
+    assert cell.width() == before
+    move_edge(window, "Cell")
+    assert cell.width() == before + EDGE_MOVES
+
+
+def test_a_dialog_lets_go_of_the_pane(open_window: Open, qtbot: QtBot) -> None:
+    window = open_window()
+    before = places(window)
+    begin_drag(window, "Setup", QPoint(400, 300))
+    box = QMessageBox(window)
+    box.open()
+    qtbot.waitUntil(lambda: places(window) == before)
+    assert out_of_layout(window) == []
+    box.close()
+
+
+def test_a_dialog_lets_go_of_an_edge(open_window: Open, qtbot: QtBot) -> None:
+    window = open_window()
+    cell = window.docks.by_id["Cell"]
+    before = cell.width()
+    edge = press_edge(window, "Cell")
+    width = cell.width()
+    box = QMessageBox(window)
+    for pane in ("Setup", "Code"):
+        box.open()
+        qtbot.waitExposed(box)
+        box.close()
+        QTest.mouseMove(window.windowHandle(), edge)
+        assert cell.width() == width == before + EDGE_MOVES
+        begin_drag(window, pane, QPoint(600, 300))
+        assert cell.width() == width
+        end_drag(window, QPoint(1, 1))
+    assert out_of_layout(window) == []
+
+
+def test_a_lesson_opens_while_a_pane_has_no_place(open_window: Open) -> None:
+    window = open_window()
+    window.removeDockWidget(window.docks.by_id["Setup"])  # as in the midst of a drag
+    assert out_of_layout(window) == ["Setup"]
+    window.lesson_controller.open(0)
+    assert not window.docks.by_id["Lesson"].isHidden()
 
 
 @pytest.mark.slow

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
 LEFT, PLAIN = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
 STEPS = 5
+EDGE_MOVES = 40
 LINGER_MS = 10
 TABS = 0.4
 """The share of drags that are of a tab."""
+EDGES = 0.3
+"""The share of drags after which an edge between panes is moved at once."""
 DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 
@@ -51,6 +54,27 @@ def end_drag(window: MainWindow, end: QPoint, *by: QPoint) -> None:
     for at in (*by, end):
         QTest.mouseMove(window.windowHandle(), at)
     QTest.mouseRelease(window.windowHandle(), LEFT, PLAIN, end)
+
+
+def move_edge(window: MainWindow, id_: str) -> None:
+    """Drag the edge between a pane and what is at its left."""
+    edge = press_edge(window, id_)
+    end_drag(window, edge - QPoint(EDGE_MOVES, 0))
+
+
+def press_edge(window: MainWindow, id_: str) -> QPoint:
+    """Press on the edge at a pane's left, move it, and do not let go; return where it was."""
+    pane = window.docks.by_id[id_].geometry()
+    edge = QPoint(pane.left() - 2, pane.center().y())
+    _begin(window, edge, edge - QPoint(EDGE_MOVES, 0))
+    return edge
+
+
+def out_of_layout(window: MainWindow) -> list[str]:
+    """Return the ids of the panes that have no place in the window."""
+    nowhere = Qt.DockWidgetArea.NoDockWidgetArea
+    docks = window.docks.by_id.items()
+    return [id_ for id_, dock in docks if window.dockWidgetArea(dock) is nowhere]
 
 
 def _begin(window: MainWindow, start: QPoint, end: QPoint) -> None:
@@ -84,6 +108,8 @@ def main(rounds: int) -> int:
                 window.reset_layout()
             if meanwhile < 3:
                 end_drag(window, end, end / 2)
+                if chance.random() < EDGES:
+                    move_edge(window, "Code")
             else:
                 window.close()
             linger(LINGER_MS)

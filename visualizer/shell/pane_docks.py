@@ -27,7 +27,7 @@ from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMenu
@@ -130,6 +130,18 @@ class PaneDocks(QObject):
             dock.visibilityChanged.connect(self._see)
             dock.toggleViewAction().triggered.connect(self._keep_widths)
         self._arrange()
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Let go of what is dragged where a dialog would not let its end be told.
+
+        Until a dropped pane has arrived, Qt keeps the arrangement of before. Where an edge between
+        panes is moved meanwhile, it keeps that in the same place, and forgets where all panes are:
+        so long no edge can be pressed.
+        """
+        is_press = event.type() is QEvent.Type.MouseButtonPress
+        is_let_go = is_press or event.type() is QEvent.Type.WindowBlocked
+        return bool(is_let_go and self._let_go() and is_press)
 
     def once_dropped(self, then: Callable[[], object]) -> None:
         """Let go of the pane or tab that is being dragged, and call once it has arrived.
@@ -151,10 +163,11 @@ class PaneDocks(QObject):
             dock.setFloating(False)
 
     def _let_go(self) -> list[PaneDock]:
-        """Return the panes that are not in the window, after letting go of all."""
+        """Return the panes that are not in the window, after letting go of all, edges too."""
         direct = Qt.FindChildOption.FindDirectChildrenOnly
         floating = [dock for dock in self.by_id.values() if dock.isFloating()]
-        for widget in (*self._window.findChildren(QTabBar, options=direct), *floating):
+        bars = self._window.findChildren(QTabBar, options=direct)
+        for widget in (*bars, *floating, self._window):
             _release_mouse(widget)
         return floating
 
@@ -178,9 +191,9 @@ class PaneDocks(QObject):
             if pane.beside:
                 window.tabifyDockWidget(self.by_id[pane.beside], self.by_id[pane.id])
                 self.by_id[pane.id].hide()
-        widths = [PaneScale.of(window).usual_width(pane) for pane in PANES]
-        docks = list(self.by_id.values())
-        window.resizeDocks(docks, widths, Qt.Orientation.Horizontal)
+        scale = PaneScale.of(window)
+        widths = {self.by_id[pane.id]: scale.usual_width(pane) for pane in PANES}
+        self._resize(widths, Qt.Orientation.Horizontal)
         self.share_height(RIGHT)
 
     def _place(self, pane: Pane, widget: QWidget) -> None:
@@ -215,9 +228,14 @@ class PaneDocks(QObject):
     def share_height(self, side: Qt.DockWidgetArea) -> None:
         """Give the panes of a side their usual heights."""
         panes = [pane for pane in PANES if pane.side is side and not pane.is_closed_at_first]
-        docks = [self.by_id[pane.id] for pane in panes]
-        heights = [pane.height for pane in panes]
-        self._window.resizeDocks(docks, heights, Qt.Orientation.Vertical)
+        heights = {self.by_id[pane.id]: pane.height for pane in panes}
+        self._resize(heights, Qt.Orientation.Vertical)
+
+    def _resize(self, sizes: Mapping[PaneDock, int], along: Qt.Orientation) -> None:
+        """Resize panes, but not one that is being dragged and has no place in the window."""
+        nowhere = Qt.DockWidgetArea.NoDockWidgetArea
+        kept = [dock for dock in sizes if self._window.dockWidgetArea(dock) is not nowhere]
+        self._window.resizeDocks(kept, [sizes[dock] for dock in kept], along)
 
     def add_to_menu(self, menu: QMenu) -> None:
         """Add the panes' actions to a menu."""
@@ -245,26 +263,24 @@ class PaneDocks(QObject):
 
     def fit_width(self, before: PaneScale) -> None:
         """Have panes that were as wide as usual be so again, at another width or text size."""
-        now, docks, widths = PaneScale.of(self._window), [], []
+        now, widths = PaneScale.of(self._window), {}
         for pane in PANES:
             dock = self.by_id[pane.id]
             least, was = dock.minimumSizeHint().width(), before.usual_width(pane)
             wanted = max(least, now.usual_width(pane))
             is_usual = was - 1 <= dock.width() <= max(least, was) + 1
             if dock.isVisible() and is_usual and wanted != dock.width():
-                docks.append(dock)
-                widths.append(wanted)
-        if docks:
-            self._window.resizeDocks(docks, widths, Qt.Orientation.Horizontal)
+                widths[dock] = wanted
+        if widths:
+            self._resize(widths, Qt.Orientation.Horizontal)
             layout = self._window.layout()
             assert layout is not None
             layout.activate()  # the next change begins with these widths
 
     def _keep_widths(self) -> None:
         """Let the heatmaps, not the remaining panes, take the room of a pane that closes."""
-        staying = [dock for dock in self.by_id.values() if dock.isVisible()]
-        widths = [dock.width() for dock in staying]
-        self._window.resizeDocks(staying, widths, Qt.Orientation.Horizontal)
+        widths = {dock: dock.width() for dock in self.by_id.values() if dock.isVisible()}
+        self._resize(widths, Qt.Orientation.Horizontal)
 
     def _see(self, is_seen: bool) -> None:
         if not isValid(self._window):  # destroyed from outside, as when the display has gone
