@@ -13,12 +13,15 @@ from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QLabel, QPus
 
 import visualizer
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
-from tests.support.window_input import link_in
+from tests.support.window_input import CONTROL, link_in
+from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.features.cell.presenter import CELL
 from visualizer.features.layer_overview.presenter import LAYERS
 from visualizer.features.mask_editor import controller
 from visualizer.features.mask_editor.presenter import MASK_EDIT
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.models.model_source import CutEdges, HeadEditKind, heads_off
+from visualizer.number_format import format_number
 from visualizer.read_files_and_restore_runs import read_file
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -97,6 +100,23 @@ def test_the_table_has_the_heads_of_all_layers_and_shows_one(model_window: Hand)
         hand.settle()
         shown = hand.window.workspace.view
         assert (shown.layer, shown.heads) == (1, heads)
+
+
+def test_its_weights_can_be_multiplied_by_the_lengths_of_its_values(model_window: Hand) -> None:
+    hand = model_window
+    hand.press(Qt.Key.Key_V, CONTROL | Qt.KeyboardModifier.ShiftModifier)
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    assert hand.window.workspace.view.lens is WeightTransform.TIMES_VALUE
+    hand.window.workspace.look(pinned=Cell("weights", (0, 3, 1)))
+    hand.settle()
+    layer = hand.window.workspace.view.layer
+    weight = run.trace.read("weights", (layer, 0, 3, 1))
+    length = np.linalg.norm(run.trace.read("values", (layer, 0, 1)).astype(np.float64))
+    panel = hand.window.workspace.screen.panel(CELL)
+    assert panel
+    assert panel.also[0].endswith(f" = {format_number(float(weight * length))}")
 
 
 def test_what_is_wrong_with_a_model_is_said_and_the_picture_stays(

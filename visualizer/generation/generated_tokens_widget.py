@@ -69,7 +69,7 @@ class GenerationPane(QWidget):
         self.said.setProperty("role", "quiet")
         self.said.setWordWrap(True)
         self.sample, self.run = QPushButton("Draw a token"), FixedWidthButton(RUN, STOP)
-        self.run.setToolTip("Draw token after token, until it is stopped")
+        self.run.setToolTip("Draw token after token; pressed again, it stops")
         self.back, self.on = QToolButton(), QToolButton()
         self.turn = QPushButton("Other branch")
         self.turn.setToolTip("Go to another token that was tried in this place")

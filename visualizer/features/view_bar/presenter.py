@@ -53,6 +53,8 @@ class ViewControlsPanel(Struct, frozen=True):
         What a range is, and what it comes to for each stage.
     part, part_in_words : str
         The visible part of the text; empty where all of it is visible.
+    has_values : bool
+        Whether weights can be multiplied by the lengths of values.
     """
 
     layout: BoardArrangement = BoardArrangement.ALL
@@ -65,6 +67,7 @@ class ViewControlsPanel(Struct, frozen=True):
     range_in_words: str = ""
     part: str = ""
     part_in_words: str = ""
+    has_values: bool = True
 
 
 VIEW_CONTROLS: PanelId[ViewControlsPanel] = PanelId("Looks")
@@ -82,6 +85,7 @@ def present_view_controls(resolved: Resolved, board: Board) -> ViewControlsPanel
         tuple(_ends(board)),
         *_range(board, resolved.view.colouring.limits),
         *_part(resolved),
+        "values" in resolved.run.trace,
     )
 
 
