@@ -107,7 +107,6 @@ NOT_RUN = {
     },
     "start.md": {"python3 -m venv .venv": INSTALLS},
     "models.md": {
-        'pip install "attention-visualizer[models]"': INSTALLS,
         "attention-visualizer serve models/SmolLM2-135M":
             f"{SERVES}; test_the_command_that_serves_a_model_serves_it runs it",
         "ssh -L 8763:127.0.0.1:8763 user@machine": "needs another machine",
@@ -270,7 +269,7 @@ def test_every_key_that_is_named_is_one_of_the_program() -> None:
 
 
 OF_OTHERS = {
-    *("--pip-args", "--extra-index-url", "--index"),  # pipx, pip and uv
+    *("--pip-args", "--extra-index-url", "--index", "--no-deps"),  # pipx, pip and uv
     *("--check", "--hypothesis-profile", "--strict", "--config-file"),  # ruff, pytest and mkdocs
 }
 
