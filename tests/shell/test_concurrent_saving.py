@@ -270,9 +270,11 @@ def test_what_is_changed_while_a_closing_window_saves_is_asked_about(
     assert hand.window.isVisible()
 
 
-def test_numbers_that_are_on_their_way_are_waited_for(
+@pytest.fixture
+def waiting(
     open_window: Callable[[], MainWindow], gate: Gate, tmp_path: Path, qtbot: QtBot
-) -> None:
+) -> Hand:
+    """A window that saves “mine” with numbers which the gate holds back."""
     gate.let_through()
     hand = Hand(qtbot, open_window())
     hand.settle()
@@ -281,29 +283,27 @@ def test_numbers_that_are_on_their_way_are_waited_for(
     hand.activate()
     hand.press(Qt.Key.Key_M)
     hand.press(Qt.Key.Key_S)
+    return hand
+
+
+def test_numbers_that_are_on_their_way_are_waited_for(
+    waiting: Hand, gate: Gate, tmp_path: Path
+) -> None:
     gate.open()
-    at_rest(hand)
+    at_rest(waiting)
     saved = read(tmp_path / f"mine{SUFFIX}")
     assert saved.document.spec.mask == "none"
     assert saved.recorded
 
 
 def test_numbers_that_a_lesson_comes_before_are_said_not_to_be_in_the_file(
-    open_window: Callable[[], MainWindow], gate: Gate, tmp_path: Path, qtbot: QtBot
+    waiting: Hand, gate: Gate, tmp_path: Path
 ) -> None:
-    gate.let_through()
-    hand = Hand(qtbot, open_window())
-    hand.settle()
-    hand.window.document_controller.toggle_numbers()
-    save_as(hand, tmp_path / "mine")
-    hand.activate()
-    hand.press(Qt.Key.Key_M)
-    hand.press(Qt.Key.Key_S)
-    hand.window.lesson_controller.load()
-    hand.window.lesson_controller.open(1)
+    waiting.window.lesson_controller.load()
+    waiting.window.lesson_controller.open(1)
     gate.open()
-    at_rest(hand)
-    assert hand.window.statusBar().currentMessage().endswith(LATE_NUMBERS)
+    at_rest(waiting)
+    assert waiting.window.statusBar().currentMessage().endswith(LATE_NUMBERS)
     saved = read(tmp_path / f"mine{SUFFIX}")
     assert saved.document.spec.mask == "none"
     assert saved.recorded is None

@@ -165,8 +165,8 @@ def line_of(run: RunState) -> str:
     speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
     standing = TrainingProgress(run.step, run.settings.steps, run.rate, *speed)
     # A narrow window shows the beginning: of a run that is done, its result.
-    facts = (_losses(run), standing.facts) if run.final else (standing.facts, _losses(run))
-    return "  ·  ".join([*parts, *facts[0], *facts[1]])
+    losses, facts = _losses(run), standing.facts
+    return "  ·  ".join([*parts, *losses, *facts] if run.final else [*parts, *facts, *losses])
 
 
 def _losses(run: RunState) -> list[str]:

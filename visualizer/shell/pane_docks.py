@@ -133,11 +133,10 @@ class PaneDocks(QObject):
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Let go of what is dragged where a dialog would not let its end be told.
+        """Let go of what is dragged when a dialog opens, as the window is not told of its end then.
 
-        Until a dropped pane has arrived, Qt keeps the arrangement of before. Where an edge between
-        panes is moved meanwhile, it keeps that in the same place, and forgets where all panes are:
-        so long no edge can be pressed.
+        No edge between panes can be pressed until a dropped pane has arrived: Qt keeps what it
+        goes back to in one place for both, and would forget where all panes are.
         """
         is_press = event.type() is QEvent.Type.MouseButtonPress
         is_let_go = is_press or event.type() is QEvent.Type.WindowBlocked

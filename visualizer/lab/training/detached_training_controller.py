@@ -151,8 +151,8 @@ def ask_to_stop(folder: Path) -> None:
         RunFolder(folder).stop.touch()
 
 
-def _is_withdrawn(folder: Path) -> bool:
-    """Whether a request to stop was withdrawn before the process that trains a run took it."""
+def _withdraw(folder: Path) -> bool:
+    """Withdraw a request to stop; return whether the process that trains the run left it there."""
     with suppress(OSError):
         RunFolder(folder).stop.unlink()
         return True
@@ -196,7 +196,7 @@ class BackgroundTrainingWatcher(QObject):
         if not goes_on:
             take_back(self._folder)  # those of a process that does not hold the run yet
             self._ask()
-        elif self._was_held and not _is_withdrawn(self._folder):
+        elif self._was_held and not _withdraw(self._folder):
             go_on(self._folder, command)
         self.stop()
 
@@ -214,6 +214,5 @@ class BackgroundTrainingWatcher(QObject):
         self.stop()
         was_trained = self._was_held and not RunFolder(self._folder).has_rested
         if self._was_held:
-            with suppress(OSError):
-                RunFolder(self._folder).stop.unlink(missing_ok=True)
+            _withdraw(self._folder)
         self.free.emit(was_trained)
