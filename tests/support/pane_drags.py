@@ -25,6 +25,8 @@ EDGE_MOVES = 40
 LINGER_MS = 10
 TABS = 0.4
 """The share of drags that are of a tab."""
+EDGES = 0.3
+"""The share of drags after which an edge between panes is moved at once."""
 MOST_ROUNDS = 8
 """So many rounds are tried for each drag that is wanted."""
 DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
@@ -113,6 +115,8 @@ def main(wanted: int) -> int:
                 window.reset_layout()
             if meanwhile < 3:
                 end_drag(window, end, end / 2)
+                if chance.random() < EDGES and "Code" in window.docks.seen:
+                    move_edge(window, "Code")
             else:
                 window.close()
             linger(LINGER_MS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -143,12 +144,12 @@ class PaneDocks(QObject):
         return bool(is_let_go and self._let_go() and is_press)
 
     def once_dropped(self, then: Callable[[], object]) -> None:
-        """Let go of the pane or tab that is being dragged, and call once it has arrived.
+        """Let go of the pane, tab or edge that is being dragged, and call once it has arrived.
 
-        Where nothing is dragged, or still on its way after that, this calls at once.
+        Where no pane is dragged, this calls at once. What was pressed meanwhile is let go of, too.
         """
         if self._let_go():
-            QTimer.singleShot(ARRIVAL_MS, self, then)
+            QTimer.singleShot(ARRIVAL_MS, self, partial(self.once_dropped, then))
         else:
             then()
 
