@@ -143,13 +143,14 @@ class PaneDocks(QObject):
         is_let_go = is_press or event.type() is QEvent.Type.WindowBlocked
         return bool(is_let_go and self._let_go() and is_press)
 
-    def once_dropped(self, then: Callable[[], object]) -> None:
+    def once_dropped(self, then: Callable[[], object], most_waits: int = 2) -> None:
         """Let go of the pane, tab or edge that is being dragged, and call once it has arrived.
 
-        Where no pane is dragged, this calls at once. What was pressed meanwhile is let go of, too.
+        Where no pane is dragged, this calls at once. What was pressed meanwhile is let go of, too,
+        but a pane that floats for good is not waited for.
         """
-        if self._let_go():
-            QTimer.singleShot(ARRIVAL_MS, self, partial(self.once_dropped, then))
+        if self._let_go() and most_waits:
+            QTimer.singleShot(ARRIVAL_MS, self, partial(self.once_dropped, then, most_waits - 1))
         else:
             then()
 
