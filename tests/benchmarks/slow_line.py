@@ -90,7 +90,10 @@ def _give_way(pid: int) -> None:
 
 def _window(folder: Path, tokens: int, repeats: int) -> dict[str, Any]:
     words = " ".join((WORDS * (tokens // len(WORDS) + 1))[: tokens - 1])
-    with served(folder) as server, slow_network_apart(server.port, ROUND_TRIP_S, LOSS) as line:
+    with (
+        served(folder, threads=os.cpu_count() or 1) as server,  # as many as it has by itself
+        slow_network_apart(server.port, ROUND_TRIP_S, LOSS) as line,
+    ):
         _give_way(server.process.pid)
         reader = Reader.with_numbers(Document())
         reader.workspace.set("text", words)

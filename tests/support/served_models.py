@@ -36,13 +36,19 @@ class ServedFolder(Struct, eq=False):
 
 
 @contextmanager
-def served(folder: Path, *options: str) -> Iterator[ServedFolder]:
-    """Serve the model of a folder, and end the server again."""
+def served(folder: Path, *options: str, threads: int = 1) -> Iterator[ServedFolder]:
+    """Serve the model of a folder, and end the server again.
+
+    Parameters
+    ----------
+    threads : int
+        How many of them a process of the model computes with.
+    """
     command = [sys.executable, "-m", "visualizer", "serve", str(folder), "--port", "0", "--quiet"]
-    environment = {**os.environ, "ATTENTION_VISUALIZER_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"}
+    own = {"ATTENTION_VISUALIZER_TOKEN": TOKEN, "OMP_NUM_THREADS": str(threads)}
     process = subprocess.Popen(
         [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment,
+        env={**os.environ, **own},
     )  # fmt: skip
     assert process.stdout
     watchdog = Timer(LONGEST_S, process.kill)  # a test that hangs says so

@@ -186,6 +186,7 @@ def main() -> None:
         front.send(Message("unable", {"sentence": refused.sentence}))
         sys.exit(1)
     served = ServedModel(source, model, options.device)
+    served.warm_up()
     elsewhere = resolve(options.device, Dtype.FLOAT32)[1]
     front.send(Message("ready", {**served.facts, "notice": elsewhere or ""}))
     process.serve(served)

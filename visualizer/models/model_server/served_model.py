@@ -7,6 +7,7 @@ that was read, to the process that has them.
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from operator import ge
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,7 @@ MOST_BLOCK_NUMBERS = 2**22
 """Numbers of one answer with blocks."""
 MOST_ROW_BYTES = 2**29
 """Bytes of the weights that one answer has of a text that is continued."""
+FEW_WORDS = "A few words."
 NO_STAGE = "There is no such stage."
 NO_TOKEN = "There is no such token."
 TOO_MANY_ROWS = (
@@ -116,6 +118,11 @@ class ServedModel:
         }
 
     # ------------------------------------------------------------------ on all processes
+
+    def warm_up(self) -> None:
+        """Read a little, so that the first text takes no longer than those after it."""
+        with suppress(InputError), self.job():  # a refusal is said where a text is to be read
+            self._model.read(FEW_WORDS)
 
     def job(self) -> AbstractContextManager[None]:
         """Do a job within the context, which ends alike on all processes."""

@@ -1,0 +1,49 @@
+"""A served model has read a little before it is asked to read, and says no refusal of that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError
+from visualizer.models.model_server.served_model import ServedModel
+from visualizer.models.opened_model import OpenedModel
+from visualizer.models.text_reading import open_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> ServedModel:
+    return ServedModel(*open_source(save_tiny_model(tmp_path), Device.CPU), Device.CPU)
+
+
+def test_the_model_has_run(served: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[object] = []
+    run = OpenedModel.run
+
+    def counted(self: OpenedModel, given: Any) -> Any:
+        ran.append(given)
+        return run(self, given)
+
+    monkeypatch.setattr(OpenedModel, "run", counted)
+    served.warm_up()
+    assert ran
+
+
+def test_a_model_that_refuses_is_served_none_the_less(
+    served: ServedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def refused(self: OpenedModel, text: str) -> None:
+        asked.append(text)
+        raise InputError("model", "It reads nothing.")
+
+    monkeypatch.setattr(OpenedModel, "read", refused)
+    served.warm_up()
+    assert len(asked) == 1
