@@ -91,7 +91,7 @@ def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
             window.probe_controller.result is not None and window.probe_controller.result.step == 50
         )
     )
-    assert "Step 50 of 100" in window.scrub.said.text()
+    assert "Step 50 of 100" in window.scrub.said.text().replace("\n", " ")
     assert plot(watching).shown_step == 50
     view.setFocus()
     watching.press(Qt.Key.Key_Escape, NONE)

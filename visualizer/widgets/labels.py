@@ -133,15 +133,22 @@ class PlainLabel(QLabel):
 
 
 class ElidedLabel(PlainLabel):
-    """A line elided to its width, with the whole text in its tool tip."""
+    """A line elided to its width, with the whole text in its tool tip.
+
+    Parameters
+    ----------
+    lines : int
+        Over so many lines it wraps, the last of them elided.
+    """
 
     def __init__(
         self,
         towards: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft,
         elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+        lines: int = 1,
     ) -> None:
         super().__init__()
-        self._elide = elide
+        self._elide, self._lines = elide, lines
         self.setAlignment(towards | Qt.AlignmentFlag.AlignVCenter)
         self._told, self._in_words = "", ""
         self.setProperty("role", "quiet")
@@ -151,15 +158,27 @@ class ElidedLabel(PlainLabel):
     def sizeHint(self) -> QSize:
         """Return the size of the whole text."""
         width = self.fontMetrics().horizontalAdvance(self._told) + 2 * self.indent() + 2
-        return QSize(width if self._told else 0, super().sizeHint().height())
+        height = max(super().sizeHint().height(), self._lines * self.fontMetrics().lineSpacing())
+        return QSize(width if self._told else 0, height)
 
     def tell(self, told: str, in_words: str = "") -> None:
         """Set a text, with an optional longer form for the tool tip and screen readers."""
         self._told, self._in_words = told, in_words or told
         self.setToolTip(plain_tooltip(self._in_words))
         self.setAccessibleName(self._in_words)
-        room = self.contentsRect().width() - 2 * self.indent()
-        self.setText(self.fontMetrics().elidedText(told, self._elide, room))
+        self.setText(self._fitting(told, self.contentsRect().width() - 2 * self.indent()))
+
+    def _fitting(self, told: str, room: int) -> str:
+        """Break a text into its lines, and elide what does not fit."""
+        metrics, words, lines = self.fontMetrics(), told.split(" "), []
+        for _ in range(self._lines - 1):
+            starts = (" ".join(words[:count]) for count in range(1, len(words) + 1))
+            count = max(1, sum(metrics.horizontalAdvance(start) <= room for start in starts))
+            lines.append(" ".join(words[:count]))
+            words = words[count:]
+        lines.append(" ".join(words))
+        elided = (metrics.elidedText(line, self._elide, room) for line in lines)
+        return "\n".join(filter(None, elided))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -74,7 +74,8 @@ def test_keys_and_buttons_step(scrubbed: Scrubbed) -> None:
 
 def test_the_step_and_its_loss_are_said(scrubbed: Scrubbed) -> None:
     scrubbed.drag(2)
-    assert scrubbed.bar.said.text() == "Step 100 of 1,000: training loss 2.000"
+    shown = scrubbed.bar.said.text().replace("\n", " ")
+    assert shown == "Step 100 of 1,000: training loss 2.000"
 
 
 def test_it_plays_from_the_beginning_to_now(scrubbed: Scrubbed, qtbot: QtBot) -> None:

@@ -14,7 +14,7 @@ from visualizer.widgets.accessible_roles_and_values import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_command
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import ElidedLabel
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.plain_text_tooltips import plain_tooltip
 from visualizer.widgets.setting_controls import combo_box
@@ -50,11 +50,7 @@ class SnapshotBar(QWidget):
         self._scrub, self._theme, self._widest = SnapshotTimeline(), LIGHT, 1
         self._timer = QTimer(self, interval=FRAME_MS)
         self._timer.timeout.connect(self._go_on)
-        self.track, self.said = SnapshotSlider(), PlainLabel()
-        self.said.setProperty("role", "quiet")
-        self.said.setWordWrap(True)
-        self.said.setMinimumWidth(1)  # elided rather than widening the window
-        self.said.setMaximumHeight(2 * self.said.fontMetrics().lineSpacing())
+        self.track, self.said = SnapshotSlider(), ElidedLabel(lines=2)
         self.track.sought.connect(self._seek)
         row = row_layout(self, (8, 4, 8, 4), spacing=2)
         self.back = self._button("step-back", "The kept moment before", self.step_back)
@@ -94,10 +90,9 @@ class SnapshotBar(QWidget):
             return
         self._scrub, self._theme = scrub, theme
         self.track.show_scrub(scrub, theme)
-        self.said.setText(scrub.said)
-        for part in (self.said, self.track):
-            part.setToolTip(plain_tooltip(scrub.said))
-        self._widest = max(self._widest, self.said.fontMetrics().horizontalAdvance(scrub.said) + 4)
+        self.said.tell(scrub.said)
+        self.track.setToolTip(plain_tooltip(scrub.said))
+        self._widest = max(self._widest, self.said.sizeHint().width())
         self.said.setMaximumWidth(self._widest)  # otherwise the track would move while playing
         set_accessible_value(self, scrub.said)
         is_alone = len(scrub.stops) == 1

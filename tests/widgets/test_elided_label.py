@@ -1,0 +1,44 @@
+"""A label that is elided to its width, over one or more lines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.widgets.labels import ElidedLabel
+
+TEXT = "Now, step 1,366: training loss 0.827, validation loss 0.911 at step 1,300"
+NARROW = 40
+"""An ellipsis fits."""
+WORD = st.sampled_from(["a", "loss", "1,366:", "🦊", "<b>", "validation" * 3])
+
+
+@pytest.mark.usefixtures("qapp")
+@given(st.lists(WORD, max_size=12), st.integers(1, 3), st.integers(NARROW, 700))
+def test_every_line_fits_and_the_text_goes_on_over_them(
+    words: list[str], lines: int, width: int
+) -> None:
+    label, text = ElidedLabel(lines=lines), " ".join(words)
+    label.resize(width, 60)
+    label.tell(text)
+    shown = label.text().split("\n")
+    room = width - 2 * label.indent()
+    assert len(shown) <= lines
+    assert all(label.fontMetrics().horizontalAdvance(line) <= room for line in shown)
+    if "…" not in label.text():
+        assert " ".join(shown) == text
+    assert label.accessibleName() == text
+
+
+@pytest.mark.usefixtures("qapp")
+def test_what_fits_into_two_lines_is_shown_whole() -> None:
+    label = ElidedLabel(lines=2)
+    label.resize(label.fontMetrics().horizontalAdvance(TEXT) * 2 // 3, 60)
+    label.tell(TEXT)
+    assert label.text().replace("\n", " ") == TEXT
+    assert "\n" in label.text()
+    label.resize(label.width() // 2, 60)
+    label.show()
+    assert label.text().endswith("…")
+    assert label.text().count("\n") == 1
