@@ -294,6 +294,7 @@ def test_without_models_or_the_library_it_is_said_what_to_do(
 ) -> None:
     dialog = opened(hand)
     assert dialog.message.text() == NO_MODELS
+    assert dialog.message.geometry().bottom() < dialog.height() / 4, "it is where the list would be"
     assert not dialog.table.isVisible()
     dialog.close()
     QApplication.processEvents()

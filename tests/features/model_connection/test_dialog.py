@@ -129,6 +129,7 @@ def free_port() -> int:
 
 def test_what_is_missing_is_said_at_once(hand: Hand) -> None:
     dialog = opened(hand)
+    assert dialog.host.y() < dialog.height() / 3, "there is no gap around what is said first"
     press_connect(dialog)
     assert dialog.problem.text() == NO_TOKEN
     assert dialog.focusWidget() is dialog.token

@@ -151,6 +151,9 @@ class ModelChooserDialog(QDialog):
         folder.tell(f"Models in {cache}")
         for part in (folder, self.message, self.table, self.note):
             column.addWidget(part, 1 if part is self.table else 0)
+        policy = self.table.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # else what is around it moves apart
+        self.table.setSizePolicy(policy)
         self._add_place(column_row := row_layout(spacing=8))
         column.addLayout(column_row)
         self._add_download(column_row := row_layout(spacing=8))

@@ -69,6 +69,7 @@ class ModelConnectionDialog(QDialog):
         self.cancel_button.clicked.connect(self.cancelWanted)
         row.addWidget(self.cancel_button)
         column.addLayout(row)
+        column.addStretch(1)  # else the room of lines that come later is around the first
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         self.connect_button = buttons.addButton("&Connect", QDialogButtonBox.ButtonRole.AcceptRole)
         self.connect_button.setDefault(True)
