@@ -329,6 +329,7 @@ if options[0] != "user@machine":
 assert has_terminal
 child, terminal = pty.fork()
 if child == 0:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever the tests themselves ignore
     command = ["-m", "visualizer", "serve", options[3], "--quiet", "--port", port]
     os.execv("{python}", ["{python}", *command])
 with open("{pid}", "w") as file:
