@@ -42,3 +42,14 @@ def test_what_fits_into_two_lines_is_shown_whole() -> None:
     label.show()
     assert label.text().endswith("…")
     assert label.text().count("\n") == 1
+
+
+@pytest.mark.usefixtures("qapp")
+def test_a_larger_font_is_elided_anew() -> None:
+    label = ElidedLabel(lines=2)
+    label.resize(label.fontMetrics().horizontalAdvance(TEXT) * 2 // 3, 60)
+    label.tell(TEXT)
+    larger = label.font()
+    larger.setPixelSize(2 * label.fontInfo().pixelSize())
+    label.setFont(larger)
+    assert label.text().endswith("…")

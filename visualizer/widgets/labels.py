@@ -180,6 +180,11 @@ class ElidedLabel(PlainLabel):
         elided = (metrics.elidedText(line, self._elide, room) for line in lines)
         return "\n".join(filter(None, elided))
 
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self.tell(self._told, self._in_words)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.tell(self._told, self._in_words)
