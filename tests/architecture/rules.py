@@ -98,6 +98,7 @@ FLOORS = (
         "memory_allocator_settings",
         "interruption_of_windowless_work",
         "numpy_import_on_first_use",
+        "garbage_collection",
         "python_thread_for_qt_thread",
     ),
     ("console_messages_and_progress", "storage"),

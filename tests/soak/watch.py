@@ -20,6 +20,8 @@ import psutil
 from PySide6.QtCore import QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication, QMessageBox
 from shiboken6 import isValid
+from torch import Tensor
+from torch.nn import Parameter
 
 from tests.benchmarks.heartbeat import Heart
 from tests.soak.__main__ import FIGURE, LONGEST_GAP_S
@@ -50,7 +52,9 @@ WARM_ROUNDS, COMPARED = 8, 5
 """In ten minutes every command and pane was used: until then allocators come to share out their
 blocks, and Python, Qt and torch fill their caches. A leak goes on after that."""
 STANDS_OUT = 1.15
-"""From so much more memory than at most rests it is told which threads are at work then."""
+"""From so much more memory than at most rests it is told which threads are at work then, and what
+holds large tensors."""
+LARGE_BYTES = 2**25
 HOLDERS = 3
 """How far what keeps a closed window in memory is followed."""
 
@@ -177,9 +181,11 @@ class Watch:
         self.resting.append(memory.rss)
         mebi, of_files = memory.rss / 2**20, getattr(memory, "shared", 0) / 2**20
         widgets = len(QApplication.allWidgets())
-        self._tell(f"{FIGURE}{mebi:.0f} MiB at rest, {of_files:.0f} of files, {widgets:,} widgets")
+        asked = _bytes_in_use() / 2**20
+        said = f"{mebi:.0f} MiB at rest, {of_files:.0f} of files, {asked:.0f} in use of C's"
+        self._tell(f"{FIGURE}{said}, {widgets:,} widgets")
         if memory.rss > STANDS_OUT * median(self.resting):
-            self._tell("\n".join(_at_work(sys._current_frames())))
+            self._tell("\n".join([*_at_work(sys._current_frames()), *_large_tensors()]))
         if len(self.resting) >= WARM_ROUNDS + 2 * COMPARED:
             warm = median(self.resting[WARM_ROUNDS:][:COMPARED])
             now = median(self.resting[-COMPARED:])
@@ -231,6 +237,15 @@ def _at_work(frames: dict[int, FrameType]) -> list[str]:
     ]
 
 
+def _large_tensors() -> Iterator[str]:
+    """Tell of each large tensor what it is held by."""
+    tensors = [each for each in gc.get_objects() if type(each) in (Tensor, Parameter)]
+    for tensor in tensors:
+        if tensor.nbytes > LARGE_BYTES:
+            yield f"  holding {tuple(tensor.shape)} of {tensor.dtype}, held by"
+            yield from _holders(tensor, (tensors,))
+
+
 def _places(frame: FrameType, count: int) -> str:
     """Say where a thread is, innermost first."""
     stack = traceback.extract_stack(frame)
@@ -267,6 +282,27 @@ class _Lines:
 
     def flush(self) -> None:
         """Do nothing: every text was handed on."""
+
+
+class _Malloc(ctypes.Structure):
+    """What glibc tells of its blocks: ``struct mallinfo2``."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+        "fordblks", "keepcost",
+    )]  # fmt: skip
+
+
+def _bytes_in_use() -> int:
+    """Return how much the C library has given out, apart from large blocks; 0 where unknown.
+
+    What a process takes beyond that lies between blocks in use, and is used again.
+    """
+    told = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if told is None:
+        return 0
+    told.restype = _Malloc
+    return int(told().uordblks)
 
 
 def _trim() -> None:

@@ -5,9 +5,8 @@ Modules that load torch are imported where they are used.
 
 from __future__ import annotations
 
-import gc
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,11 +18,11 @@ from msgspec import Struct
 
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.torch_library_loading import load_torch_library
+from visualizer.garbage_collection import left_out_of_collections
 from visualizer.progress_callback import no_progress
 from visualizer.python_thread_for_qt_thread import on_python_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from visualizer.models.disk_reading_estimate import DiskReadingEstimate
@@ -249,28 +248,10 @@ def _open(
 
 def _import_library(progress: Progress) -> None:
     """Import transformers, in parts between which it may be cancelled."""
-    with _left_out_of_collections(), suppress(ImportError):  # said where it is used
+    with left_out_of_collections(), suppress(ImportError):  # said where it is used
         for name in ("visualizer.attention.run", LIBRARY):
             progress(0, 0)
             import_module(name)
         library = import_module(LIBRARY)
         progress(0, 0)
         library.PreTrainedModel  # noqa: B018 - imported by being asked for
-
-
-@contextmanager
-def _left_out_of_collections() -> Iterator[None]:
-    """Have garbage collection never look at what is made meanwhile.
-
-    The objects of large imports are permanent; scanning them would hold up the window, while they
-    are made and ever after.
-    """
-    was_enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_enabled:
-            gc.enable()

@@ -5,7 +5,6 @@ Modules that load torch are imported where they are used.
 
 from __future__ import annotations
 
-import gc
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.torch_library_loading import load_torch_library
 from visualizer.errors import InputError
+from visualizer.garbage_collection import left_out_of_collections
 from visualizer.memory_allocator_settings import trim_freed_memory
 from visualizer.numpy_import_on_first_use import import_numpy_now
 from visualizer.python_thread_for_qt_thread import on_python_thread
@@ -278,10 +278,8 @@ def _import_torch() -> None:
 
 
 def _import_and_leave_out_of_collections() -> None:
-    load_torch_library()
-    with suppress(Exception):  # it fails again where it is used, which says why
-        import_numpy_now()
-        import_module("visualizer.attention.run")
-    # The objects of torch's import are permanent; scanning them for garbage would block the
-    # window for tens of milliseconds at every collection.
-    gc.freeze()
+    with left_out_of_collections():
+        load_torch_library()
+        with suppress(Exception):  # it fails again where it is used, which says why
+            import_numpy_now()
+            import_module("visualizer.attention.run")
