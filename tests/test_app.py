@@ -109,8 +109,9 @@ import sys
 import threading
 
 from visualizer import app
+from visualizer.widgets import garbage_collector
 
-app.START_MS, app.LOOK_MS = 200, 1
+app.START_MS, garbage_collector.LOOK_MS = 200, 1
 application = app.make_application()
 print("plain", "feature" not in builtins.__import__.__name__, os.environ["THP_MEM_ALLOC_ENABLE"])
 print("gives way after", round(1e6 * sys.getswitchinterval()))

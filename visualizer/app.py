@@ -17,7 +17,6 @@ from visualizer.console_messages_and_progress import say
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import NO_MEMORY, InputError, is_out_of_memory
 from visualizer.export.offscreen_qt_application import exit_if_qt_cannot_start
-from visualizer.garbage_collection import LOOK_MS, collect_due_garbage
 from visualizer.interruption_of_windowless_work import STOPPED
 from visualizer.memory_allocator_settings import (
     ask_for_large_pages,
@@ -359,7 +358,6 @@ def make_application() -> QApplication:
     """Create the ``QApplication`` with the program's style, locale and memory settings."""
     gc.disable()
     sys.setswitchinterval(LOCK_S)
-    from PySide6.QtCore import Qt, QTimer
     from PySide6.QtWidgets import QApplication
 
     return_freed_memory()
@@ -368,9 +366,9 @@ def make_application() -> QApplication:
     import_plainly()
     with exit_if_qt_cannot_start(NO_WINDOW):
         application = QApplication([sys.argv[0]])
-    collector = QTimer(application, interval=LOOK_MS, timerType=Qt.TimerType.CoarseTimer)
-    collector.timeout.connect(collect_due_garbage)
-    QTimer.singleShot(START_MS, collector, collector.start)
+    from visualizer.widgets.garbage_collector import GarbageCollector
+
+    GarbageCollector(application, START_MS)
     name_program(application)
     name_menu_entry()
     from visualizer.widgets.app_settings import keep_qt_from_storing

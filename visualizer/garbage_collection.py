@@ -10,24 +10,40 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
+from threading import Event
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-LOOK_MS = 500
-"""So often the window's thread is to look whether there may be enough garbage."""
+WAIT_S = 1.0
+"""So long a collection is waited for: who is to collect may be waiting, too."""
 
+_collectors: list[Callable[[Event], None]] = []
+"""What has garbage collected, and then sets an event; empty where Python collects by itself."""
 _held_off: list[None] = []
 """One for each work during which nothing is collected."""
 
 
-def collect_due_garbage() -> None:
-    """Collect the oldest generation that is due by Python's own thresholds, and younger ones."""
-    counts, thresholds = gc.get_count(), gc.get_threshold()
-    due = [at for at, count in enumerate(counts) if count > thresholds[at]]
-    if due and not _held_off:
-        gc.collect(max(due))
+def collect_by(collector: Callable[[Event], None]) -> None:
+    """Have garbage collected by something that can be called on any thread, and not by Python."""
+    gc.disable()
+    _collectors[:] = [collector]
+
+
+def collect_garbage() -> None:
+    """Collect all garbage, on the thread that does so."""
+    if not _collectors:
+        gc.collect()
+        return
+    is_done = Event()
+    _collectors[0](is_done)
+    is_done.wait(WAIT_S)
+
+
+def is_held_off() -> bool:
+    """Whether nothing is to be collected for now."""
+    return bool(_held_off)
 
 
 @contextmanager

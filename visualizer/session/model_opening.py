@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.torch_library_loading import load_torch_library
-from visualizer.garbage_collection import left_out_of_collections
+from visualizer.garbage_collection import collect_garbage, left_out_of_collections
 from visualizer.progress_callback import no_progress
 from visualizer.python_thread_for_qt_thread import on_python_thread
 
@@ -248,6 +248,7 @@ def _open(
 
 def _import_library(progress: Progress) -> None:
     """Import transformers, in parts between which it may be cancelled."""
+    collect_garbage()  # or it would stay with what the imports make
     with left_out_of_collections(), suppress(ImportError):  # said where it is used
         for name in ("visualizer.attention.run", LIBRARY):
             progress(0, 0)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import gc
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from visualizer import garbage_collection
+from visualizer.garbage_collection import collect_garbage, is_held_off
+from visualizer.widgets.garbage_collector import GarbageCollector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytestqt.qtbot import QtBot
+
+NEVER_MS = 10**8
+
+
+class Cycle:
+    def __init__(self, collected: list[str]) -> None:
+        self.itself = self
+        self.collected = collected
+
+    def __del__(self) -> None:
+        self.collected.append(threading.current_thread().name)
+
+
+@pytest.fixture
+def collector(qapp: Any) -> Iterator[GarbageCollector]:
+    thresholds = gc.get_threshold()
+    made = GarbageCollector(qapp, NEVER_MS)
+    assert not gc.isenabled()
+    yield made
+    garbage_collection._collectors.clear()
+    made.deleteLater()
+    gc.set_threshold(*thresholds)
+    gc.enable()
+
+
+def test_new_objects_are_looked_at_often_and_old_ones_seldom(
+    collector: GarbageCollector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int] = []
+    monkeypatch.setattr(gc, "collect", looked_at.append)
+    gc.set_threshold(10**6)
+    collector.look()
+    assert looked_at == [], "there are too few new ones"
+    gc.set_threshold(1)
+    kept = [[] for _ in range(100)]  # type: ignore[var-annotated]
+    with monkeypatch.context() as patch:
+        patch.setattr(garbage_collection, "_held_off", [None])
+        assert is_held_off()
+        collector.look()
+    assert looked_at == []
+    for _ in range(200):
+        collector.look()
+    assert len(kept) == 100
+    wanted = ([*(9 * [0] + [1]) * 9, *9 * [0], 2]) * 2
+    assert looked_at == wanted
+
+
+@pytest.mark.usefixtures("collector")
+def test_garbage_of_another_thread_is_collected_here(qtbot: QtBot) -> None:
+    collected: list[str] = []
+    seen: list[list[str]] = []
+
+    def work() -> None:
+        Cycle(collected)
+        collect_garbage()
+        seen.append([*collected])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    qtbot.waitUntil(lambda: not thread.is_alive())
+    assert seen == [[threading.current_thread().name]]
+
+
+@pytest.mark.usefixtures("collector")
+def test_who_waits_for_a_collection_does_not_wait_for_ever(
+    monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    monkeypatch.setattr(garbage_collection, "WAIT_S", 0.01)
+    collected: list[str] = []
+    Cycle(collected)
+    thread = threading.Thread(target=collect_garbage)
+    thread.start()
+    thread.join(30)  # meanwhile nothing is collected here
+    assert not thread.is_alive()
+    assert collected == []
+    qtbot.waitUntil(lambda: collected == [threading.current_thread().name])

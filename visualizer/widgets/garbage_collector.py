@@ -1,0 +1,48 @@
+"""Collects Python's garbage on the window's thread, between events."""
+
+from __future__ import annotations
+
+import gc
+from threading import Event
+
+from PySide6.QtCore import QCoreApplication, QObject, Qt, QTimer, Signal
+
+from visualizer.garbage_collection import collect_by, is_held_off
+
+LOOK_MS = 500
+"""So often it is looked whether there are enough new objects, by Python's own threshold."""
+OF_YOUNG, OF_OLDER = 10, 10
+"""So many collections of new objects come to one of older ones, and of these to one of all."""
+
+
+class GarbageCollector(QObject):
+    """Collects in place of Python, as long as an application lives.
+
+    Parameters
+    ----------
+    delay_ms : int
+        So long it does not begin: nearly all objects of a start are permanent.
+    """
+
+    _wanted = Signal(Event)
+
+    def __init__(self, application: QCoreApplication, delay_ms: int) -> None:
+        super().__init__(application)
+        self._count = 0
+        self._wanted.connect(self._collect_all)
+        collect_by(self._wanted.emit)
+        timer = QTimer(self, interval=LOOK_MS, timerType=Qt.TimerType.CoarseTimer)
+        timer.timeout.connect(self.look)
+        QTimer.singleShot(delay_ms, timer, timer.start)
+
+    def look(self) -> None:
+        """Collect where there are enough new objects; now and then older ones, too."""
+        if gc.get_count()[0] > gc.get_threshold()[0] and not is_held_off():
+            self._count += 1
+            is_of_older = self._count % OF_YOUNG == 0
+            is_of_all = self._count % (OF_YOUNG * OF_OLDER) == 0
+            gc.collect(is_of_older + is_of_all)
+
+    def _collect_all(self, is_done: Event) -> None:
+        gc.collect()
+        is_done.set()
