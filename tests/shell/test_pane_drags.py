@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMessageBox
 
@@ -60,6 +60,23 @@ def test_presenter_mode_comes_once_the_pane_is_back_at_its_place(
     qtbot.waitUntil(lambda: window.presenter.is_on)
     assert set(places(window).values()) == {(False, True)}
     presenter.trigger()
+    assert places(window) == before
+
+
+def test_escape_leaves_presenter_mode_once_the_pane_is_back_at_its_place(
+    open_window: Open, qtbot: QtBot
+) -> None:
+    window = open_window()
+    before = places(window)
+    window.actions_.by_id["presenter.toggle"].trigger()
+    assert window.presenter.is_on
+    window.docks.by_id["Cell"].show()
+    qtbot.waitUntil(lambda: window.size() == window.windowHandle().size())  # the full screen's
+    begin_drag(window, "Cell", QPoint(400, 300))
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert window.presenter.is_on
+    end_drag(window, QPoint(400, 300))
+    qtbot.waitUntil(lambda: not window.presenter.is_on)
     assert places(window) == before
 
 

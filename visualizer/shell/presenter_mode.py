@@ -199,7 +199,7 @@ class PresenterMode(QObject):
         elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned:
             self.cellLeft.emit()
         else:
-            self.leave()
+            self._docks.once_dropped(self.leave)
 
     def hide_all(self) -> None:
         """Cover everything but the status bar."""
