@@ -1,9 +1,8 @@
 """When Python's garbage is collected, where a window's thread does so between events.
 
-Python collects on whichever thread happens to make an object. What Qt knows of a widget would then
-be freed on a thread that does not own it, while the window's thread may be using it, and the
-program would end without a trace. Source: Qt 6, "Threads and QObjects"; PySide 6.11 deletes such
-objects where they are found.
+Python collects on whichever thread happens to make an object. Widgets among the garbage could then
+be destroyed on a thread that does not own them, while the window's thread uses them. Source: Qt 6,
+"Threads and QObjects"; PySide 6.11 destroys objects of Python's classes where they are found.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def collect_by(collector: Callable[[Event], None]) -> None:
 
 
 def collect_garbage() -> None:
-    """Collect all garbage, on the thread that does so."""
+    """Collect all garbage, on the thread that does so, and wait for that."""
     if not _collectors:
         gc.collect()
         return

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from tests.soak.__main__ import ROOT
@@ -59,6 +60,21 @@ def test_a_bug_that_the_program_reports_is_a_failure(
     watch.look()
     assert told == ["Traceback …\nZeroDivisionError: by zero\nFAILURE ZeroDivisionError: by zero"]
     assert not any(box.isVisible() for box in window.findChildren(QMessageBox))
+
+
+@pytest.mark.usefixtures("qapp")
+def test_what_holds_a_large_tensor_is_told_where_much_is_held(
+    watch: Watch, told: list[str]
+) -> None:
+    holder = {"the one that holds": torch.zeros(2**20, 9)}
+    watch.rest(windows=0)
+    *_, at_rest = told
+    assert "in use of malloc's" in at_rest, "as much as at other rests"
+    watch.resting[:] = [1, 1, 1]
+    watch.rest(windows=0)
+    *_, at_work = told
+    assert "holding (1048576, 9) of torch.float32, held by\ndict the one that holds" in at_work
+    assert len(holder) == 1
 
 
 @pytest.mark.slow

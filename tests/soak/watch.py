@@ -55,6 +55,7 @@ STANDS_OUT = 1.15
 """From so much more memory than at most rests it is told which threads are at work then, and what
 holds large tensors."""
 LARGE_BYTES = 2**25
+"""Of so many bytes a tensor is large."""
 HOLDERS = 3
 """How far what keeps a closed window in memory is followed."""
 
@@ -182,7 +183,7 @@ class Watch:
         mebi, of_files = memory.rss / 2**20, getattr(memory, "shared", 0) / 2**20
         widgets = len(QApplication.allWidgets())
         asked = _bytes_in_use() / 2**20
-        said = f"{mebi:.0f} MiB at rest, {of_files:.0f} of files, {asked:.0f} in use of C's"
+        said = f"{mebi:.0f} MiB at rest, {of_files:.0f} of files, {asked:.0f} in use of malloc's"
         self._tell(f"{FIGURE}{said}, {widgets:,} widgets")
         if memory.rss > STANDS_OUT * median(self.resting):
             self._tell("\n".join([*_at_work(sys._current_frames()), *_large_tensors()]))
