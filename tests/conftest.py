@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import psutil
@@ -217,11 +218,19 @@ def _left_widgets(old: set[int]) -> list[str]:
 
 
 def _left_threads(old: set[threading.Thread]) -> list[str]:
+    until = time.monotonic() + GRACE_S
+    while left := _new_threads(old):
+        if time.monotonic() > until:
+            break
+        for thread in left:
+            if thread.is_alive():  # else it is about to start, and not to be joined until it has
+                thread.join(GRACE_S)
+    return [f"thread {thread!r}" for thread in left]
+
+
+def _new_threads(old: set[threading.Thread]) -> list[threading.Thread]:
     # The process that splits texts, and what listens to it, are the program's and no window's.
-    new = [each for each in threading.enumerate() if each not in old and each.name != LISTENER]
-    for thread in new:
-        thread.join(GRACE_S)
-    return [f"thread {thread!r}" for thread in new if thread.is_alive()]
+    return [each for each in threading.enumerate() if each not in old and each.name != LISTENER]
 
 
 def _system_threads() -> set[int]:
