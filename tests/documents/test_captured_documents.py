@@ -49,7 +49,7 @@ CAPTURED_REFUSED = [
     (put("document", "captured", "layers", 0), "captured attention of a size that cannot be"),
     (put("document", "captured", "heads", 2**40), "captured attention of a size that cannot be"),
     (put("document", "captured", "queries", -2), "captured attention of a size that cannot be"),
-    (put("document", "captured", "keys", 4), "a number of captured weights that cannot be"),
+    (put("document", "captured", "keys", 4), "a number of tokens that are read that cannot be"),
     (put("document", "captured", "dtype", "float64"), "numbers of another type at document/capt"),
     (put("document", "captured", "dtype", "float16"), "numbers of another type at document/capt"),
     (put("document", "captured", "dtype", [1]), "numbers of another type at document/capt"),

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MOST_LAYERS = 1_000
 MOST_TOKENS = 100_000
 """Limit of queries and of keys."""
+MOST_CUT = 100_000
+"""At most so many edges of attention are cut in a document."""
 LONGEST_NAME = 28
 HALF = 13
 TO_WEIGHTS = ("scores", "scaled", "capped", "biased", "masked", "weights")

@@ -61,7 +61,7 @@ class StepOfStage(Struct, frozen=True):
 AROUND = frozenset(LAYER_STAGES) - {row.name for row in TABLE if row.step is None}
 """The stages of a layer that attention alone does not have."""
 
-_OPERATIONS = {
+STEP_OPERATIONS = {
     ResidualStream: Operation.RESIDUAL_STREAM,
     NormLayer: Operation.NORM_LAYER,
     LinearLayer: Operation.LINEAR_LAYER,
@@ -77,6 +77,7 @@ _OPERATIONS = {
     ScoreBias: Operation.ADD_SCORE_BIAS,
     SinkSoftmax: Operation.SOFTMAX_WITH_SINK,
 }
+"""The operation of a stage, by the type of its step."""
 _AFTER_SCALED = ("capped", "bias", "biased")
 
 
@@ -109,7 +110,7 @@ def layer_rows(steps: Mapping[str, StepOfStage]) -> tuple[Stage, ...]:
 
 def _row(name: str, how: StepOfStage) -> Stage:
     dims, symbol, says = LAYER_STAGES[name]
-    operation = _OPERATIONS[type(how.step)] if how.step else Operation.CAPTURED
+    operation = STEP_OPERATIONS[type(how.step)] if how.step else Operation.CAPTURED
     if how.step is None:
         symbol = "given"
     return Stage(

@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.captured_attention import MOST_LAYERS, MOST_TOKENS
+from visualizer.attention.captured_attention import MOST_LAYERS
+from visualizer.attention.captured_attention_validation import (
+    claims_of_header,
+    claims_of_numbers,
+    is_packed,
+)
 from visualizer.attention.model_layer_stages import ORDER
-from visualizer.attention.spec import LARGEST, OWN_BIASES, OWN_LAYERS, Mask
-from visualizer.models.model_source import MOST_CUT, ImageFile, claims_of_changes, server_of
+from visualizer.attention.spec import LARGEST, OWN_BIASES, OWN_LAYERS
+from visualizer.models.model_source import ImageFile, claims_of_changes, server_of
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT
@@ -29,12 +34,8 @@ from visualizer.storage.json_coding import LONGEST, DamagedError, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from visualizer.attention.captured_attention import (
-        CapturedAttention,
-        CapturedVectors,
-        ImagePatches,
-    )
-    from visualizer.attention.spec import BooleanMatrix, NumberMatrix
+    from visualizer.attention.captured_attention_validation import Claim
+    from visualizer.attention.spec import NumberMatrix
     from visualizer.models.model_source import ModelSource
     from visualizer.session.cell_address import Cell
     from visualizer.session.colour_options import ColourOptions
@@ -45,10 +46,6 @@ if TYPE_CHECKING:
 LONGEST_PATH = 4096
 _SHA256 = "[0-9a-f]{64}"
 _SERVER = r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}"
-MOST_PIXELS_A_SIDE = 10_000
-MOST_NAMES, LONGEST_ARGUMENT = 100, 200
-Claim = tuple[bool, str]
-"""Whether a condition holds, and the subject of the message if it does not."""
 
 
 def check_saved(document: Document, view: View) -> None:
@@ -64,7 +61,8 @@ def check_saved(document: Document, view: View) -> None:
         _check(_matrices(one))
         _check(_settings(one))
         if one.captured:
-            _check(_captured(one.captured))
+            _check(claims_of_header(one.captured))
+            _check(claims_of_numbers(one.captured))
         if one.model:
             _check(_model(one.model))
     _check(_view(view))
@@ -83,7 +81,7 @@ def _matrices(document: Document) -> Iterator[Claim]:
     spec = document.spec
     for cells in (spec.own_mask, spec.own_kept):
         if cells:
-            yield _is_packed(cells), "a matrix of 0 and 1"
+            yield is_packed(cells), "a matrix of 0 and 1"
     given = (spec.own_input,) if spec.own_input else ()
     for numbers in (*given, *(matrix for _, matrix in spec.own_weights)):
         yield _is_filled(numbers), "a matrix of numbers"
@@ -98,41 +96,10 @@ def _settings(document: Document) -> Iterator[Claim]:
         yield False, f"a setting, “{wrong.label}” of {getattr(spec, wrong.name):,},"
 
 
-def _is_packed(own: BooleanMatrix) -> bool:
-    if min(own.rows, own.columns) < 0 or len(own.bits) != -(-own.rows * own.columns // 8):
-        return False
-    spare = -own.rows * own.columns % 8
-    return not spare or own.bits[-1] & ((1 << spare) - 1) == 0
-
-
 def _is_filled(own: NumberMatrix) -> bool:
     if min(own.rows, own.columns) < 0 or len(own.numbers) != 8 * own.rows * own.columns:
         return False
     return bool(np.isfinite(own.array()).all())
-
-
-def _captured(captured: CapturedAttention) -> Iterator[Claim]:
-    sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
-    most = (MOST_LAYERS, LARGEST["heads"], MOST_TOKENS, MOST_TOKENS)
-    are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, most, strict=True))
-    yield are_sizes, "captured attention of a size"
-    count = math.prod(sizes) * np.dtype(captured.dtype.value).itemsize
-    yield len(captured.numbers) == count, "a number of captured weights"
-    yield len(captured.query_tokens) in (0, captured.queries), "a number of tokens that read"
-    yield len(captured.key_tokens) in (0, captured.keys), "a number of tokens that are read"
-    if patches := captured.patches:
-        yield _are_patches(captured, patches), "an image of patches"
-    if captured.vectors:
-        yield from _vectors(captured, captured.vectors)
-
-
-def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
-    """Whether the tokens are an image's, and its pixels are all there."""
-    sides = (patches.rows, patches.columns, patches.height, patches.width)
-    are_sizes = patches.first >= 0 and all(1 <= side <= MOST_PIXELS_A_SIDE for side in sides)
-    is_whole = len(patches.pixels) == 3 * patches.height * patches.width
-    are_tokens = (captured.queries, captured.keys) == (patches.tokens,) * 2
-    return are_sizes and is_whole and are_tokens and not captured.key_tokens
 
 
 def _model(model: ModelSource) -> Iterator[Claim]:
@@ -164,47 +131,6 @@ def _is_local(path: str) -> bool:
     is_absolute = path.startswith("/") or re.match(r"[A-Za-z]:[/\\]", path) is not None
     is_local = is_absolute and not path.startswith(("//", "/??/")) and "\0" not in path
     return is_local and len(path) <= LONGEST_PATH
-
-
-def _vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:
-    heads = captured.layers * captured.heads
-    item = np.dtype(captured.dtype.value).itemsize
-    sizes = {
-        "queries": (captured.queries, vectors.d_head),
-        "keys": (captured.keys, vectors.d_head),
-        "values": (captured.keys, vectors.d_value),
-    }
-    for name, (tokens, width) in sizes.items():
-        is_whole = width >= 1 and len(getattr(vectors, name)) == item * heads * tokens * width
-        yield is_whole, f"a number of {name}"
-    yield 0 <= vectors.softcap < math.inf, "a limit of scores"
-    per_layer = item * captured.heads
-    sinks = len(vectors.sinks or b"")
-    yield vectors.sinks is None or sinks == per_layer * captured.layers, "a number of sinks"
-    bias, scores = len(vectors.bias or b""), per_layer * captured.queries * captured.keys
-    yield vectors.bias is None or bias in (scores, scores * captured.layers), "a number of biases"
-    names = vectors.not_understood
-    is_short = len(names) <= MOST_NAMES and max(map(len, names), default=0) <= LONGEST_ARGUMENT
-    yield is_short, "names of arguments"
-    largest = LARGEST["d_in"]
-    yield captured.heads * vectors.d_head <= largest, "captured vectors of a size"
-    yield 0 < vectors.scaling < math.inf, "a scaling of scores"
-    yield len(vectors.layer_masks) in (0, captured.layers), "a number of masks"
-    for each in (vectors.common_mask, *vectors.layer_masks):
-        own = each.own_mask
-        yield (own is not None) == (each.mask is Mask.OWN), "a mask of captured attention"
-        if own:
-            is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
-            yield is_fitting and _is_packed(own), "a mask of captured attention"
-        yield captured.is_square or each.mask in {Mask.NONE, Mask.OWN}, "a mask of other tokens"
-        is_window = each.mask is Mask.WINDOW
-        yield (1 <= each.window <= LARGEST["window"]) == is_window, "a window"
-    limits = (captured.layers, captured.heads, captured.queries, captured.keys)
-    are_within = all(
-        0 <= at < most for edge in vectors.cut for at, most in zip(edge, limits, strict=True)
-    )
-    are_sorted = [*vectors.cut] == sorted({*vectors.cut})
-    yield are_within and are_sorted and len(vectors.cut) <= MOST_CUT, "cut edges"
 
 
 def _view(view: View) -> Iterator[Claim]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.captured_attention import MOST_TOKENS
+from visualizer.attention.captured_attention import MOST_CUT, MOST_TOKENS
 from visualizer.attention.spec import LARGEST
 from visualizer.number_format import format_count
 
@@ -27,8 +27,6 @@ LONGEST_SOURCE = 100_000
 """The most letters of a text that heads are patched from."""
 LONGEST_SECOND = 100_000
 """The most letters of a second text."""
-MOST_CUT = 100_000
-"""At most so many edges of attention are cut in a document."""
 SHORT_SOURCE = 40
 """So many letters of a text that heads are patched from are shown where edits are named."""
 

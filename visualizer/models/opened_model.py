@@ -1024,7 +1024,9 @@ class OpenedModel:
             Whether they are those that the decoder reads.
         """
         given, *_ = self.inputs(text, second or None, is_chat=is_chat)
-        ids = given["decoder_input_ids" if of_decoder else "input_ids"]
+        # A model that is a decoder alone, as OPT, may be called one, and reads what all do.
+        own = "decoder_input_ids"
+        ids = given[own if of_decoder and own in given else "input_ids"]
         names = self.tokenizer_for_text.special_names
         numbers = enumerate(ids[0].tolist())
         return tuple((at, names[number]) for at, number in numbers if number in names)

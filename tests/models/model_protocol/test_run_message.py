@@ -30,7 +30,7 @@ TEXT = "the cat sat on the mat"
 
 
 def sent_and_received(run: Run) -> Run:
-    values, arrays = whole_run_message(run)
+    sent, arrays = whole_run_message(run)
     weights = {name: run.trace.model_weights[name] for name in small_weights(run)}
 
     def elsewhere(name: str, *, is_attention: bool = False) -> CachedTensor:
@@ -39,7 +39,7 @@ def sent_and_received(run: Run) -> Run:
     def measure(*_: object) -> None:
         raise AssertionError("nothing is measured")
 
-    sent = msgspec.convert(values, RunOnWire)
+    sent = msgspec.convert(msgspec.to_builtins(sent), RunOnWire)
     return whole_run(sent, arrays, (), None, elsewhere, measure, weights)  # type: ignore[arg-type]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
+from visualizer.attention.captured_attention import MOST_CUT
 from visualizer.attention.spec import BooleanMatrix
 from visualizer.errors import InputError
 from visualizer.features.mask_editor.brush_masks import between, is_open, mask_of_brush, with_stroke
@@ -16,7 +17,6 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_keyboard_navigation import moved_cursor
 from visualizer.heatmap.panel_and_board_types import target_of
 from visualizer.heatmap.panel_cell_lookup import panel_of
-from visualizer.models.model_source import MOST_CUT
 from visualizer.number_format import format_count
 from visualizer.session.mask_editing_mode_and_brushes import MaskBrush
 

@@ -16,6 +16,7 @@ from weakref import finalize
 
 from visualizer.errors import InputError, reason_of
 from visualizer.models.model_protocol.answer_body import DEFLATE, BodyError, inflated, read_body
+from visualizer.models.model_protocol.answer_values import JobProgress, values_as
 from visualizer.models.model_protocol.request_signature import HEADER, RequestSigner
 from visualizer.progress_callback import CancelledError, check_stopped, no_progress
 from visualizer.python_thread_for_qt_thread import LOOK_S, on_python_thread
@@ -221,7 +222,8 @@ class ModelConnection:
                 answer = self.ask("/result", {"job": number, "wait": POLL_S})
                 values = answer[0]
                 if values.get("working") is True:
-                    progress(int(values["done"]), int(values["of"]))
+                    how_far = values_as(JobProgress, values)
+                    progress(how_far.done, how_far.of)
                 elif values.get("is_part") is True:
                     report(answer)
                 else:

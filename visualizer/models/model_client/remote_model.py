@@ -34,14 +34,29 @@ from visualizer.models.model_client.stages_from_server import (
     WeightsFromServer,
 )
 from visualizer.models.model_client.token_store import stored_token
+from visualizer.models.model_protocol.answer_values import (
+    ROWS,
+    CostlyValues,
+    LensValues,
+    ModelFacts,
+    PartsValues,
+    QuestionValues,
+    TextRead,
+    TextTokens,
+    TokenNames,
+    numbers_of,
+    unreadable,
+    values_as,
+)
 from visualizer.models.model_protocol.run_message import (
     FIRST_LAYER,
     MEASURES,
     MOST_SENT,
     MOST_WITH_ANSWER,
-    RunOnWire,
+    RunValues,
     whole_run,
 )
+from visualizer.models.model_protocol.run_validation import check_run
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource, server_of
 from visualizer.progress_callback import is_to_stop, left_when, tell_progress
 
@@ -61,7 +76,6 @@ if TYPE_CHECKING:
 NOT_CONNECTED = "This model is served at {server}. Connect to it: File, Connect to a Model."
 OTHER_FILES = "The files of {name} are others than when the document was saved."
 SERVED = "{device}, at {server}"
-UNREADABLE = "The model's server sent something that cannot be read: {why}."
 
 LETTERS = 4
 """So many letters make a token, roughly."""
@@ -88,11 +102,11 @@ class RemoteModel:
         connection.open_ahead(AT_ONCE)
         asked = _asked_to_read(ModelSource("", "", ""), text)
         self._ahead = ReadingAhead(connection, asked) if text.strip() else None
-        facts = connection.ask("/model", {})[0]
+        facts = values_as(ModelFacts, connection.ask("/model", {})[0])
         if self._ahead:
             self._ahead.ask_for_heads(_heads_shown_first(facts, text))
-        self.name, self.kind = str(facts.get("name"))[:200], str(facts.get("kind"))[:60]
-        self.fingerprint = str(facts.get("fingerprint"))[:64]
+        self.name, self.kind = facts.name[:200], facts.kind[:60]
+        self.fingerprint = facts.fingerprint[:64]
 
     @property
     def server(self) -> str:
@@ -108,7 +122,7 @@ class RemoteModel:
         """Return what it can read in place of a text; empty where it can read that."""
         if not text.strip():
             return ""
-        return str(self._connection.ask("/tokens", {"text": text})[0].get("other_text", ""))
+        return values_as(TextTokens, self._connection.ask("/tokens", {"text": text})[0]).other_text
 
     def read(self, source: ModelSource, text: str, made_of: Hashable) -> Run:
         """Have a text read, and return the run.
@@ -128,12 +142,7 @@ class RemoteModel:
         else:
             values, arrays = self._connection.job("/read", asked, tell_progress)
             heads = ()
-        try:
-            run = self._run(values, arrays, made_of, heads)
-        except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError("server", UNREADABLE.format(why=error)) from error
+        run = self._run(values_as(RunValues, values), arrays, made_of, heads)
         if self.fingerprint != source.fingerprint:
             said = OTHER_FILES.format(name=source.name)
             run = replace(run, notices=(*run.notices, said))
@@ -141,20 +150,22 @@ class RemoteModel:
 
     def _run(
         self,
-        values: dict[str, Any],
+        values: RunValues,
         arrays: dict[str, np.ndarray],
         made_of: Hashable,
         heads: Sequence[Future[Answer]],
     ) -> Run:
-        sent = msgspec.convert(values["run"], RunOnWire)
+        check_run(values)
+        sent, number = values.run, values.number
+        header = sent.captured
         sent = replace(sent, device=SERVED.format(device=sent.device, server=self.server))
-        number = int(values["number"])
+        sizes = (header.layers, header.heads)
+        changes = numbers_of(arrays, "changes", sizes) if "changes" in arrays else None
         ask = partial(self._numbers, number)
-        dtype = getattr(torch, sent.captured.dtype.value)
+        dtype = getattr(torch, header.dtype.value)
         fetched = FetchedNumbers()
-        if "owners" not in values:
-            shapes = msgspec.convert(values["shapes"], dict[str, tuple[int, ...]])
-            limits = msgspec.convert(values["limits"], tuple[float, float])
+        measured = partial(self._measured, number, sizes)
+        if values.owners is None:
             # Those of heads are read of a cell together; others one by one.
             of_heads = tuple(row.name for row in sent.stages if row.dims[0] == "head")
 
@@ -162,25 +173,23 @@ class RemoteModel:
                 if is_attention:
                     first = arrays.get(FIRST_LAYER)
                     return AttentionFromServer(
-                        name, shapes[name], dtype, limits, first, heads, fetched, ask
+                        name, values.shapes[name], dtype, values.limits, first, heads, fetched, ask
                     )
                 alike = of_heads if name in of_heads else (name,)
-                return StageFromServer(name, shapes[name], dtype, alike, fetched, ask)
+                return StageFromServer(name, values.shapes[name], dtype, alike, fetched, ask)
 
             known = {
                 name.removeprefix(MEASURES): array
                 for name, array in arrays.items()
                 if name.startswith(MEASURES)
             }
-            measure = partial(self._measured, number, known)
-            names = msgspec.convert(values["weights"], tuple[str, ...])
-            weights = WeightsFromServer(names, fetched, ask)
+            weights = WeightsFromServer(values.weights, fetched, ask)
+            measure = partial(measured, known)
             run = whole_run(sent, arrays, made_of, self, elsewhere, measure, weights)
             assert run.reading is not None
             reading = replace(run.reading, number=number, refusal=fetched.refusal)
             return replace(run, reading=reading)
-        header = sent.captured
-        sinks = arrays.get("sinks")
+        sinks = numbers_of(arrays, "sinks", sizes) if "sinks" in arrays else None
         rows = stages_of_long_text(header, has_sinks=sinks is not None)
         matrices = MatricesOnServer(header, dtype, rows, fetched, ask)
         run = run_by_blocks(
@@ -189,9 +198,9 @@ class RemoteModel:
             {row.name: matrices.stage(row) for row in rows},
             None if sinks is None else torch.from_numpy(sinks.copy()),
             sent.device,
-            partial(self._measured, number, {}),
+            partial(measured, {}),
         )
-        reading = sent.reading.reading(made_of, None, self, arrays.get("changes"))
+        reading = sent.reading.reading(made_of, None, self, changes)
         reading = replace(reading, number=number, refusal=fetched.refusal)
         return replace(run, notices=sent.notices, reading=reading)
 
@@ -199,16 +208,20 @@ class RemoteModel:
         return self._connection.ask(f"/{says}", {"run": number, **asked})[1]
 
     def _measured(
-        self, number: int, known: dict[str, np.ndarray], stage: str, progress: Progress
+        self,
+        number: int,
+        sizes: tuple[int, int],
+        known: dict[str, np.ndarray],
+        stage: str,
+        progress: Progress,
     ) -> HeadMeasures:
         """Return the measures of a stage, those of weights as far as they are known."""
         sent, arrays = {"run": number, "stage": stage}, known
         if stage != "weights" or not known:
             arrays = self._connection.job("/measures", sent, progress)[1]
-        try:
-            return HeadMeasures(**arrays)
-        except TypeError as error:
-            raise InputError("server", UNREADABLE.format(why=error)) from error
+        own = sizes[sizes[0] == 1 :]
+        names = HeadMeasures.__struct_fields__
+        return HeadMeasures(*(numbers_of(arrays, name, own) for name in names))
 
     def answer(
         self,
@@ -227,10 +240,9 @@ class RemoteModel:
             ]
             begun = {"layers": known.layers, "changes": changes}
         sent = {"run": reading.number, "question": msgspec.to_builtins(question), "known": begun}
-        found = self._connection.job(
-            "/answer", sent, progress, lambda part: report(_answer(part, question.kind))
-        )
-        return _answer(found, question.kind)
+        read = partial(_answer, question.kind, reading)
+        found = self._connection.job("/answer", sent, progress, lambda part: report(read(part)))
+        return read(found)
 
     def reader(
         self, text: str, factors: Mapping[LayerAndHead, float], *, is_chat: bool
@@ -256,7 +268,7 @@ class RemoteTokenReader:
             "factors": [(*place, factor) for place, factor in factors.items()],
             "is_chat": is_chat,
         }
-        self._last: tuple[list[int], ReadToken, dict[str, Any]] | None = None
+        self._last: tuple[list[int], ReadToken, TextRead] | None = None
         self._names: dict[int, str] = {}
         """The tokens that were met, by their numbers."""
         self.read([])
@@ -269,21 +281,23 @@ class RemoteTokenReader:
 
     def _written(self, numbers: Sequence[int]) -> list[str]:
         if unknown := [number for number in numbers if number not in self._names]:
-            found = self._connection.job("/names", {"numbers": unknown})[0]["tokens"]
-            self._names |= dict(zip(unknown, found, strict=True))
+            found = values_as(TokenNames, self._connection.job("/names", {"numbers": unknown})[0])
+            if len(found.tokens) != len(unknown):
+                raise unreadable("it has names of other tokens")
+            self._names |= zip(unknown, found.tokens, strict=True)
         return [self._names[number] for number in numbers]
 
     @property
     def words(self) -> tuple[str, ...]:
         """The tokens of the text."""
         assert self._last
-        return tuple(self._last[2]["words"])
+        return self._last[2].words
 
     @property
     def ends(self) -> frozenset[int]:
         """The numbers of the tokens that end a text."""
         assert self._last
-        return frozenset(self._last[2]["ends"])
+        return frozenset(self._last[2].ends)
 
     def check_memory(self, tokens: int) -> None:
         """Do nothing: the server refuses what does not fit there."""
@@ -293,14 +307,16 @@ class RemoteTokenReader:
         wanted = list(numbers)
         if self._last and self._last[0] == wanted:
             return self._last[1]
-        values, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
+        found, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
+        values = values_as(TextRead, found)
         rows = {
-            int(name.removeprefix("rows/")): array
-            for name, array in arrays.items()
-            if name.startswith("rows/")
+            int(layer): numbers_of(arrays, name, (None, None, None))
+            for name in arrays
+            if name.startswith(ROWS) and (layer := name.removeprefix(ROWS)).isdecimal()
         }
-        read = ReadToken(rows, arrays["logits"], int(values["tokens"]), int(values["cache_bytes"]))
-        self._names |= dict(values["names"])
+        logits = numbers_of(arrays, "logits", (None,))
+        self._names |= values.names
+        read = ReadToken(rows, logits, values.tokens, values.cache_bytes)
         self._last = wanted, read, values
         return read
 
@@ -308,19 +324,18 @@ class RemoteTokenReader:
         """Return the text with tokens after it, and whether it is split into these again."""
         self.read(numbers)
         assert self._last
-        return str(self._last[2]["text"]), bool(self._last[2]["is_split_alike"])
+        return self._last[2].text, self._last[2].is_split_alike
 
 
-def _heads_shown_first(facts: Mapping[str, Any], text: str) -> int:
+def _heads_shown_first(facts: ModelFacts, text: str) -> int:
     """Return of how many heads the weights are asked for ahead.
 
     Those of a short text come with the answer, and of a long one blocks are asked for.
     """
-    layers, heads = facts.get("layers"), facts.get("heads")
-    if not (isinstance(layers, int) and isinstance(heads, int) and layers > 1):
+    if facts.layers < 2:
         return 0
-    size = 4 * layers * heads * (len(text) / LETTERS) ** 2
-    return min(AT_ONCE, heads) if MOST_WITH_ANSWER < size < MOST_SENT else 0
+    size = 4 * facts.layers * facts.heads * (len(text) / LETTERS) ** 2
+    return min(AT_ONCE, facts.heads) if MOST_WITH_ANSWER < size < MOST_SENT else 0
 
 
 def _asked_to_read(source: ModelSource, text: str) -> dict[str, Any]:
@@ -379,29 +394,43 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     return model.read(source, text, made_of)
 
 
-def _answer(found: Answer, kind: QuestionKind) -> ModelAnswer:
-    """Read an answer.
+def _answer(kind: QuestionKind, reading: ModelReading, found: Answer) -> ModelAnswer:
+    """Read an answer about a text that was read.
 
     Raises
     ------
     InputError
         Of ``server``, when it is none to such a question.
     """
-    values, arrays = found
-    try:
-        layers = tuple(map(int, values.get("layers", ())))
-        if values["kind"] == "costly":
-            return CostlyAnswer(str(values["sentence"]))
-        if values["kind"] != kind.value:
-            raise ValueError(values["kind"])
-        if kind is QuestionKind.LENS:
-            words = msgspec.convert(values["words"], tuple[tuple[tuple[str, ...], ...], ...])
-            return LensAnswer(layers, words, arrays["probabilities"])
-        if kind is QuestionKind.PARTS:
-            names = ("number", "logit", "embedding", "bias")
-            own = {name: values[name] for name in names}
-            parts = LogitParts(heads=arrays["heads"], rest=arrays["rest"], layers=layers, **own)
-            return PartsAnswer(parts, str(values["token"]), float(values["probability"]))
-        return AblationAnswer(str(values["token"]), layers, arrays["changes"])
-    except (LookupError, TypeError, ValueError) as error:
-        raise InputError("server", UNREADABLE.format(why=error)) from error
+    values: QuestionValues = values_as(QuestionValues, found[0])  # type: ignore[arg-type]
+    arrays = found[1]
+    if isinstance(values, CostlyValues):
+        return CostlyAnswer(values.sentence)
+    if values.__struct_config__.tag != kind.value:
+        raise unreadable("it answers another question")
+    count = len(values.layers)
+    if isinstance(values, LensValues):
+        probabilities = numbers_of(arrays, "probabilities", (count, None, None))
+        if not _are_words(values.words, probabilities.shape):
+            raise unreadable("it has other words than numbers")
+        return LensAnswer(values.layers, values.words, probabilities)
+    if isinstance(values, PartsValues):
+        parts = LogitParts(
+            values.number,
+            values.logit,
+            numbers_of(arrays, "heads", (count, None)),
+            numbers_of(arrays, "rest", (count,)),
+            values.embedding,
+            values.bias,
+            values.layers,
+        )
+        return PartsAnswer(parts, values.token, values.probability)
+    changes = numbers_of(arrays, "changes", (count, None))
+    return AblationAnswer(values.token, values.layers, changes)
+
+
+def _are_words(words: tuple[tuple[tuple[str, ...], ...], ...], sizes: tuple[int, ...]) -> bool:
+    """Whether there is a word for each number [layer, query, rank]."""
+    layers, queries, ranks = sizes
+    is_whole = len(words) == layers and all(len(layer) == queries for layer in words)
+    return is_whole and all(len(rank) == ranks for layer in words for rank in layer)

@@ -18,6 +18,7 @@ from visualizer.attention.stages import shape
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, readable
 from visualizer.errors import InputError
 from visualizer.models.model_client.fetched_numbers import AT_ONCE
+from visualizer.models.model_protocol.answer_values import OTHER_SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +44,6 @@ FIRST_ROWS = 24
 """So many rows of a head, evenly spread, make its first picture."""
 SMALL = 2**14
 """Bytes of an answer that is asked for ahead of the next layers, too."""
-OTHER_SIZES = "The model's server sent numbers of other sizes than were asked for."
 
 
 class StageFromServer(CachedTensor):
@@ -201,29 +201,30 @@ class WeightsFromServer(Mapping[str, "Tensor"]):
 
     Parameters
     ----------
-    names : tuple of str
-        Those that the server sends.
+    sizes : mapping
+        Those that the server sends, with their sizes.
     """
 
-    def __init__(self, names: tuple[str, ...], fetched: FetchedNumbers, ask: Ask) -> None:
-        self._names, self._fetched, self._ask = dict.fromkeys(names), fetched, ask
+    def __init__(
+        self, sizes: Mapping[str, tuple[int, ...]], fetched: FetchedNumbers, ask: Ask
+    ) -> None:
+        self._sizes, self._fetched, self._ask = sizes, fetched, ask
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._sizes)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._sizes)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self._sizes
 
     def __getitem__(self, name: str) -> Tensor:
-        if name not in self._names:
-            raise KeyError(name)
-        found = self._fetched.get("weights", lambda: self._ask("weights", {}))
-        if name not in found:
+        sizes = self._sizes[name]
+        found = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
+        if found is None or found.shape != sizes or found.dtype.kind not in "fi":
             raise InputError("server", OTHER_SIZES)
-        return torch.from_numpy(found[name].copy())
+        return torch.from_numpy(found.copy())
 
 
 class MatricesOnServer(MatrixBlocks):

@@ -24,6 +24,8 @@ from visualizer.attention.stages import Operation, Stage
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
+from visualizer.models.model_protocol.answer_values import numbers_of
+from visualizer.models.model_protocol.requests import Count  # noqa: TC001 - decoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -164,8 +166,50 @@ class RunOnWire(Struct, frozen=True):
     key_tokens: tuple[str, ...]
 
 
-def whole_run_message(run: Run) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the values and arrays of a run whose numbers are held: its weights, or scores."""
+class HeadsOfProcess(Struct, frozen=True):
+    """Which layers of a long text, by their places in the run, and heads a process has.
+
+    Parameters
+    ----------
+    first : int
+        The first head.
+    heads : int
+        How many.
+    """
+
+    rank: int
+    layers: tuple[int, ...]
+    first: int
+    heads: int
+
+
+class RunValues(Struct, frozen=True):
+    """The values of the answer to a text that was read.
+
+    Parameters
+    ----------
+    number : int
+        What numbers of the run are asked for by.
+    shapes : mapping
+        Of the stages, where their numbers are held.
+    weights : mapping
+        The sizes of the model's that are sent where they are asked for.
+    limits : tuple of float
+        The least and the largest number of the attention.
+    owners : tuple of HeadsOfProcess or None
+        Of a long text, whose stages are computed where they are read.
+    """
+
+    run: RunOnWire
+    number: Count
+    shapes: dict[str, tuple[int, ...]] = {}
+    weights: dict[str, tuple[int, ...]] = {}
+    limits: tuple[float, float] = (0.0, 0.0)
+    owners: tuple[HeadsOfProcess, ...] | None = None
+
+
+def whole_run_message(run: Run) -> tuple[RunOnWire, dict[str, np.ndarray]]:
+    """Return a run whose numbers are held, and the arrays: its weights, or scores."""
     reading, trace = run.reading, run.trace
     assert reading is not None
     assert reading.captured is not None
@@ -174,7 +218,7 @@ def whole_run_message(run: Run) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         arrays["changes"] = reading.changes
     weights = small_weights(run)
     rows = tuple(StageOnWire.of(row, weights) for row in trace.stages)
-    return _values(run, _without_numbers(reading.captured), rows, reading), arrays
+    return _on_wire(run, _without_numbers(reading.captured), rows, reading), arrays
 
 
 def small_weights(run: Run) -> tuple[str, ...]:
@@ -183,10 +227,10 @@ def small_weights(run: Run) -> tuple[str, ...]:
     return tuple(name for name, tensor in found if tensor.nbytes <= MOST_WEIGHT_BYTES)
 
 
-def long_run_values(
+def long_run_message(
     run: Run, layers: tuple[int, ...], heads: int, masks: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return the values of a long text's run, of which this process may have a part.
+) -> RunOnWire:
+    """Return a long text's run, of which this process may have a part.
 
     Parameters
     ----------
@@ -212,18 +256,16 @@ def long_run_values(
         layer_masks=() if is_one else found,
     )
     header = replace(header, layers=len(layers), heads=heads, vectors=vectors)
-    return _values(run, header, (), replace(reading, layers=layers))
+    return _on_wire(run, header, (), replace(reading, layers=layers))
 
 
-def _values(
+def _on_wire(
     run: Run, captured: CapturedAttention, rows: tuple[StageOnWire, ...], reading: ModelReading
-) -> dict[str, Any]:
-    sent = RunOnWire(
+) -> RunOnWire:
+    return RunOnWire(
         captured, rows, ReadingOnWire.of(reading), run.device, run.notices, run.texts[0],
         run.key_tokens,
     )  # fmt: skip
-    values: dict[str, Any] = msgspec.to_builtins(sent)
-    return values
 
 
 def whole_run(
@@ -248,8 +290,8 @@ def whole_run(
 
     Raises
     ------
-    ValueError, LookupError
-        When arrays are missing or of other sizes.
+    InputError
+        Of ``server``, when the attention is of other sizes.
     """
     header, rows = sent.captured, tuple(row.row for row in sent.stages)
     attention = next(name for name in ("weights", rows[-1].name) if name in {*_names(rows)})
@@ -263,8 +305,10 @@ def whole_run(
     held = {name: held_elsewhere(name) for name in _names(rows) if name != attention}
     given, fetch = None, None
     if ATTENTION in arrays:
-        held[attention] = CachedTensor(torch.tensor(arrays[ATTENTION]))
-        given = captured(arrays[ATTENTION])
+        sizes = (header.layers, header.heads, header.queries, header.keys)
+        found = numbers_of(arrays, ATTENTION, sizes[header.layers == 1 :])
+        held[attention] = CachedTensor(torch.tensor(found))
+        given = captured(found)
     else:
         held[attention] = elsewhere = held_elsewhere(attention, is_attention=True)
 

@@ -8,7 +8,10 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from visualizer.models.model_protocol.answer_body import answer_body
+from visualizer.models.model_protocol.answer_values import JobProgress
 from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
 
 if TYPE_CHECKING:
@@ -155,8 +158,7 @@ class ServedJobs:
             job.is_new_part = False
             job.changed.clear()
             return job.part
-        done, of = job.progress
-        return answer_body({"working": True, "done": done, "of": of})
+        return answer_body(msgspec.to_builtins(JobProgress(*job.progress)))
 
     def cancel(self, number: int) -> None:
         """Give up a job, if it is not done."""

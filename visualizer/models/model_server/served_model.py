@@ -30,13 +30,26 @@ from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.generation_with_cache import TokenReader
+from visualizer.models.model_protocol.answer_values import (
+    ROWS,
+    AblationsValues,
+    CostlyValues,
+    LensValues,
+    ModelFacts,
+    PartsValues,
+    TextRead,
+    TextTokens,
+    TokenNames,
+)
 from visualizer.models.model_protocol.run_message import (
     ATTENTION,
     FIRST_LAYER,
     MEASURES,
     MOST_SENT,
     MOST_WITH_ANSWER,
-    long_run_values,
+    HeadsOfProcess,
+    RunValues,
+    long_run_message,
     small_weights,
     whole_run_message,
 )
@@ -44,12 +57,13 @@ from visualizer.models.model_source import claims_of_changes
 from visualizer.models.text_reading import other_text_of, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     from visualizer.attention.model_answers import ModelAnswer
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
+    from visualizer.models.model_protocol.answer_values import QuestionValues
     from visualizer.models.model_protocol.requests import (
         AnswerRequest,
         BlocksRequest,
@@ -106,16 +120,13 @@ class ServedModel:
     @property
     def facts(self) -> dict[str, Any]:
         """What a window is told of the model."""
-        folder, model = self._model.folder, self._model
-        return {
-            "name": folder.name,
-            "kind": folder.kind,
-            "fingerprint": folder.fingerprint,
-            "layers": folder.layers,
-            "heads": folder.heads,
-            "processes": model.ranks.count,
-            "parallelism": model.ranks.parallelism.value,
-        }
+        folder, ranks = self._model.folder, self._model.ranks
+        facts = ModelFacts(
+            folder.name, folder.kind, folder.fingerprint, folder.layers, folder.heads, ranks.count,
+            ranks.parallelism.value,
+        )  # fmt: skip
+        told: dict[str, Any] = msgspec.to_builtins(facts)
+        return told
 
     # ------------------------------------------------------------------ on all processes
 
@@ -130,17 +141,17 @@ class ServedModel:
 
     def read(self, number: int, asked: ReadRequest) -> Answer:
         """Read a text, and keep the run under a number."""
-        own, sent = self._source, asked.source
-        for holds, subject in claims_of_changes(sent):
+        own, other = self._source, asked.source
+        for holds, subject in claims_of_changes(other):
             if not holds:
                 raise InputError("edits", f"The request has no valid {subject}.")
         source = replace(
             own,
-            edits=sent.edits,
-            cuts=sent.cuts,
-            second=sent.second,
-            is_chat=sent.is_chat,
-            part=sent.part,
+            edits=other.edits,
+            cuts=other.cuts,
+            second=other.second,
+            is_chat=other.is_chat,
+            part=other.part,
         )
         run = read_text(source, asked.text, self._device)
         with self._lock:
@@ -149,23 +160,23 @@ class ServedModel:
                 gone, _ = self._runs.popitem(last=False)
                 self._owned.pop(gone, None)
         if not run.trace.is_blockwise:
-            values, arrays = whole_run_message(run)
+            sent, arrays = whole_run_message(run)
             if arrays[ATTENTION].nbytes > MOST_WITH_ANSWER:
                 layers = arrays.pop(ATTENTION)
                 if layers.ndim > 3 and layers[0].nbytes <= MOST_WITH_ANSWER:
                     arrays[FIRST_LAYER] = layers[0]
-            shapes = {name: run.trace.shape(name) for name in run.trace.names}
-            more = {
-                "shapes": shapes,
-                "number": number,
-                "weights": small_weights(run),
-                "limits": run.trace.holding(run.trace.attention).limits(),
-            }
+            values = RunValues(
+                sent,
+                number,
+                {name: run.trace.shape(name) for name in run.trace.names},
+                {name: tuple(run.trace.model_weights[name].shape) for name in small_weights(run)},
+                run.trace.holding(run.trace.attention).limits(),
+            )
             if "weights" in run.trace:  # what the window shows of each head at once
                 found = run.trace.measured("weights", run.compared_texts)
                 names = type(found).__struct_fields__
                 arrays |= {f"{MEASURES}{name}": getattr(found, name) for name in names}
-            return {"run": values, **more}, arrays
+            return msgspec.to_builtins(values), arrays
         return self._long(number, run)
 
     def _long(self, number: int, run: Run) -> Answer:
@@ -188,27 +199,27 @@ class ServedModel:
         ]  # fmt: skip
         layers = tuple(sorted({layer for _, one in alike for layer in one.values["layers"]}))
         heads = max(one.values["first"] + one.values["heads"] for _, one in alike)
-        owners = [
-            {
-                "rank": rank,
-                "layers": [layers.index(layer) for layer in one.values["layers"]],
-                "first": one.values["first"],
-                "heads": one.values["heads"],
-            }
+        owners = tuple(
+            HeadsOfProcess(
+                rank,
+                tuple(layers.index(layer) for layer in one.values["layers"]),
+                one.values["first"],
+                one.values["heads"],
+            )
             for rank, one in alike
-        ]
+        )
         at = [layers.index(layer) for layer in reading.layers]
         self._owned[number] = _OwnPart(at, first)
         arrays = {}
         if sinks:
             whole = np.zeros((len(layers), heads), sinks[SINKS].dtype)
             for owner, (_, one) in zip(owners, alike, strict=True):
-                _put(whole, owner, one.arrays[SINKS])
+                _put(whole, owner.layers, owner.first, one.arrays[SINKS])
             arrays["sinks"] = whole
         masks = [message.values["masks"] for message in ranks.gathered(_masks(run, at))]
         by_layer = {place: mask for one in masks for place, mask in one}
-        values = long_run_values(run, layers, heads, [by_layer[at] for at in range(len(layers))])
-        return {"run": values, "owners": owners, "number": number}, arrays
+        sent = long_run_message(run, layers, heads, [by_layer[at] for at in range(len(layers))])
+        return msgspec.to_builtins(RunValues(sent, number, owners=owners)), arrays
 
     def answer(
         self, asked: AnswerRequest, progress: Progress, report: Callable[[Answer], object]
@@ -248,22 +259,22 @@ class ServedModel:
             raise InputError("text", TOO_MANY_ROWS.format(tokens=read.tokens))
         text, is_split_alike = reader.continued_text(asked.numbers)
         likely = np.argsort(read.logits)[: -1 - MOST_NAMED : -1].tolist()
-        values = {
-            "words": reader.words,
-            "ends": sorted(reader.ends),
-            "tokens": read.tokens,
-            "cache_bytes": read.cache_bytes,
-            "text": text,
-            "is_split_alike": is_split_alike,
-            "names": [*zip(likely, self._model.tokens(likely), strict=True)],
-        }
-        rows = {f"rows/{layer}": rows for layer, rows in read.rows.items()}
-        return values, {"logits": read.logits, **rows}
+        values = TextRead(
+            tuple(reader.words),
+            tuple(sorted(reader.ends)),
+            read.tokens,
+            read.cache_bytes,
+            text,
+            is_split_alike,
+            tuple(zip(likely, self._model.tokens(likely), strict=True)),
+        )
+        rows = {f"{ROWS}{layer}": rows for layer, rows in read.rows.items()}
+        return msgspec.to_builtins(values), {"logits": read.logits, **rows}
 
     def names(self, numbers: tuple[int, ...]) -> Answer:
         """Write tokens of the vocabulary by their numbers."""
         self._check_numbers(numbers)
-        return {"tokens": self._model.tokens(numbers)}, {}
+        return msgspec.to_builtins(TokenNames(tuple(self._model.tokens(numbers)))), {}
 
     def _check_numbers(self, numbers: tuple[int, ...]) -> None:
         """Refuse numbers of tokens that the model does not have."""
@@ -288,8 +299,7 @@ class ServedModel:
         for name, array in arrays.items():
             whole = np.full((layers, heads), 0, array.dtype)
             for one in parts:
-                owner = {"layers": one.values["at"], "first": one.values["first"]}
-                _put(whole, owner, one.arrays[name])
+                _put(whole, one.values["at"], one.values["first"], one.arrays[name])
             joined[name] = whole if layers > 1 else whole[0]
         return {}, joined
 
@@ -299,7 +309,7 @@ class ServedModel:
         """Split a text into the model's tokens; say what can be read in place of it, if it must."""
         other = other_text_of(self._model, asked.text)
         words = () if other else self._model.inputs(asked.text)[1]
-        return {"tokens": words, "other_text": other}, {}
+        return msgspec.to_builtins(TextTokens(tuple(words), other)), {}
 
     def stage(self, asked: StageRequest) -> Answer:
         """Return stages of a text whose numbers are held, as a whole or one matrix of each."""
@@ -358,9 +368,9 @@ class _OwnPart(msgspec.Struct, frozen=True):
     first: int
 
 
-def _put(whole: np.ndarray, owner: Mapping[str, Any], part: np.ndarray) -> None:
-    first, own = owner["first"], np.atleast_2d(part)
-    for row, at in enumerate(owner["layers"]):
+def _put(whole: np.ndarray, layers: Iterable[int], first: int, part: np.ndarray) -> None:
+    own = np.atleast_2d(part)
+    for row, at in enumerate(layers):
         whole[at, first : first + own.shape[1]] = own[row]
 
 
@@ -392,18 +402,21 @@ def answer_values(answer: ModelAnswer) -> Answer:
     """Write an answer as values and arrays."""
     if isinstance(answer, InputError):
         raise answer
+    values: QuestionValues
+    arrays = {}
     if isinstance(answer, CostlyAnswer):
-        return {"kind": "costly", "sentence": answer.sentence}, {}
-    if isinstance(answer, LensAnswer):
-        lens = {"kind": "lens", "layers": answer.layers, "words": answer.words}
-        return lens, {"probabilities": answer.probabilities}
-    if isinstance(answer, PartsAnswer):
+        values = CostlyValues(answer.sentence)
+    elif isinstance(answer, LensAnswer):
+        values = LensValues(answer.layers, answer.words)
+        arrays = {"probabilities": answer.probabilities}
+    elif isinstance(answer, PartsAnswer):
         parts = answer.parts
-        own = {
-            "kind": "parts", "token": answer.token, "probability": answer.probability,
-            "number": parts.number, "logit": parts.logit, "embedding": parts.embedding,
-            "bias": parts.bias, "layers": parts.layers,
-        }  # fmt: skip
-        return own, {"heads": parts.heads, "rest": parts.rest}
-    values = {"kind": "ablations", "token": answer.token, "layers": answer.layers}
-    return values, {"changes": answer.changes}
+        values = PartsValues(
+            answer.token, answer.probability, parts.number, parts.logit, parts.embedding,
+            parts.bias, parts.layers,
+        )  # fmt: skip
+        arrays = {"heads": parts.heads, "rest": parts.rest}
+    else:
+        values = AblationsValues(answer.token, answer.layers)
+        arrays = {"changes": answer.changes}
+    return msgspec.to_builtins(values), arrays

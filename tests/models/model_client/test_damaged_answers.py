@@ -1,0 +1,266 @@
+"""Answers of a server that are anything else are refused with a sentence, or can be shown."""
+
+from __future__ import annotations
+
+import copy
+import json
+from contextlib import contextmanager, nullcontext
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples, others_slow
+from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.model_answers import ModelQuestion, QuestionKind
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError
+from visualizer.explanations.explain import explain
+from visualizer.models.model_client.remote_model import RemoteModel
+from visualizer.models.model_protocol.answer_body import answer_body, read_body
+from visualizer.models.model_protocol.requests import AT_ONCE, JOBS
+from visualizer.models.model_server.served_model import ServedModel
+from visualizer.models.model_source import ModelSource
+from visualizer.models.text_reading import open_source
+from visualizer.progress_callback import no_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from visualizer.attention.run import Run
+    from visualizer.models.model_client.connection import Answer, ModelConnection
+
+    Damage = Callable[[str, dict[str, Any], dict[str, np.ndarray]], None]
+    Opened = Callable[[str, str], ServedModel]
+    Place = tuple[str | int, ...]
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+
+TEXT = "the cat sat on the mat"
+NUMBER = 7
+SHORT, LONG = "short", "long"
+LONGEST = 5_000
+"""Letters of a sentence that refuses an answer."""
+BAD: tuple[Any, ...] = (
+    None, -1, 0, 1, 5, 10**6, 10**9, 2**70, -(2**63), 1.5, float("inf"), float("-inf"),
+    float("nan"), True, "", "weights", "x" * 50, [], [[]], [None], ["a"], [float("inf")], {},
+    {"a": 1},
+)  # fmt: skip
+BAD_ARRAYS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
+    lambda array: np.nan_to_num(array).astype(np.int64),
+    lambda array: array.astype(np.float64),
+    lambda array: array.astype(np.float16),
+    lambda array: array.astype(bool),
+    lambda array: array.reshape(-1),
+    lambda array: array.reshape(-1)[:0],
+    lambda array: np.zeros((), array.dtype),
+    lambda array: array[..., :-1],
+    lambda array: array[None],
+    lambda array: array.T,
+    lambda array: np.concatenate([array, array]),
+    lambda array: np.full(array.shape, np.nan, np.float32),
+    lambda array: np.full(array.shape, np.inf, np.float32),
+)
+ASKED = (
+    "read", "read", "read", "model", "tokens", "stage", "blocks", "weights", "measures", "answer",
+    "next_token", "names",
+)  # fmt: skip
+"""Whose answers are damaged; that to a text that is read has the most in it."""
+
+
+class ServedHere:
+    """Stands for a connection: a model of this process answers, and its answers are damaged."""
+
+    host, port, address = "127.0.0.1", 1, "127.0.0.1:1"
+
+    def __init__(self, served: ServedModel) -> None:
+        self.served = served
+        self.damage: Damage = lambda says, values, arrays: None
+        self._known: dict[str, Answer] = {}
+
+    def open_ahead(self, count: int) -> None:
+        pass
+
+    def ask(self, path: str, asked: dict[str, Any]) -> Answer:
+        says, sent = path.removeprefix("/"), json.dumps(asked)
+        if says == "read":
+            self._known.clear()
+        if path + sent not in self._known:
+            self._known[path + sent] = self._answered(says, sent)
+        values, arrays = read_body(answer_body(*self._known[path + sent]))
+        self.damage(says, values, arrays)
+        return read_body(answer_body(values, arrays))
+
+    def job(self, path: str, asked: dict[str, Any], *told: object) -> Answer:
+        return self.ask(path, asked)
+
+    def _answered(self, says: str, sent: str) -> Answer:
+        if says == "model":
+            return self.served.facts, {}
+        asked: Any = msgspec.json.decode(sent, type={**JOBS, **AT_ONCE}[says])
+        match says:
+            case "read":
+                return self.served.read(NUMBER, asked)
+            case "answer":
+                return self.served.answer(asked, no_progress, lambda part: None)
+            case "measures":
+                return self.served.measures(asked, no_progress)
+            case "names":
+                return self.served.names(asked.numbers)
+        answer: Answer = getattr(self.served, says)(asked)
+        return answer
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    @cache
+    def opened_(kind: str, setting: str) -> ServedModel:
+        folder = save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind)
+        model = ServedModel(*open_source(folder, Device.CPU), Device.CPU)
+        if setting == LONG:
+            model._model.most_held = 1
+        return model
+
+    return opened_
+
+
+def places(values: object, before: Place = ()) -> Iterator[Place]:
+    """Yield the places of all values, of lists those of the first."""
+    if before:
+        yield before
+    if isinstance(values, dict):
+        for name in values:
+            yield from places(values[name], (*before, name))
+    elif isinstance(values, list):
+        for at in range(min(len(values), 6)):
+            yield from places(values[at], (*before, at))
+
+
+def damaged(data: st.DataObject, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Remove or replace one value, or one array."""
+    is_removed = data.draw(st.integers(0, 9)) == 0
+    is_array = data.draw(st.booleans())
+    if arrays and is_array:
+        name = data.draw(st.sampled_from(sorted(arrays)))
+        if is_removed:
+            del arrays[name]
+        else:
+            change = data.draw(st.sampled_from(range(len(BAD_ARRAYS))))
+            arrays[name] = BAD_ARRAYS[change](arrays[name])
+        return
+    found = [*places(values)]
+    if not found:
+        return
+    *before, last = found[data.draw(st.integers(0, len(found) - 1))]
+    within: Any = values
+    for each in before:
+        within = within[each]
+    if is_removed:
+        del within[last]
+    else:
+        within[last] = copy.deepcopy(data.draw(st.sampled_from(BAD)))
+
+
+def use(model: RemoteModel, refusals: Callable[[], AbstractContextManager[object]]) -> list[str]:
+    """Do all that a window does with a model, each within what becomes of a refusal.
+
+    Returns
+    -------
+    list of str
+        The stages whose cells were read.
+    """
+    shown = []
+    with refusals():
+        model.other_text_of(TEXT)
+    with refusals():
+        continued(model)
+    with refusals():
+        run = model.read(ModelSource("", "", model.fingerprint), TEXT, None)
+        trace, reading = run.trace, run.reading
+        assert reading is not None
+        for row in trace.stages:
+            with refusals():
+                cells_of(run, row.name)
+                shown.append(row.name)
+        with refusals():
+            trace.measured(trace.attention, run.compared_texts)
+        with refusals():
+            assert reading.fetch_captured is None or reading.fetch_captured() is not None
+        for kind in QuestionKind:
+            with refusals():
+                asked = ModelQuestion(kind, is_costly=True)
+                model.answer(reading, asked, no_progress, lambda part: None)
+    return shown
+
+
+def cells_of(run: Run, stage: str) -> None:
+    sizes = run.trace.shape(stage)
+    first = (0,) * len(sizes)
+    run.trace.read(stage, first)
+    run.trace.read(stage, tuple(size - 1 for size in sizes))
+    run.trace.read(stage, first[:-2])
+    run.trace.limits(stage)
+    explain(run.trace, stage, first)
+
+
+def continued(model: RemoteModel) -> None:
+    reader = model.reader(TEXT, {}, is_chat=False)
+    reader.read([5])
+    assert len(reader.vocabulary[:1]) == 1
+    assert reader.ends is not None
+    assert all(isinstance(word, str) for word in (*reader.words, reader.continued_text([5])[0]))
+
+
+def connected(here: ServedHere) -> RemoteModel:
+    return RemoteModel(cast("ModelConnection", here))
+
+
+@pytest.mark.parametrize("setting", [SHORT, LONG])
+@pytest.mark.parametrize("kind", ["llama", "gpt_oss"])
+def test_answers_as_they_are_are_taken(kind: str, setting: str, opened: Opened) -> None:
+    shown = use(connected(ServedHere(opened(kind, setting))), nullcontext)
+    assert {"queries", "keys", "values", "weights", "context"} <= {*shown}
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        ("llama", SHORT),
+        ("llama", LONG),
+        *others_slow(
+            [*((kind, SHORT) for kind in ("gpt2", "gemma2", "gpt_oss", "mixtral")),
+             ("gpt_oss", LONG)],
+            first=0,
+        ),
+    ],
+)  # fmt: skip
+@given(asked=st.sampled_from(ASKED), data=st.data())
+@examples(8)
+def test_what_is_damaged_is_refused_or_shown(
+    kind: str, setting: str, opened: Opened, asked: str, data: st.DataObject
+) -> None:
+    here = ServedHere(opened(kind, setting))
+
+    def damage(says: str, values: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        if says == asked:
+            damaged(data, values, arrays)
+
+    here.damage = damage
+    refused: list[str] = []
+    refusals = partial(refusal_kept, refused)
+    with refusals():
+        use(connected(here), refusals)
+    assert max(map(len, refused), default=0) <= LONGEST
+
+
+@contextmanager
+def refusal_kept(kept: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except InputError as refused:
+        kept.append(refused.sentence)

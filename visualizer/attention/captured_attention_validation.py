@@ -1,0 +1,116 @@
+"""Claims about captured attention that another program has written: signs, sizes and settings.
+
+Whoever reads it refuses what does not hold. It may be a header: without its numbers, which are
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.captured_attention import MOST_CUT, MOST_LAYERS, MOST_TOKENS
+from visualizer.attention.spec import LARGEST, Mask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.attention.captured_attention import (
+        CapturedAttention,
+        CapturedVectors,
+        ImagePatches,
+        LayerMask,
+    )
+    from visualizer.attention.spec import BooleanMatrix
+
+MOST_PIXELS_A_SIDE = 10_000
+MOST_NAMES, LONGEST_ARGUMENT = 100, 200
+Claim = tuple[bool, str]
+"""Whether a condition holds, and the subject of the message if it does not."""
+
+
+def claims_of_header(captured: CapturedAttention) -> Iterator[Claim]:
+    """Claim that sizes, tokens and settings fit together, whatever the numbers are."""
+    sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
+    most = (MOST_LAYERS, LARGEST["heads"], MOST_TOKENS, MOST_TOKENS)
+    are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, most, strict=True))
+    yield are_sizes, "captured attention of a size"
+    yield len(captured.query_tokens) in (0, captured.queries), "a number of tokens that read"
+    yield len(captured.key_tokens) in (0, captured.keys), "a number of tokens that are read"
+    if patches := captured.patches:
+        yield _are_patches(captured, patches), "an image of patches"
+    if captured.vectors:
+        yield from _settings(captured, captured.vectors)
+
+
+def claims_of_numbers(captured: CapturedAttention) -> Iterator[Claim]:
+    """Claim that there are as many numbers as the sizes say."""
+    sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
+    item = np.dtype(captured.dtype.value).itemsize
+    yield len(captured.numbers) == math.prod(sizes) * item, "a number of captured weights"
+    if not (vectors := captured.vectors):
+        return
+    widths = {
+        "queries": (captured.queries, vectors.d_head),
+        "keys": (captured.keys, vectors.d_head),
+        "values": (captured.keys, vectors.d_value),
+    }
+    heads = captured.layers * captured.heads
+    for name, (tokens, width) in widths.items():
+        is_whole = len(getattr(vectors, name)) == item * heads * tokens * width
+        yield is_whole, f"a number of {name}"
+    per_layer = item * captured.heads
+    sinks = len(vectors.sinks or b"")
+    yield vectors.sinks is None or sinks == per_layer * captured.layers, "a number of sinks"
+    bias, scores = len(vectors.bias or b""), per_layer * captured.queries * captured.keys
+    yield vectors.bias is None or bias in (scores, scores * captured.layers), "a number of biases"
+
+
+def is_packed(own: BooleanMatrix) -> bool:
+    """Whether a matrix of 0 and 1 has as many bits as its sizes say, and none besides."""
+    if min(own.rows, own.columns) < 0 or len(own.bits) != -(-own.rows * own.columns // 8):
+        return False
+    spare = -own.rows * own.columns % 8
+    return not spare or own.bits[-1] & ((1 << spare) - 1) == 0
+
+
+def _are_patches(captured: CapturedAttention, patches: ImagePatches) -> bool:
+    """Whether the tokens are an image's, and its pixels are all there."""
+    sides = (patches.rows, patches.columns, patches.height, patches.width)
+    are_sizes = patches.first >= 0 and all(1 <= side <= MOST_PIXELS_A_SIDE for side in sides)
+    is_whole = len(patches.pixels) == 3 * patches.height * patches.width
+    are_tokens = (captured.queries, captured.keys) == (patches.tokens,) * 2
+    return are_sizes and is_whole and are_tokens and not captured.key_tokens
+
+
+def _settings(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[Claim]:
+    yield min(vectors.d_head, vectors.d_value) >= 1, "captured vectors of a size"
+    yield 0 <= vectors.softcap < math.inf, "a limit of scores"
+    names = vectors.not_understood
+    is_short = len(names) <= MOST_NAMES and max(map(len, names), default=0) <= LONGEST_ARGUMENT
+    yield is_short, "names of arguments"
+    widest = captured.heads * max(vectors.d_head, vectors.d_value)
+    yield widest <= LARGEST["d_in"], "captured vectors of a size"
+    yield 0 < vectors.scaling < math.inf, "a scaling of scores"
+    yield len(vectors.layer_masks) in (0, captured.layers), "a number of masks"
+    for each in (vectors.common_mask, *vectors.layer_masks):
+        yield from _mask(captured, each)
+    limits = (captured.layers, captured.heads, captured.queries, captured.keys)
+    are_within = all(
+        0 <= at < most for edge in vectors.cut for at, most in zip(edge, limits, strict=True)
+    )
+    are_sorted = [*vectors.cut] == sorted({*vectors.cut})
+    yield are_within and are_sorted and len(vectors.cut) <= MOST_CUT, "cut edges"
+
+
+def _mask(captured: CapturedAttention, each: LayerMask) -> Iterator[Claim]:
+    own = each.own_mask
+    yield (own is not None) == (each.mask is Mask.OWN), "a mask of captured attention"
+    if own:
+        is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
+        yield is_fitting and is_packed(own), "a mask of captured attention"
+    yield captured.is_square or each.mask in {Mask.NONE, Mask.OWN}, "a mask of other tokens"
+    is_window = each.mask is Mask.WINDOW
+    yield (1 <= each.window <= LARGEST["window"]) == is_window, "a window"
