@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.layer_stage_descriptions import CELLS
+from visualizer.attention.layer_stage_descriptions import CELLS, LAYER_STAGES
 from visualizer.attention.model_layer_stages import ORDER, StepOfStage, always, layer_rows
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -22,7 +22,7 @@ from visualizer.attention.spec import (
     Projection,
     Scale,
 )
-from visualizer.attention.stages import Operation, Stage, stages
+from visualizer.attention.stages import TABLE, Operation, Stage, stages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -33,7 +33,7 @@ MOST_LAYERS = 1_000
 MOST_TOKENS = 100_000
 """Limit of queries and of keys."""
 MOST_CUT = 100_000
-"""At most so many edges of attention are cut in a document."""
+"""At most so many edges of attention are cut."""
 LONGEST_NAME = 28
 HALF = 13
 TO_WEIGHTS = ("scores", "scaled", "capped", "biased", "masked", "weights")
@@ -343,6 +343,14 @@ def _given(name: str, row: Stage | None) -> Stage:
         says,
         always,
     )
+
+
+def possible_dims(name: str) -> set[tuple[str, ...]]:
+    """Return the axes that a stage can have: a module's, a layer's, or those of other keys."""
+    found = {row.dims for row in TABLE if row.name == name}
+    if name in LAYER_STAGES:
+        found.add(LAYER_STAGES[name][0])
+    return found | ({_OF_OTHER_KEYS[name]} if name in _OF_OTHER_KEYS else set())
 
 
 def position_labels(count: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Claims about captured attention that another program has written: signs, sizes and settings.
+"""Claims about captured attention that a file or a server holds: signs, sizes and settings.
 
 Whoever reads it refuses what does not hold. It may be a header: without its numbers, which are
 elsewhere.

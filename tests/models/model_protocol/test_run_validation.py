@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from tests.support.examples import others_slow
 from tests.support.tiny_models import DECODERS, ENCODERS, PAIRS, save_tiny_model
@@ -22,6 +22,7 @@ from visualizer.models.model_source import ModelSource
 from visualizer.models.text_reading import open_source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
@@ -55,38 +56,92 @@ def test_every_part_of_every_kind_is_valid(kind: str, tmp_path: Path) -> None:
     check_run(read(served))
 
 
-def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
-    values = read(opened(tmp_path, "llama"))
-    sent, shapes = values.run, values.shapes
-    first, *others = sent.stages
-    header = sent.captured
-    for wrong, what in (
-        (replace(values, run=replace(sent, tokens=sent.tokens[1:])), "a number of tokens"),
-        (replace(values, run=replace(sent, stages=())), "a set of stages"),
-        (replace(values, run=replace(sent, stages=(first, first))), "a set of stages"),
-        (replace(values, shapes={}), "a set of sizes"),
-        (replace(values, shapes={**shapes, "values": (2, 4, 7, 10**9)}), "a size of values"),
-        (replace(values, limits=(1.0, float("nan"))), "limits"),
-        (replace(values, weights={}), "what makes"),
-        (
-            replace(values, run=replace(sent, captured=replace(header, heads=10**9))),
-            "captured attention of a size",
-        ),
-        (
-            replace(
-                values, run=replace(sent, stages=(replace(first, reads=("nothing",)), *others))
-            ),
-            "what residual reads",
-        ),
-    ):
-        with pytest.raises(InputError, match=f"cannot be read: it has {what}") as refused:
-            check_run(wrong)
-        assert refused.value.field == "server"
+def row(values: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in values["run"]["stages"] if one["name"] == name)
+    return found
 
 
-def test_values_of_other_types_are_refused(tmp_path: Path) -> None:
-    values = msgspec.to_builtins(read(opened(tmp_path, "llama")))
+def no_result(values: dict[str, Any]) -> None:
+    """Take away the stage that enters the next layer."""
+    values["run"]["stages"].remove(row(values, "result"))
+    del values["shapes"]["result"]
+
+
+def no_axes(values: dict[str, Any]) -> None:
+    row(values, "normed")["dims"] = []
+    values["shapes"]["normed"] = [2]
+
+
+LIES: tuple[tuple[str, Callable[[dict[str, Any]], object]], ...] = (
+    ("a number of tokens that cannot", lambda all_: all_["run"]["tokens"].pop()),
+    ("a set of stages", lambda all_: all_["run"]["stages"].clear()),
+    ("a set of stages", lambda all_: all_["run"]["stages"].reverse()),
+    ("a set of stages", lambda all_: row(all_, "normed").update(name="nothing")),
+    ("a set of sizes", lambda all_: all_["shapes"].clear()),
+    ("a set of sizes", lambda all_: all_["shapes"].update(nothing=[1])),
+    ("a size of normed", no_axes),
+    ("a size of values", lambda all_: all_["shapes"].update(values=[2, 4, 7, 10**9])),
+    ("a size of values", lambda all_: row(all_, "values").update(dims=["head", "a", "b"])),
+    ("limits", lambda all_: all_.update(limits=[1.0, float("nan")])),
+    ("captured attention of a size", lambda all_: all_["run"]["captured"].update(heads=10**9)),
+    ("a number of tokens that are read", lambda all_: all_["run"]["key_tokens"].pop()),
+    ("numbers of layers", lambda all_: all_["run"]["reading"].update(layers=[1, 1])),
+    ("numbers of layers", lambda all_: all_["run"]["reading"].update(layers=[0, 10**6])),
+    ("a special token", lambda all_: all_["run"]["reading"].update(special=[[7, "end"]])),
+    ("cut edges", lambda all_: all_["run"]["reading"].update(cuts=[[0, 0, [[0, 9]]]])),
+    ("what residual reads", lambda all_: row(all_, "residual").update(reads=["nothing"])),
+    ("what values reads", lambda all_: row(all_, "values").update(reads=["values"])),
+    ("what values reads", lambda all_: row(all_, "values").update(reads=["scores"])),
+    ("what attended reads", lambda all_: all_["shapes"].update(output=[2, 7, 1])),
+    ("what keys reads", lambda all_: all_["shapes"].update(keys=[2, 4, 7, 3])),
+    ("what concat reads", lambda all_: all_["shapes"].update(concat=[2, 7, 64])),
+    ("what context reads", lambda all_: row(all_, "context").update(reads=["values"])),
+    ("what makes normed", lambda all_: all_["weights"].clear()),
+    ("what makes normed", lambda all_: row(all_, "normed")["step"]["modules"].pop()),
+    ("what makes residual", no_result),
+    ("what makes residual", lambda all_: row(all_, "residual")["step"].update(before=[1, None])),
+    ("what makes hidden", lambda all_: row(all_, "hidden")["step"].update(function="none")),
+    (
+        "what makes residual",
+        lambda all_: row(all_, "residual")["step"].update(
+            embedded={"type": "EmbeddedTokens", "tables": [["nothing", [0] * 7]]}
+        ),
+    ),
+    (
+        "what makes queries",
+        lambda all_: all_["weights"].update(
+            {name: [1, 1, 1] for name in all_["weights"] if name.endswith((".cos", ".sin"))}
+        ),
+    ),
+    (
+        "a row of normed",
+        lambda all_: row(all_, "normed").update(by_layer=[row(all_, "values")] * 2),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.to_builtins(
+        read(opened(tmp_path_factory.mktemp("a"), "llama"))
+    )
+    return values
+
+
+@pytest.mark.parametrize(("what", "lie"), LIES, ids=range(len(LIES)))
+def test_what_could_not_be_drawn_or_explained_is_refused(
+    what: str, lie: Callable[[dict[str, Any]], object], honest: dict[str, Any]
+) -> None:
+    values = json.loads(json.dumps(honest))
+    check_run(values_as(RunValues, values))
+    lie(values)
+    with pytest.raises(InputError, match=f"cannot be read: it has {what}") as refused:
+        check_run(values_as(RunValues, values))
+    assert refused.value.field == "server"
+
+
+def test_values_of_other_types_are_refused(honest: dict[str, Any]) -> None:
     for name in ("number", "run"):
         for wrong in (float("inf"), 2**70, None, "x"):
             with pytest.raises(InputError, match="sent something that cannot be read"):
-                values_as(RunValues, {**values, name: wrong})
+                values_as(RunValues, {**honest, name: wrong})

@@ -77,6 +77,8 @@ NOT_CONNECTED = "This model is served at {server}. Connect to it: File, Connect 
 OTHER_FILES = "The files of {name} are others than when the document was saved."
 SERVED = "{device}, at {server}"
 
+LONGEST_NUMBER = 10
+"""Digits of the number of a layer."""
 LETTERS = 4
 """So many letters make a token, roughly."""
 
@@ -99,6 +101,8 @@ class RemoteModel:
 
     def __init__(self, connection: ModelConnection, started: object = None, text: str = "") -> None:
         self._connection, self._started = connection, started
+        self._sizes: dict[int, tuple[int, int]] = {}
+        """The heads and the tokens of each text that was read."""
         connection.open_ahead(AT_ONCE)
         asked = _asked_to_read(ModelSource("", "", ""), text)
         self._ahead = ReadingAhead(connection, asked) if text.strip() else None
@@ -160,6 +164,7 @@ class RemoteModel:
         header = sent.captured
         sent = replace(sent, device=SERVED.format(device=sent.device, server=self.server))
         sizes = (header.layers, header.heads)
+        self._sizes[number] = (header.heads, header.queries)
         changes = numbers_of(arrays, "changes", sizes) if "changes" in arrays else None
         ask = partial(self._numbers, number)
         dtype = getattr(torch, header.dtype.value)
@@ -240,7 +245,7 @@ class RemoteModel:
             ]
             begun = {"layers": known.layers, "changes": changes}
         sent = {"run": reading.number, "question": msgspec.to_builtins(question), "known": begun}
-        read = partial(_answer, question.kind, reading)
+        read = partial(_answer, question.kind, self._sizes[reading.number])
         found = self._connection.job("/answer", sent, progress, lambda part: report(read(part)))
         return read(found)
 
@@ -309,11 +314,17 @@ class RemoteTokenReader:
             return self._last[1]
         found, arrays = self._connection.job("/next_token", {**self._asked, "numbers": wanted})
         values = values_as(TextRead, found)
+        if values.tokens != len(values.words) + len(wanted):
+            raise unreadable("it has read another number of tokens")
+        queries = 1 if wanted else len(values.words)
         rows = {
-            int(layer): numbers_of(arrays, name, (None, None, None))
+            int(layer): numbers_of(arrays, name, (None, queries, None))
             for name in arrays
             if name.startswith(ROWS) and (layer := name.removeprefix(ROWS)).isdecimal()
+            if len(layer) < LONGEST_NUMBER
         }
+        if any(one.shape[-1] > values.tokens for one in rows.values()):
+            raise unreadable("it has weights of more tokens than it has read")
         logits = numbers_of(arrays, "logits", (None,))
         self._names |= values.names
         read = ReadToken(rows, logits, values.tokens, values.cache_bytes)
@@ -394,8 +405,8 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     return model.read(source, text, made_of)
 
 
-def _answer(kind: QuestionKind, reading: ModelReading, found: Answer) -> ModelAnswer:
-    """Read an answer about a text that was read.
+def _answer(kind: QuestionKind, sizes: tuple[int, int], found: Answer) -> ModelAnswer:
+    """Read an answer about a text of so many heads and tokens.
 
     Raises
     ------
@@ -408,9 +419,11 @@ def _answer(kind: QuestionKind, reading: ModelReading, found: Answer) -> ModelAn
         return CostlyAnswer(values.sentence)
     if values.__struct_config__.tag != kind.value:
         raise unreadable("it answers another question")
-    count = len(values.layers)
+    (heads, tokens), count = sizes, len(values.layers)
+    if not count or len({*values.layers}) != count:
+        raise unreadable("it has other layers than a model")
     if isinstance(values, LensValues):
-        probabilities = numbers_of(arrays, "probabilities", (count, None, None))
+        probabilities = numbers_of(arrays, "probabilities", (count, tokens, None))
         if not _are_words(values.words, probabilities.shape):
             raise unreadable("it has other words than numbers")
         return LensAnswer(values.layers, values.words, probabilities)
@@ -418,14 +431,14 @@ def _answer(kind: QuestionKind, reading: ModelReading, found: Answer) -> ModelAn
         parts = LogitParts(
             values.number,
             values.logit,
-            numbers_of(arrays, "heads", (count, None)),
+            numbers_of(arrays, "heads", (count, heads)),
             numbers_of(arrays, "rest", (count,)),
             values.embedding,
             values.bias,
             values.layers,
         )
         return PartsAnswer(parts, values.token, values.probability)
-    changes = numbers_of(arrays, "changes", (count, None))
+    changes = numbers_of(arrays, "changes", (count, heads))
     return AblationAnswer(values.token, values.layers, changes)
 
 

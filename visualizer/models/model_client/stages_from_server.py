@@ -18,7 +18,7 @@ from visualizer.attention.stages import shape
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, readable
 from visualizer.errors import InputError
 from visualizer.models.model_client.fetched_numbers import AT_ONCE
-from visualizer.models.model_protocol.answer_values import OTHER_SIZES
+from visualizer.models.model_protocol.answer_values import OTHER_SIZES, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -222,9 +222,7 @@ class WeightsFromServer(Mapping[str, "Tensor"]):
     def __getitem__(self, name: str) -> Tensor:
         sizes = self._sizes[name]
         found = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
-        if found is None or found.shape != sizes or found.dtype.kind not in "fi":
-            raise InputError("server", OTHER_SIZES)
-        return torch.from_numpy(found.copy())
+        return torch.from_numpy(checked(found, sizes, "fi").copy())  # experts have numbers
 
 
 class MatricesOnServer(MatrixBlocks):
@@ -351,6 +349,4 @@ def _tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
     InputError
         Of ``server``, when they are others.
     """
-    if found is None or found.shape != sizes or found.dtype.kind != "f":
-        raise InputError("server", OTHER_SIZES)
-    return torch.from_numpy(found.copy())
+    return torch.from_numpy(checked(found, sizes).copy())

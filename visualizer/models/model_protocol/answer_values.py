@@ -146,18 +146,24 @@ def numbers_of(
     InputError
         Of ``server``, when it is another, or not there.
     """
-    found = arrays.get(name)
-    if found is None or found.dtype.kind != "f" or not has_sizes(found, sizes):
-        raise InputError("server", OTHER_SIZES)
-    return found
+    return checked(arrays.get(name), sizes)
 
 
-def has_sizes(found: np.ndarray, sizes: tuple[int | None, ...]) -> bool:
-    """Whether an array is of these sizes; None for any size but 0."""
-    return len(found.shape) == len(sizes) and all(
-        there == size or (size is None and there > 0)
-        for there, size in zip(found.shape, sizes, strict=True)
-    )
+def checked(
+    found: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
+) -> np.ndarray:
+    """Return an array if it is there, of these sizes and one of NumPy's kinds of numbers.
+
+    Raises
+    ------
+    InputError
+        As `numbers_of`.
+    """
+    if found is not None and found.dtype.kind in kinds and len(found.shape) == len(sizes):
+        pairs = zip(found.shape, sizes, strict=True)
+        if all(there == size or (size is None and there > 0) for there, size in pairs):
+            return found
+    raise InputError("server", OTHER_SIZES)
 
 
 def unreadable(why: object) -> InputError:
