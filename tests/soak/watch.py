@@ -56,8 +56,9 @@ STANDS_OUT = 1.15
 holds large tensors."""
 LARGE_BYTES = 2**25
 """Of so many bytes a tensor is large."""
-HOLDERS = 3
-"""How far what keeps a closed window in memory is followed."""
+HOLDERS, BRANCHES = 3, 4
+"""How far what keeps something in memory is followed, and how many of what holds one object: to
+find them takes a look at all objects there are."""
 
 
 class Watch:
@@ -256,15 +257,17 @@ def _places(frame: FrameType, count: int) -> str:
 
 def _holders(held: object, but: tuple[object, ...], depth: int = 0) -> Iterator[str]:
     """Tell what refers to an object, and what to that."""
-    for each in gc.get_referrers(held):
-        if (
-            depth < HOLDERS
-            and not isinstance(each, FrameType)
-            and not any(each is one for one in but)
-        ):
-            name = getattr(each, "__qualname__", "") or ", ".join(map(str, _keys(each)))
-            yield f"{'  ' * depth}{type(each).__name__} {name}"
-            yield from _holders(each, (*but, each), depth + 1)
+    if depth == HOLDERS:
+        return
+    found = [
+        each
+        for each in gc.get_referrers(held)
+        if not isinstance(each, FrameType) and not any(each is one for one in but)
+    ]
+    for each in found[:BRANCHES]:
+        name = getattr(each, "__qualname__", "") or ", ".join(map(str, _keys(each)))
+        yield f"{'  ' * depth}{type(each).__name__} {name}"
+        yield from _holders(each, (*but, found, each), depth + 1)
 
 
 def _keys(each: object) -> list[object]:

@@ -240,7 +240,7 @@ def test_answers_as_they_are_are_taken(kind: str, setting: str, opened: Opened) 
     ],
 )  # fmt: skip
 @given(asked=st.sampled_from(ASKED), data=st.data())
-@examples(8)
+@examples(4)
 def test_what_is_damaged_is_refused_or_shown(
     kind: str, setting: str, opened: Opened, asked: str, data: st.DataObject
 ) -> None:
