@@ -51,7 +51,7 @@ class HeldProcesses(RankProcesses):
             self.asked[number].set_exception(JobCancelledError())
 
     def let(self, body: bytes) -> None:
-        for future in self.asked.values():
+        for future in [*self.asked.values()]:  # the server may be asked for more meanwhile
             if not future.done():
                 future.get_loop().call_soon_threadsafe(future.set_result, JobAnswer(body))
 
