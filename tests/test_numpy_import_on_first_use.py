@@ -43,6 +43,11 @@ for thread in threads:
     thread.join()
 assert not failed, failed
 """
+LATE = """
+before = type(np)
+np.arange(3)
+assert before.__getattr__(np, "arange") is np.arange, "as who asked before another filled it"
+"""
 MISSING = """
 try:
     np.no_such_name
@@ -61,7 +66,7 @@ def _ran(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("use", [NAMED, USED, BY_A_SUBMODULE + USED, MISSING + USED])
+@pytest.mark.parametrize("use", [NAMED, USED, BY_A_SUBMODULE + USED, LATE + USED, MISSING + USED])
 def test_numpy_is_whole_from_its_first_use_on(use: str) -> None:
     run = _ran(BEGIN + use)
     assert run.returncode == 0, run.stderr

@@ -35,21 +35,21 @@ def import_numpy_now() -> None:
     """
     module = import_module(NAME)
     if isinstance(module, _NumpyBeforeUse):
-        module.fill()
+        _fill(module)
 
 
 class _NumpyBeforeUse(ModuleType):
     """What modules name before the first use; it holds all that the module holds from then on."""
 
-    def fill(self) -> None:
-        """Import numpy, and be it."""
-        module: ModuleType = self
-        vars(module).update(vars(_imported(module)))
-        module.__class__ = ModuleType
-
     def __getattr__(self, name: str) -> Any:
-        self.fill()
+        _fill(self)
         return getattr(self, name)
+
+
+def _fill(module: ModuleType) -> None:
+    """Import numpy, and make the module be it; no method, as another thread may do so meanwhile."""
+    vars(module).update(vars(_imported(module)))
+    module.__class__ = ModuleType
 
 
 def _imported(before: ModuleType) -> ModuleType:
