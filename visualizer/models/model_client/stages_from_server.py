@@ -18,7 +18,7 @@ from visualizer.attention.stages import shape
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, readable
 from visualizer.errors import InputError
 from visualizer.models.model_client.fetched_numbers import AT_ONCE
-from visualizer.models.model_protocol.answer_values import OTHER_SIZES, checked
+from visualizer.models.model_protocol.answer_values import OTHER_SIZES, checked_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -222,7 +222,7 @@ class WeightsFromServer(Mapping[str, "Tensor"]):
     def __getitem__(self, name: str) -> Tensor:
         sizes = self._sizes[name]
         found = self._fetched.get("weights", lambda: self._ask("weights", {})).get(name)
-        return torch.from_numpy(checked(found, sizes, "fi").copy())  # experts have numbers
+        return torch.from_numpy(checked_numbers(found, sizes, "fi").copy())  # experts have numbers
 
 
 class MatricesOnServer(MatrixBlocks):
@@ -349,4 +349,4 @@ def _tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
     InputError
         Of ``server``, when they are others.
     """
-    return torch.from_numpy(checked(found, sizes).copy())
+    return torch.from_numpy(checked_numbers(found, sizes).copy())

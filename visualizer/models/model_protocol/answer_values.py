@@ -146,10 +146,10 @@ def numbers_of(
     InputError
         Of ``server``, when it is another, or not there.
     """
-    return checked(arrays.get(name), sizes)
+    return checked_numbers(arrays.get(name), sizes)
 
 
-def checked(
+def checked_numbers(
     found: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
 ) -> np.ndarray:
     """Return an array if it is there, of these sizes and one of NumPy's kinds of numbers.

@@ -50,6 +50,11 @@ OF_SCORES = {
     Operation.MASK_BEFORE_SOFTMAX, Operation.SCORES_TO_WEIGHTS, Operation.SOFTMAX_WITH_SINK,
 }  # fmt: skip
 """What makes a number of each query and key."""
+OF_OTHER_SIZES = {
+    Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM, Operation.CONCAT_HEADS, Operation.LINEAR_LAYER,
+    Operation.LATENT_KEYS,
+}  # fmt: skip
+"""What reads stages of other sizes than it makes."""
 READ_AT_MOST = {
     Operation.RESIDUAL_ADDITION: 3, Operation.HIDDEN_ACTIVATION: 2, Operation.ADD_SCORE_BIAS: 2
 }  # fmt: skip
@@ -128,10 +133,8 @@ def _has_size(header: CapturedAttention, row: StageOnWire, sizes: Sizes) -> bool
 def _row(values: RunValues, row: StageOnWire, layers: range) -> Iterator[Claim]:
     """Claim that what makes a stage in some layers, and what it reads there, is fitting."""
     earlier = ORDER[: ORDER.index(row.name)]
-    yield (
-        all(name in values.shapes and name in earlier for name in row.reads),
-        (f"what {row.name} reads"),
-    )
+    are_there = all(name in values.shapes and name in earlier for name in row.reads)
+    yield are_there, f"what {row.name} reads"
     axes = {one.name: len(one.dims) for one in values.run.stages}
     own, *read = (values.shapes[name][-axes[name] :] for name in (row.name, *row.reads))
     yield _reads_fit(row, own, read), f"what {row.name} reads"
@@ -156,17 +159,14 @@ def _reads_fit(row: StageOnWire, own: Sizes, read: Sequence[Sizes]) -> bool:
             return rows == tokens
         case Operation.LATENT_KEYS, (_, tokens, _), [(rows, _), (others, _)]:
             return rows == others == tokens
-    is_of_others = operation in {
-        Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM, Operation.CONCAT_HEADS,
-        Operation.LINEAR_LAYER, Operation.LATENT_KEYS,
-    }  # fmt: skip
     most = READ_AT_MOST.get(operation, 1)
-    return not is_of_others and 1 <= len(read) <= most and {*read} == {own}
+    is_of_its_size = operation not in OF_OTHER_SIZES
+    return is_of_its_size and 1 <= len(read) <= most and {*read} == {own}
 
 
 def _step_fits(values: RunValues, row: StageOnWire, own: Sizes, layers: range) -> bool:
     """Whether what a step indexes in these layers is there: heads, columns, numbers of weights."""
-    step, sent = row.step, values.run
+    sent, step = values.run, row.step
     header = sent.captured
     if step is None:
         return row.operation in WITHOUT_STEPS
@@ -185,11 +185,8 @@ def _step_fits(values: RunValues, row: StageOnWire, own: Sizes, layers: range) -
         places = enumerate(step.before)
         are_before = all(before is None or 0 <= before < layer for layer, before in places)
         is_there = {*step.before} == {None} or values.shapes.get("result", ())[-2:] == own
-        return (
-            step.embedded is None
-            and len(step.before) == header.layers
-            and (are_before and is_there)
-        )
+        is_whole = step.embedded is None and len(step.before) == header.layers
+        return is_whole and are_before and is_there
     if isinstance(step, JoinedHeads):
         return all(
             0 <= layer < header.layers and 0 <= head < header.heads
