@@ -149,4 +149,5 @@ def test_a_lesson_opens_while_a_pane_has_no_place(open_window: Open) -> None:
 @pytest.mark.slow
 def test_nothing_freed_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLOC_PERTURB_", FREED)
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")  # where it was, if it is ended
     assert children.python("-m", "tests.support.pane_drags", str(DRAGS)) == DRAGS
