@@ -44,6 +44,8 @@ class _Front:
     def __init__(self) -> None:
         host, _, port = os.environ[ADDRESS].rpartition(":")
         self._socket = socket.create_connection((host, int(port)))
+        # Several small answers after one another would wait for a delayed acknowledgement.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._lock = Lock()
 
     def send(self, message: Message) -> None:
