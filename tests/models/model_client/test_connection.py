@@ -7,12 +7,13 @@ import zlib
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from visualizer.errors import InputError
+from visualizer.models.model_client import connection
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_protocol.answer_body import DEFLATE, answer_body, deflated
 
@@ -83,6 +84,34 @@ def test_an_answer_that_ends_early_is_asked_for_again() -> None:
         for _ in range(2):
             assert connection.ask("/model", {})[0] == {"name": "tiny"}
         assert server.script == []
+
+
+@pytest.mark.parametrize("is_own_late", [True, False], ids=["another's", "its own"])
+def test_a_request_takes_the_connection_that_is_there_first(
+    is_own_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, own, late = Event(), Event(), Event()
+
+    class Made(connection._Line):
+        """The connection opened ahead is the first, and that of the request the second."""
+
+        def __init__(self, *where: Any) -> None:
+            is_own = ahead.is_set()
+            (own if is_own else ahead).set()
+            assert own.wait(PATIENCE_S)
+            if is_own == is_own_late:
+                assert late.wait(PATIENCE_S)
+            super().__init__(*where)
+
+    monkeypatch.setattr(connection, "_Line", Made)
+    greeting = (GREETING, len(GREETING))
+    with scripted(greeting, (FACTS, len(FACTS)), greeting) as server:
+        asks = ModelConnection("127.0.0.1", server.server_port, "token")
+        asks.open_ahead(1)
+        assert ahead.wait(PATIENCE_S)
+        assert asks.ask("/model", {})[0] == {"name": "tiny"}
+        assert len(server.script) == 1, "the other one is not there yet"
+        late.set()
 
 
 def test_a_greeting_that_ends_early_is_not_taken_for_a_stranger_s() -> None:

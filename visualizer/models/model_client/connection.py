@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, IncompleteRead
-from threading import Lock, Thread
+from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -131,7 +132,9 @@ class ModelConnection:
     def __init__(self, host: str, port: int, token: str) -> None:
         self.host, self.port, self._token = host, port, token
         self._idle: list[_Line] = []
-        self._lock = Lock()
+        self._opening = 0
+        """Lines that are on their way to be idle."""
+        self._came = Condition()
         self._was_reached = False
         finalize(self, _close, self._idle)
 
@@ -143,14 +146,43 @@ class ModelConnection:
     def open_ahead(self, count: int) -> None:
         """Open connections meanwhile, for what is soon asked at the same time."""
         for _ in range(count):
-            # A daemon: it may wait for a server as the program ends.
-            Thread(target=self._open_one, daemon=True).start()
+            self._open_one()
 
-    def _open_one(self) -> None:
-        with suppress(_LostError, InputError):  # said where something is asked
-            line = _Line(self.host, self.port, self._token)
-            with self._lock:
-                self._idle.append(line)
+    def _open_one(self) -> Future[None]:
+        """Open a line meanwhile, for whoever wants one first."""
+        outcome: Future[None] = Future()
+        with self._came:
+            self._opening += 1
+        # A daemon: it may wait for a server as the program ends.
+        Thread(target=self._open, args=(outcome,), daemon=True).start()
+        return outcome
+
+    def _open(self, outcome: Future[None]) -> None:
+        opened = []
+        try:
+            opened.append(_Line(self.host, self.port, self._token))
+            outcome.set_result(None)
+        except Exception as error:  # noqa: BLE001 - raised where something is asked
+            outcome.set_exception(error.with_traceback(None))
+        finally:
+            with self._came:
+                self._opening -= 1
+                self._idle += opened
+                self._came.notify_all()
+
+    def _line(self) -> _Line:
+        """Return an idle line, or the first that is: one that is lost on its way takes seconds."""
+        with self._came:
+            if self._idle:
+                return self._idle.pop()
+        outcome = self._open_one()
+        with self._came:
+            self._came.wait_for(lambda: self._idle or not self._opening)
+            if self._idle:
+                return self._idle.pop()
+        if failure := outcome.exception():
+            raise failure
+        return _Line(self.host, self.port, self._token)  # another request has its own
 
     def ask(self, path: str, asked: object) -> Answer:
         """Send a request, and return the values and arrays of the answer.
@@ -234,13 +266,9 @@ class ModelConnection:
             raise
 
     def _asked(self, path: str, body: bytes) -> tuple[int, bytes]:
-        with self._lock:
-            line = self._idle.pop() if self._idle else None
-        if line is not None:
-            try:
-                return self._answered(line, path, body)
-            except _LostError:  # it may have been closed since; a new one tells
-                pass
+        line = self._line()
+        with suppress(_LostError):  # it may have been closed since; a new one tells
+            return self._answered(line, path, body)
         return self._answered(_Line(self.host, self.port, self._token), path, body)
 
     def _answered(self, line: _Line, path: str, body: bytes) -> tuple[int, bytes]:
@@ -249,8 +277,9 @@ class ModelConnection:
         if status == 401:
             line.close()
         else:
-            with self._lock:
+            with self._came:
                 self._idle.append(line)
+                self._came.notify()
         return status, found
 
     def _read(self, status: int, found: bytes) -> Answer:
