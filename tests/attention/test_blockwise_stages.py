@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,12 @@ from visualizer.attention import blockwise_tensor, head_measures
 from visualizer.attention import run as attention_run
 from visualizer.attention.attend import attend
 from visualizer.attention.blockwise_stages import BlockwiseStages
+from visualizer.attention.blockwise_tensor import (
+    FIRST_ROWS,
+    BlockSource,
+    BlockwiseTensor,
+    FirstPicture,
+)
 from visualizer.attention.head_aggregates import HeadAggregate
 from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.run import run
@@ -290,6 +297,63 @@ def test_a_first_picture_of_few_numbers_repeats_rows_until_theirs_are_read() -> 
         pass
     assert held.begun_share(4, 4, cells) == 1
     np.testing.assert_allclose(held.read_pooled(4, 4, cells), wanted, rtol=1e-6)
+
+
+class FarNumbers(BlockSource):
+    """Numbers of which each reading takes its time; it is noted what is read."""
+
+    has_first_picture = True
+
+    def __init__(self, numbers: Tensor) -> None:
+        self.numbers = numbers
+        self.read: list[tuple[tuple[int, ...], list[int]]] = []
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.numbers.dtype
+
+    def cells(self, place: tuple[int, ...], rows: Tensor, columns: slice) -> Tensor:
+        return self.numbers[place][rows, columns]
+
+    def column_ends(
+        self, place: tuple[int, ...], rows: Tensor, columns: range, block: int
+    ) -> tuple[Tensor, Tensor | None]:
+        self.read.append((place, rows.tolist()))
+        return super().column_ends(place, rows, columns, block)
+
+
+@examples(1)
+@given(st.integers(1, 900), st.integers(1, 900), st.integers(1, 12), st.data())
+def test_what_is_far_is_first_drawn_of_a_few_rows_however_large(
+    rows: int, columns: int, block: int, data: st.DataObject
+) -> None:
+    numbers = torch.rand((2, rows, columns), generator=torch.manual_seed(rows))
+    source = FarNumbers(numbers)
+    held = BlockwiseTensor((2, rows, columns), source)
+    first = FirstPicture.of((rows, columns))
+    assert len(first.rows) == math.ceil(rows / first.blocks[0]) <= FIRST_ROWS
+    assert (first.rows // first.blocks[0] == np.arange(len(first.rows))).all()
+    at = data.draw(st.integers(0, 1))
+    whole = (at, slice(None), slice(None))
+    assert held.sketch(block, block, whole, 10**6)
+    assert len(source.read) == 1
+    if first.blocks[0] <= block:
+        return
+    assert source.read == [((at,), first.rows.tolist())]
+    assert held.sampled_rows(block, block, whole) == first.blocks[0]
+    coarse = held.read_pooled(*first.blocks, whole)
+    few, across = numbers[at].numpy()[first.rows], first.blocks[1]
+    for cell in range(coarse.shape[1]):
+        wanted = few[:, cell * across : (cell + 1) * across].max(1)
+        np.testing.assert_array_equal(coarse[:, cell], wanted)
+    found = held.read_pooled(block, block, whole)
+    down = np.minimum(np.arange(len(found)) * block + block // 2, rows - 1) // first.blocks[0]
+    right = np.arange(found.shape[1]) * block + block // 2
+    np.testing.assert_array_equal(found, coarse[down][:, np.minimum(right, columns - 1) // across])
+    while held.sketch(block, block, whole, 10**6):
+        pass
+    assert held.begun_share(block, block, whole) == 1
+    assert held.sampled_rows(block, block, whole) == block
 
 
 def test_the_first_picture_of_single_cells_is_exact() -> None:

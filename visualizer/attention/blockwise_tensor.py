@@ -53,6 +53,8 @@ CLOSE_BY = 8
 """Drawn rows within which an unknown row is as the nearest known one, and not as a coarser one."""
 MOST_FILLED_FROM = 2**21
 """Cells of another picture that unknown ones are taken from."""
+FIRST_ROWS, FIRST_COLUMNS = 24, 128
+"""Cells of a first picture: so few that one answer over a slow line has them."""
 MOST_TILE_BYTES = 2**26
 """Bytes of the tiles of one tensor that are kept."""
 
@@ -63,6 +65,41 @@ Ends = tuple["Tensor", "Tensor | None"]
 below 0."""
 
 
+class FirstPicture(Struct, frozen=True):
+    """Which few numbers of a matrix make a picture of it, however large it is drawn.
+
+    Parameters
+    ----------
+    blocks : tuple of int
+        Rows and columns that are pooled into a cell.
+    sizes : tuple of int
+        Those of the matrix.
+    """
+
+    blocks: tuple[int, int]
+    sizes: tuple[int, int]
+
+    @classmethod
+    def of(cls, sizes: tuple[int, ...]) -> FirstPicture:
+        """Return that of a matrix, by its sizes."""
+        rows, columns = sizes[-2:]
+        blocks = math.ceil(rows / FIRST_ROWS), math.ceil(columns / FIRST_COLUMNS)
+        return cls(blocks, (rows, columns))
+
+    @property
+    def rows(self) -> np.ndarray:
+        """One row of each block."""
+        return middle_rows(self.blocks[0], self.sizes[0])
+
+    def part(self, place: Place) -> PicturePart:
+        """Return what is drawn with it."""
+        down, across = (
+            range(math.ceil(size / block))
+            for size, block in zip(self.sizes, self.blocks, strict=True)
+        )
+        return PicturePart(place, self.blocks, down, across)
+
+
 class BlockSource(ABC):
     """Computes blocks of a tensor; called on any thread."""
 
@@ -70,8 +107,8 @@ class BlockSource(ABC):
     """Whether numbers may be below 0."""
     is_held = False
     """Whether nothing is computed, as all numbers are held."""
-    most_first_rows: int | None = None
-    """Of how many rows, evenly spread, the first picture is made where each takes its time."""
+    has_first_picture = False
+    """Whether a picture is begun with a `FirstPicture`, as each reading takes its time."""
     outside = 0.0
     """The number of all columns that are not readable."""
 
@@ -470,8 +507,7 @@ class BlockwiseTensor(CachedTensor):
 
         Nothing of it is kept, as of what is drawn.
         """
-        rows = torch.arange(block // 2, self._shape[-2] + block // 2, block)
-        rows.clamp_(max=self._shape[-2] - 1)
+        rows = torch.from_numpy(middle_rows(block, self._shape[-2]))
         high, _ = self._source.column_ends(place, rows, range(self._shape[-1]), block)
         return readable(high)
 
@@ -570,6 +606,16 @@ class BlockwiseTensor(CachedTensor):
             is_begun, _ = self._known_rows(part)
         return float(is_begun.mean()) if len(is_begun) else 1.0
 
+    def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
+        """Return of how many rows the picture has one, itself or the coarser one it is from."""
+        part = self.part(rows, columns, index)
+        with self._lock:
+            is_begun, _ = self._known_rows(part)
+            known = {key[1][0] for key in self._tiles if key[0] == part.place}
+        if is_begun.any():
+            return round(rows / float(is_begun.mean()))
+        return min((block for block in known if block > rows), default=rows)
+
     def _assembled(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of a part, and which of its rows and columns of tiles are known."""
         dtype = _numpy_type(self._source.dtype)
@@ -627,9 +673,9 @@ class BlockwiseTensor(CachedTensor):
         block, first = part.blocks[0], part.rows.start
         unknown = np.flatnonzero(~is_begun) + first
         if most_cells is not None and not self._source.is_held:
+            if self._source.has_first_picture and self._draw_first(part):
+                return True
             step = -(-len(unknown) * max(self._shape[-2:]) // most_cells)  # a row reads all keys
-            if self._source.most_first_rows and not is_begun.any():
-                step = max(step, len(unknown) // self._source.most_first_rows)
             step = max(1, min(step, len(unknown)))
             unknown = unknown[step // 2 :: step]
         for start in range(0, len(unknown), BAND // 2):
@@ -638,6 +684,14 @@ class BlockwiseTensor(CachedTensor):
             if block == 1:
                 self._note_read(part, few, 1)
         return len(unknown) > 0
+
+    def _draw_first(self, part: PicturePart) -> bool:
+        """Draw the first picture of a matrix of which nothing is drawn, if that is coarser."""
+        first = FirstPicture.of(self._shape)
+        is_first = all(key[0] != part.place for key in [*self._tiles])
+        if is_coarser := is_first and first.blocks[0] > part.blocks[0]:
+            self._draw(first.part(part.place), first.rows)
+        return is_coarser
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
         """Read rows until all drawn cells are exact, or it is over; return whether they are.
@@ -786,6 +840,11 @@ def _apart(kept: Any) -> Any:
     if isinstance(kept, WeakKeyDictionary):
         return WeakKeyDictionary({values: _apart(made) for values, made in [*kept.items()]})
     return kept
+
+
+def middle_rows(block: int, size: int) -> np.ndarray:
+    """Return one row of each block of so many, the last one of a block that is cut short."""
+    return np.minimum(np.arange(block // 2, size + block // 2, block), size - 1)
 
 
 def chunks(columns: range, step: int) -> Iterator[slice]:

@@ -160,6 +160,10 @@ class CachedTensor:
         """Return the share of the rows of `read_pooled` of which anything was read."""
         return 1.0
 
+    def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
+        """Return of how many rows `read_pooled` shows one, where it is not exact."""
+        return rows
+
     def limits(self) -> tuple[float, float]:
         """Return the smallest and largest finite number; zeros where none is finite."""
         limits: tuple[float, float] = self.keep("limits", lambda _: self._limits())

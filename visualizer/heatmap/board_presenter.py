@@ -198,7 +198,7 @@ def how_exact(resolved: Resolved) -> str:
     share = sum(source.exact_share for source in sources) / max(1, len(sources))
     if not sources or share == 1:
         return ""
-    block = max(round(source.extent.blocks[0] / (source.begun_share or 1)) for source in sources)
+    block = max(source.sampled_rows for source in sources)
     rest = f", the rest shows 1 row of {block:,}" if block > 1 else ""
     return f"pictures {math.floor(100 * share)} % exact{rest}"
 

@@ -135,6 +135,11 @@ class PanelSource:
         return min(held.begun_share(*self.extent.blocks, self.whole) for held in self._drawn)
 
     @property
+    def sampled_rows(self) -> int:
+        """Of how many rows one was read, where the picture is not exact."""
+        return max(held.sampled_rows(*self.extent.blocks, self.whole) for held in self._drawn)
+
+    @property
     def most_cells(self) -> int:
         """How many numbers are computed at most to make it exact: a row reads all its columns."""
         *_, rows, columns = self.held.shape

@@ -31,7 +31,7 @@ class HeldConnection(ModelConnection):
     def __init__(self, outcome: Answer | Exception = ANSWER) -> None:
         super().__init__("127.0.0.1", 1, "token")
         self.outcome, self.let, self.is_given_up = outcome, Event(), Event()
-        self.called = 0
+        self.called, self.is_long = 0, False
 
     def job(
         self,
@@ -56,10 +56,11 @@ class HeldConnection(ModelConnection):
 
     def ask(self, path: str, asked: object) -> Answer:
         """Return which head was asked for, but for one that there is not."""
-        assert path == "/stage"
         assert isinstance(asked, dict)
         layer, head = asked["place"]
-        assert (asked["stages"], layer) == (["weights"], 0)
+        what = {name: asked[name] for name in asked if name not in {"run", "place"}}
+        wanted = [("/stage", {"stages": ["weights"]}), ("/blocks", {"stage": "weights"})]
+        assert ((path, what), layer) == (wanted[self.is_long], 0)
         if head == ABSENT:
             raise InputError("place", "There is no such head.")
         self.let.wait(PATIENCE_S)
@@ -98,10 +99,12 @@ def test_who_is_to_stop_waits_no_longer() -> None:
     assert ahead.answer() is ANSWER, "the reading itself has gone on"
 
 
-def test_heads_are_asked_for_before_the_text_is_read() -> None:
+@pytest.mark.parametrize("is_long", [False, True])
+def test_heads_are_asked_for_before_the_text_is_read(is_long: bool) -> None:
     connection = HeldConnection()
+    connection.is_long = is_long
     ahead = ReadingAhead(connection, ASKED)
-    ahead.ask_for_heads(ABSENT + 1)
+    ahead.ask_for_heads(ABSENT + 1, is_long=is_long)
     connection.let.set()
     ahead.answer()
     assert connection.called > 0

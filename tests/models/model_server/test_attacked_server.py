@@ -394,7 +394,7 @@ def test_numbers_of_a_text_are_kept_within_it(server: ServedFolder, peer: Hostil
     asked = {"run": run, "stage": "weights", "place": [0, 0], "rows": [5], "columns": [0, 9]}
     assert peer.ask("/blocks", asked).status == 200
     for spoilt, status in (
-        ({"rows": [9_999]}, 422), ({"rows": [*range(MOST_ROWS + 1)]}, 400), ({"rows": []}, 400),
+        ({"rows": [9_999]}, 422), ({"rows": [*range(MOST_ROWS + 1)]}, 400), ({"rows": []}, 200),
         ({"rows": [5] * MOST_ROWS, "columns": [0, 421]}, 200), ({"columns": [9, 0]}, 422),
         ({"columns": [0, 2**53]}, 422), ({"place": [99, 0]}, 422), ({"place": [0, 99]}, 422),
         ({"place": [0, 0, 0]}, 400), ({"stage": "nowhere"}, 422), ({"stage": "__class__"}, 422),

@@ -63,6 +63,7 @@ NO_WINDOW = {"sliding_window": None}
 """Of models whose cache would keep a window that their attention does not have."""
 WITHIN = 1e-6
 PATIENCE_S = 30.0
+MOST_CELLS = 10**6
 EDITS = (
     HeadEdit(1, 5),
     HeadEdit(2, 0, HeadEditKind.PATCHED, text="the dog ran to a log"),
@@ -323,17 +324,28 @@ def test_a_text_is_read_again_over_another_connection(connected: RemoteModel) ->
     assert third.reading.model is connected  # which is held still
 
 
+def drawn(run: Run, place: tuple[int, int]) -> np.ndarray:
+    """Return the numbers of a head, or of a long text the first picture of it."""
+    if not run.trace.is_blockwise:
+        return run.trace.read("weights", place)
+    held = run.trace.holding("weights")
+    assert held.sketch(2, 2, place, MOST_CELLS)
+    return held.read_pooled(2, 2, place)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("is_long", [False, True], ids=["short", "long"])
 def test_the_heads_that_are_shown_first_are_sent_with_the_text_that_is_read_first(
-    connected: RemoteModel, monkeypatch: pytest.MonkeyPatch
+    connected: RemoteModel, is_long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = " ".join([TEXT] * 5)
+    text = LONG if is_long else " ".join([TEXT] * 5)
     asked: list[object] = []
     ask, is_read = ModelConnection.ask, Event()
 
     def noted(self: ModelConnection, path: str, what: Any) -> Answer:
         """Note what is asked; what the heads wait for comes after the text, however late."""
-        asked.append(what.get("run") if path == "/stage" else path)
+        of_first_layer = what.get("place", [1])[0] == 0
+        asked.append(what.get("run") if of_first_layer else path)
         if path == "/model":
             assert is_read.wait(PATIENCE_S)
         found = ask(self, path, what)
@@ -345,8 +357,10 @@ def test_the_heads_that_are_shown_first_are_sent_with_the_text_that_is_read_firs
     host, _, port = connected.server.rpartition(":")
     model = connect_model(host, int(port), TOKEN, text=text)
     run = read_text(model.source, text, Device.CPU)
-    heads = [run.trace.read("weights", (0, head)) for head in range(SIZES["num_attention_heads"])]
+    assert run.trace.is_blockwise == is_long
+    places = [(0, head) for head in range(SIZES["num_attention_heads"])]
+    heads = [drawn(run, place) for place in places]
     assert run.reading is not None
     assert run.reading.number not in asked, "what was asked for ahead is not asked for again"
-    expected = read_text(connected.source, text, Device.CPU).trace.read("weights")[0]
-    np.testing.assert_array_equal(heads, expected)
+    other = read_text(connected.source, text, Device.CPU)
+    np.testing.assert_array_equal(heads, [drawn(other, place) for place in places])

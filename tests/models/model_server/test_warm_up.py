@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.tiny_models import save_tiny_model
+from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
+from visualizer.models.model_protocol.requests import ReadRequest
 from visualizer.models.model_server.served_model import ServedModel
+from visualizer.models.model_source import ModelSource
 from visualizer.models.opened_model import OpenedModel
 from visualizer.models.text_reading import open_source
 
@@ -35,15 +37,36 @@ def test_the_model_has_run(served: ServedModel, monkeypatch: pytest.MonkeyPatch)
     assert ran
 
 
+def test_what_a_long_text_asks_of_the_model_is_known(
+    served: ServedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.warm_up()
+    ran: list[int] = []
+    run = OpenedModel.run
+
+    def counted(self: OpenedModel, given: Any) -> Any:
+        ran.append(given["input_ids"].shape[-1])
+        return run(self, given)
+
+    monkeypatch.setattr(OpenedModel, "run", counted)
+    served._model.most_held = 0
+    asked = ReadRequest(ModelSource("", "", ""), " ".join(WORDS * 3))
+    with served.job():
+        values, _ = served.read(1, asked)
+    assert values["owners"], "it is read as a long one"
+    assert len(ran) == 1
+
+
 def test_a_model_that_refuses_is_served_none_the_less(
     served: ServedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
-    def refused(self: OpenedModel, text: str) -> None:
+    def refused(self: OpenedModel, text: str, *, by_blocks: bool) -> None:
+        assert by_blocks
         asked.append(text)
         raise InputError("model", "It reads nothing.")
 
     monkeypatch.setattr(OpenedModel, "read", refused)
     served.warm_up()
-    assert len(asked) == 1
+    assert len(asked) == 2, "as a long text, and as a short one"

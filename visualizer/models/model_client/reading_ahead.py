@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 LARGEST_NUMBER = 2**53
 """Of those that a text is called by: who was not told one does not find it."""
 WEIGHTS = "weights"
+MATRIX = ("/stage", {"stages": [WEIGHTS]})
+PICTURE = ("/blocks", {"stage": WEIGHTS})
+"""The path and the kind of a request for a matrix, and for the first picture of one."""
 LOOK_S = 0.1
 """So often who waits for the answer looks whether it is to stop."""
 
@@ -41,19 +44,24 @@ class ReadingAhead:
     def __init__(self, connection: ModelConnection, asked: Mapping[str, Any]) -> None:
         self.asked = asked
         self.heads: tuple[Future[Answer], ...] = ()
-        """The answers with the weights of the first heads of the first layer, if asked for."""
+        """The answers with the first heads of the first layer, if asked for."""
         self._connection, self._called = connection, 1 + secrets.randbelow(LARGEST_NUMBER)
         self._course = course = _Course()
         finalize(self, course.is_given_up.set)
         called = {**asked, "called": self._called}
         self._answer = _asked(partial(_read, connection, called, course))
 
-    def ask_for_heads(self, count: int) -> None:
-        """Ask for the weights of the first heads of the first layer, before the text is read."""
-        places = [
-            {"run": self._called, "stages": [WEIGHTS], "place": [0, at]} for at in range(count)
-        ]
-        self.heads = tuple(_asked(partial(self._connection.ask, "/stage", one)) for one in places)
+    def ask_for_heads(self, count: int, *, is_long: bool) -> None:
+        """Ask for the weights of the first heads of the first layer, before the text is read.
+
+        Parameters
+        ----------
+        is_long : bool
+            Whether they are too many, so that only a `FirstPicture` of each is asked for.
+        """
+        path, stage = PICTURE if is_long else MATRIX
+        asked = [{"run": self._called, **stage, "place": [0, at]} for at in range(count)]
+        self.heads = tuple(_asked(partial(self._connection.ask, path, one)) for one in asked)
 
     def answer(self) -> Answer:
         """Wait for the answer, and return or raise what comes of it.

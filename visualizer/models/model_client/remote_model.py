@@ -26,7 +26,7 @@ from visualizer.errors import InputError
 from visualizer.models.generation_with_cache import ReadToken, TokensByNumber
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.fetched_numbers import AT_ONCE, FetchedNumbers
-from visualizer.models.model_client.reading_ahead import ReadingAhead
+from visualizer.models.model_client.reading_ahead import WEIGHTS, ReadingAhead
 from visualizer.models.model_client.stages_from_server import (
     AttentionFromServer,
     MatricesOnServer,
@@ -108,7 +108,7 @@ class RemoteModel:
         self._ahead = ReadingAhead(connection, asked) if text.strip() else None
         facts = values_as(ModelFacts, connection.ask("/model", {})[0])
         if self._ahead:
-            self._ahead.ask_for_heads(_heads_shown_first(facts, text))
+            _ask_for_heads_shown_first(self._ahead, facts, text)
         self.name, self.kind = facts.name[:200], facts.kind[:60]
         self.fingerprint = facts.fingerprint[:64]
 
@@ -200,7 +200,7 @@ class RemoteModel:
         run = run_by_blocks(
             header,
             rows,
-            {row.name: matrices.stage(row) for row in rows},
+            {row.name: matrices.stage(row, heads if row.name == WEIGHTS else ()) for row in rows},
             None if sinks is None else torch.from_numpy(sinks.copy()),
             sent.device,
             partial(measured, {}),
@@ -338,15 +338,14 @@ class RemoteTokenReader:
         return self._last[2].text, self._last[2].is_split_alike
 
 
-def _heads_shown_first(facts: ModelFacts, text: str) -> int:
-    """Return of how many heads the weights are asked for ahead.
+def _ask_for_heads_shown_first(ahead: ReadingAhead, facts: ModelFacts, text: str) -> None:
+    """Ask for the heads of the first of several layers ahead, of a long text for pictures of them.
 
-    Those of a short text come with the answer, and of a long one blocks are asked for.
+    Those of a short text come with the answer.
     """
-    if facts.layers < 2:
-        return 0
     size = 4 * facts.layers * facts.heads * (len(text) / LETTERS) ** 2
-    return min(AT_ONCE, facts.heads) if MOST_WITH_ANSWER < size < MOST_SENT else 0
+    if facts.layers > 1 and size > MOST_WITH_ANSWER:
+        ahead.ask_for_heads(min(AT_ONCE, facts.heads), is_long=size > MOST_SENT)
 
 
 def _asked_to_read(source: ModelSource, text: str) -> dict[str, Any]:

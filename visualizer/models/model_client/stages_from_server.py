@@ -12,7 +12,7 @@ import torch
 
 from visualizer.attention.blockwise_captured_run import VECTORS
 from visualizer.attention.blockwise_stages import MatrixBlocks
-from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
+from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor, FirstPicture
 from visualizer.attention.captured_attention import with_mask
 from visualizer.attention.stages import shape
 from visualizer.attention.tensor_with_cached_reductions import CachedTensor, readable
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 8
 """So many rows are read of a cell or a token that is pointed at, and kept."""
-FIRST_ROWS = 24
-"""So many rows of a head, evenly spread, make its first picture."""
 SMALL = 2**14
 """Bytes of an answer that is asked for ahead of the next layers, too."""
 
@@ -153,7 +151,9 @@ class AttentionFromServer(StageFromServer):
             for head, one in enumerate(_tensor(first, sizes[1:]).numpy()):
                 fetched.keep((self._alike, (0, head)), {name: one})
         for head, answer in enumerate(heads):
-            fetched.fetch_ahead((self._alike, (0, head)), partial(self._ahead, answer, head))
+            ask_for_it = partial(self._asked, (0, head))
+            ahead = partial(_asked_ahead, answer, name, ask_for_it)
+            fetched.fetch_ahead((self._alike, (0, head)), ahead)
         self._known_limits = limits
         self._whole: Tensor | None = None
 
@@ -179,14 +179,6 @@ class AttentionFromServer(StageFromServer):
             part = self._fetched.get((self._alike, (at,)), partial(self._asked, (at,)))
             parts.append(_tensor(part.get(self._name), self._sizes[1:]).numpy())
         return {self._name: np.stack(parts)}
-
-    def _ahead(self, answer: Future[Answer], head: int) -> Fetched:
-        """Return what was asked for ahead, or ask for it where that has failed."""
-        try:
-            found = answer.result()[1]
-        except InputError:
-            found = {}
-        return found if self._name in found else self._asked((0, head))
 
     def _matrix(self, place: Place) -> np.ndarray | None:
         *layer, _ = place
@@ -260,21 +252,30 @@ class MatricesOnServer(MatrixBlocks):
     def spec_at(self, place: Place) -> AttentionSpec:
         return self._specs[place[0]] if self._specs else self.spec
 
-    def stage(self, row: Stage) -> BlockwiseTensor:
-        """Return a stage of which blocks are asked for where they are read."""
+    def stage(self, row: Stage, ahead: Sequence[Future[Answer]] = ()) -> BlockwiseTensor:
+        """Return a stage of which blocks are asked for where they are read.
+
+        Parameters
+        ----------
+        ahead : sequence of Future
+            The answers with the first pictures of the first heads of the first layer, if they were
+            asked for ahead.
+        """
         vectors = self._header.vectors
         assert vectors is not None
         sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
         if row.name in VECTORS or row.dims[-1] != "key":
             width = vectors.d_head if row.name in {"queries", "keys"} else vectors.d_value
             sizes = (*sizes[:-1], width)
-        return BlockwiseTensor(sizes, BlocksFromServer(self, row, self._fetched, self._ask))
+        source = BlocksFromServer(self, row, self._fetched, self._ask)
+        source.take_ahead(FirstPicture.of(sizes), ahead)
+        return BlockwiseTensor(sizes, source)
 
 
 class BlocksFromServer(BlockSource):
     """Asks for blocks of one stage; what is asked of one head after another, ahead of it."""
 
-    most_first_rows = FIRST_ROWS
+    has_first_picture = True
 
     def __init__(
         self, matrices: MatricesOnServer, row: Stage, fetched: FetchedNumbers, ask: Ask
@@ -289,6 +290,14 @@ class BlocksFromServer(BlockSource):
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("Numbers on a server are read, and not copied.")
+
+    def take_ahead(self, first: FirstPicture, answers: Sequence[Future[Answer]]) -> None:
+        """Take the first pictures of heads of the first layer, which are on their way."""
+        what = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
+        for head, answer in enumerate(answers):
+            place = (0, head)
+            ahead = partial(_asked_ahead, answer, "high", partial(self._fetch, place, what))
+            self._fetched.fetch_ahead(self._key(place, what), ahead)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -339,6 +348,15 @@ class BlocksFromServer(BlockSource):
         for after in range(at + 1, min(at + 1 + AT_ONCE, end)) if is_in_turn else ():
             then = divmod(after, heads)[1 - len(layer) :]
             self._fetched.fetch_ahead(self._key(then, what), partial(self._fetch, then, what))
+
+
+def _asked_ahead(answer: Future[Answer], name: str, ask: Callable[[], Fetched]) -> Fetched:
+    """Return what was asked for ahead, or ask for it where that has failed."""
+    try:
+        found = answer.result()[1]
+    except InputError:
+        found = {}
+    return found if name in found else ask()
 
 
 def _tensor(found: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:

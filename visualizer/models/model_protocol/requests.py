@@ -98,6 +98,9 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
     ----------
     place : tuple of int
         The layer's place in the run, where it has several, and the head.
+    rows : tuple of int
+        None of them, and no columns, for those of `FirstPicture`: who asks before the text is read
+        does not know its tokens.
     block : int
         0 for the numbers themselves.
     """
@@ -105,8 +108,8 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
     run: Count
     stage: Name
     place: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=2)]
-    rows: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=MOST_ROWS)]
-    columns: tuple[Count, Count]
+    rows: Annotated[tuple[Count, ...], Meta(max_length=MOST_ROWS)] = ()
+    columns: tuple[Count, Count] = (0, 0)
     block: Count = 0
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from visualizer.attention.blockwise_captured_run import header_of
-from visualizer.attention.blockwise_tensor import BlockwiseTensor
+from visualizer.attention.blockwise_tensor import BlockwiseTensor, FirstPicture
 from visualizer.attention.model_answers import (
     AblationAnswer,
     CostlyAnswer,
@@ -29,6 +29,7 @@ from visualizer.attention.run_from_captured_attention import SINKS
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
+from visualizer.models.chunked_prefill import FEW
 from visualizer.models.generation_with_cache import TokenReader
 from visualizer.models.model_protocol.answer_values import (
     ROWS,
@@ -87,7 +88,8 @@ MOST_BLOCK_NUMBERS = 2**22
 """Numbers of one answer with blocks."""
 MOST_ROW_BYTES = 2**29
 """Bytes of the weights that one answer has of a text that is continued."""
-FEW_WORDS = "A few words."
+FEW_WORDS = "A few words. " * FEW
+"""So many tokens at least as tell how the model reads a long text."""
 NO_STAGE = "There is no such stage."
 NO_TOKEN = "There is no such token."
 TOO_MANY_ROWS = (
@@ -131,9 +133,15 @@ class ServedModel:
     # ------------------------------------------------------------------ on all processes
 
     def warm_up(self) -> None:
-        """Read a little, so that the first text takes no longer than those after it."""
-        with suppress(InputError), self.job():  # a refusal is said where a text is to be read
-            self._model.read(FEW_WORDS)
+        """Read a little as a long text and as others, so that the first takes no longer.
+
+        What is found out of the model with a long text takes several passes; of one that is read
+        from disk each takes as long as a text.
+        """
+        for most_held in (MOST_SENT,) if self._model.on_disk else (0, MOST_SENT):
+            self._model.most_held = most_held
+            with suppress(InputError), self.job():  # a refusal is said where a text is to be read
+                self._model.read(FEW_WORDS, by_blocks=True)
 
     def job(self) -> AbstractContextManager[None]:
         """Do a job within the context, which ends alike on all processes."""
@@ -331,6 +339,10 @@ class ServedModel:
     def blocks(self, asked: BlocksRequest) -> Answer:
         """Compute rows of a range of columns of a stage of a long text, or their ends."""
         held, place = self._block_place(asked)
+        if not asked.rows:
+            first = FirstPicture.of(held.shape)
+            few, whole = tuple(first.rows.tolist()), (0, first.sizes[1])
+            asked = replace(asked, rows=few, columns=whole, block=first.blocks[1])
         _check(held, place, asked)
         rows, columns = np.array(asked.rows, np.int64), range(*asked.columns)
         if asked.block == 0:
@@ -389,7 +401,7 @@ def _check(held: BlockwiseTensor, place: tuple[int, ...], asked: BlocksRequest) 
     is_there = len(place) == len(leading) and all(
         0 <= at < size for at, size in zip(place, leading, strict=True)
     )
-    are_rows = bool(asked.rows) and min(asked.rows) >= 0 and max(asked.rows) < rows
+    are_rows = max(asked.rows) < rows
     are_columns = 0 <= start < stop <= columns and asked.block >= 0
     is_aligned = asked.block == 0 or start % asked.block == 0
     if not (is_there and are_rows and are_columns and is_aligned):
