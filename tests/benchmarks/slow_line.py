@@ -1,6 +1,7 @@
 """A model on a server behind a slow line: when the first picture is there, and the window at work.
 
-The line is that of `tests.support.slow_network`: 100 ms of round trip, one packet of 100 lost.
+The line is that of `tests.support.slow_network_namespace`: TCP of this system over 100 ms of round
+trip, and one packet of 100 lost on either way. It needs root.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import random
 import tempfile
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -22,7 +24,7 @@ from tests.benchmarks.reading import Reader
 from tests.benchmarks.stand import application, linger
 from tests.benchmarks.table import Line, show, times
 from tests.support.served_models import TOKEN, served
-from tests.support.slow_network import slow_network_apart
+from tests.support.slow_network_namespace import FAR, slow_namespace
 from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.features.model_connection.dialog import ModelConnectionDialog
 from visualizer.session.document import Document
@@ -34,12 +36,17 @@ FRAME_MS = 16.7
 GAP_MS = 50.0
 ROUND_TRIP_S, LOSS = 0.1, 0.01
 LEAST_PRIORITY = 19
+TIMES = 5
+"""How often a first picture is waited for: which packets are lost is chance."""
 WARM_MS = 8000
 """So long numbers come in while the wheel is turned."""
 
 
 def measure(repeats: int) -> int:
     """Measure in processes of their own and print; give the number of targets missed."""
+    if os.geteuid() != 0:
+        print("The slow line is not measured: only root makes a network namespace.")
+        return 1
     missed = 0
     with tempfile.TemporaryDirectory() as name:
         folder = save_tiny_model(
@@ -48,13 +55,18 @@ def measure(repeats: int) -> int:
             max_position_embeddings=max(SIZES) + 8, sliding_window=None,
         )  # fmt: skip
         for size in SIZES:
-            told = children.run("slow_line", str(folder), str(size), str(4 * repeats))
-            gap, first = told["gap"] * 1000, told["first"]
+            told, *others = (
+                children.run("slow_line", str(folder), str(size), str(count), str(seed))
+                for seed, count in enumerate((4 * repeats, *[0] * (TIMES - 1)))
+            )
+            firsts = [one["first"] for one in (told, *others)]
+            gap, first = told["gap"] * 1000, median(firsts)
             missed += show(
                 f"{LAYERS} layers × {HEADS} heads behind 100 ms and 1 % of loss, {size:,} tokens",
                 [
-                    Line("connect → first picture", f"{first:9.2f} s", f"≤ {FIRST_S:g} s",
-                         first <= FIRST_S),
+                    Line("connect → first picture, the median", f"{first:9.2f} s",
+                         f"≤ {FIRST_S:g} s", first <= FIRST_S),
+                    Line("  each", "  ".join(f"{each:.2f}" for each in firsts)),
                     Line("  until all is there", f"{told['settled']:9.2f} s"),
                     Line("  bytes from the server", f"{told['bytes'] / 2**20:9.2f} MiB"),
                     times("wheel → closer or further, painted", told["zoom"], FRAME_MS),
@@ -72,7 +84,7 @@ def _connect(reader: Reader, port: int) -> None:
     controller.open()
     dialog = controller.dialog
     assert isinstance(dialog, ModelConnectionDialog)
-    for line, text in ((dialog.host, "127.0.0.1"), (dialog.token, TOKEN), (dialog.ssh, "")):
+    for line, text in ((dialog.host, FAR), (dialog.token, TOKEN), (dialog.ssh, "")):
         line.setText(text)
         line.textEdited.emit(text)
     dialog.port.setValue(port)
@@ -88,18 +100,20 @@ def _give_way(pid: int) -> None:
             os.setpriority(os.PRIO_PROCESS, thread.id, LEAST_PRIORITY)
 
 
-def _window(folder: Path, tokens: int, repeats: int) -> dict[str, Any]:
+def _window(folder: Path, tokens: int, repeats: int, seed: int) -> dict[str, Any]:
+    """Connect to a new server, and look closer and further; without that, the first picture."""
     words = " ".join((WORDS * (tokens // len(WORDS) + 1))[: tokens - 1])
+    threads = os.cpu_count() or 1  # as many as it has by itself
     with (
-        served(folder, threads=os.cpu_count() or 1) as server,  # as many as it has by itself
-        slow_network_apart(server.port, ROUND_TRIP_S, LOSS) as line,
+        slow_namespace(ROUND_TRIP_S, LOSS, seed) as line,
+        served(folder, "--host", FAR, threads=threads, within=line.within) as server,
     ):
         _give_way(server.process.pid)
         reader = Reader.with_numbers(Document())
         reader.workspace.set("text", words)
         reader.settle()
-        heart, start = Heart(), perf_counter()
-        _connect(reader, line.port)
+        heart = Heart()
+        _connect(reader, server.port)
         start = perf_counter()
         first = reader.until_painted(
             lambda: reader.workspace.document.model is not None and reader.has_numbers()
@@ -110,9 +124,10 @@ def _window(folder: Path, tokens: int, repeats: int) -> dict[str, Any]:
             if seconds := reader.turn(chance, 1 if number % 12 < 6 else -1):
                 zoom.append(seconds)
             linger(5)
-        while perf_counter() < end:
+        while repeats and perf_counter() < end:
             linger(20)
-        reader.settle()
+        if repeats:
+            reader.settle()
         gap, work = max(zip(heart.gaps, heart.work, strict=True))
         settled = perf_counter() - start
         reader.close()
@@ -124,9 +139,9 @@ def _window(folder: Path, tokens: int, repeats: int) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     """Measure here, for the process that asked."""
-    folder, tokens, repeats = arguments
+    folder, tokens, repeats, seed = arguments
     with application():
-        children.hand_over(_window(Path(folder), int(tokens), int(repeats)))
+        children.hand_over(_window(Path(folder), int(tokens), int(repeats), int(seed)))
 
 
 if __name__ == "__main__":

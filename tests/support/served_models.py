@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 TOKEN = "a token of a test, long enough"
@@ -36,18 +36,22 @@ class ServedFolder(Struct, eq=False):
 
 
 @contextmanager
-def served(folder: Path, *options: str, threads: int = 1) -> Iterator[ServedFolder]:
+def served(
+    folder: Path, *options: str, threads: int = 1, within: Sequence[str] = ()
+) -> Iterator[ServedFolder]:
     """Serve the model of a folder, and end the server again.
 
     Parameters
     ----------
     threads : int
         How many of them a process of the model computes with.
+    within : sequence of str
+        What begins the command, where it is to run in a namespace.
     """
     command = [sys.executable, "-m", "visualizer", "serve", str(folder), "--port", "0", "--quiet"]
     own = {"ATTENTION_VISUALIZER_TOKEN": TOKEN, "OMP_NUM_THREADS": str(threads)}
     process = subprocess.Popen(
-        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [*within, *command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, **own},
     )  # fmt: skip
     assert process.stdout

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-import subprocess
-import sys
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -115,57 +113,3 @@ def slow_network(port: int, round_trip_s: float = 0.1, loss: float = 0.01) -> It
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
-
-
-class SlowNetworkApart:
-    """A `SlowNetwork` in a process of its own, which takes no time of this one's threads."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-        self.port = self._told()
-
-    def _told(self) -> int:
-        assert self._process.stdout
-        return int(self._process.stdout.readline())
-
-    @property
-    def bytes(self) -> int:
-        """What came from the server."""
-        assert self._process.stdin
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        return self._told()
-
-
-@contextmanager
-def slow_network_apart(port: int, round_trip_s: float, loss: float) -> Iterator[SlowNetworkApart]:
-    """Lead to a port of this machine over a slow network, by a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.slow_network",
-        *map(str, (port, round_trip_s, loss)),
-    ]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:  # fmt: skip
-        yield SlowNetworkApart(process)
-        assert process.stdin
-        process.stdin.close()
-
-
-def main(port: str, round_trip_s: str, loss: str) -> None:
-    """Lead to a port, and tell the own one; then the bytes, for each line that is read."""
-    with slow_network(int(port), float(round_trip_s), float(loss)) as network:
-        _tell(network.port)
-        for _ in sys.stdin:
-            _tell(network.bytes)
-
-
-def _tell(number: int) -> None:
-    sys.stdout.write(f"{number}\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
