@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QMessageBox, QTabBar
 
 from tests.benchmarks import children
 from tests.support.pane_drags import (
     EDGE_MOVES,
     begin_drag,
+    begin_tab_drag,
     end_drag,
     move_edge,
     out_of_layout,
@@ -106,6 +108,43 @@ def test_an_edge_is_not_moved_until_a_dropped_pane_has_arrived(
     assert cell.width() == before
     move_edge(window, "Cell")
     assert cell.width() == before + EDGE_MOVES
+
+
+def tabs(window: MainWindow) -> list[str]:
+    """Return the titles of the panes that share a place."""
+    direct = Qt.FindChildOption.FindDirectChildrenOnly
+    bars = window.findChildren(QTabBar, options=direct)
+    seen = [bar for bar in bars if not bar.visibleRegion().isEmpty()]
+    return [bar.tabText(at) for bar in seen for at in range(bar.count())]
+
+
+def swap_tabs(window: MainWindow) -> None:
+    """Drag one of two tabs past the other."""
+    assert begin_tab_drag(window, random.Random(1))
+    QTest.mouseRelease(window.windowHandle(), Qt.MouseButton.LeftButton)
+
+
+@pytest.mark.parametrize("is_second_press", [False, True])
+def test_a_tab_is_not_moved_until_a_dropped_pane_has_arrived(
+    is_second_press: bool, open_window: Open, qtbot: QtBot
+) -> None:
+    window = open_window()
+    for pane in ("Layers", "Lens"):
+        window.docks.open(pane)
+    qtbot.waitUntil(lambda: len(tabs(window)) == 2)
+    before = tabs(window)
+    begin_drag(window, "Setup", QPoint(1, 1))
+    end_drag(window, QPoint(1, 1))
+    assert window.docks.by_id["Setup"].isFloating()
+    if is_second_press:  # which Qt takes with the next one for a double click
+        bar = next(bar for bar in window.findChildren(QTabBar) if bar.isVisible())
+        QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(0).center())
+    swap_tabs(window)
+    assert tabs(window) == before
+    qtbot.waitUntil(lambda: not window.docks.by_id["Setup"].isFloating())
+    assert tabs(window) == before
+    swap_tabs(window)
+    assert tabs(window) == before[::-1]
 
 
 def test_a_dialog_lets_go_of_the_pane(open_window: Open, qtbot: QtBot) -> None:

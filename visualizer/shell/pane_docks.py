@@ -8,7 +8,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPointF, Qt, QTimer, Signal
+from PySide6.QtCore import (
+    QChildEvent,
+    QCoreApplication,
+    QEvent,
+    QObject,
+    QPointF,
+    Qt,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import (
     QDockWidget,
@@ -38,6 +47,7 @@ SCROLL_TIPS = {"ScrollLeftButton": "Earlier panes", "ScrollRightButton": "Furthe
 """By Qt's names of the buttons at the end of tabs that do not all fit."""
 ARRIVAL_MS = 400
 """How long a pane that is let go may be on its way to its place; Qt takes 200 ms."""
+PRESSES = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
 WIDE = 1500
 """The width of a window from which on panes are wider in proportion."""
 
@@ -100,7 +110,7 @@ class PaneDock(QDockWidget):
         super().setVisible(visible)
 
 
-def set_up_tab_bar(bar: QTabBar) -> None:
+def _set_up_tab_bar(bar: QTabBar) -> None:
     """Name a bar of tabs that Qt has made for panes; no tab is cut, nor reached by the tab key."""
     bar.setAccessibleName("Panes")
     bar.setElideMode(Qt.TextElideMode.ElideNone)
@@ -123,6 +133,7 @@ class PaneDocks(QObject):
         self._is_held = False
         self.panes = PaneWidgets(self._place)
         self.by_id: dict[str, PaneDock] = {}
+        window.installEventFilter(self)  # before Qt makes the bars of tabs
         for pane in PANES:
             self.by_id[pane.id] = _dock(window, pane, self.panes)
             if pane.id in MADE_AT_ONCE:
@@ -131,15 +142,21 @@ class PaneDocks(QObject):
             dock.visibilityChanged.connect(self._see)
             dock.toggleViewAction().triggered.connect(self._keep_widths)
         self._arrange()
-        window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Let go of what is dragged when a dialog opens, as the window is not told of its end then.
 
         No edge between panes can be pressed until a dropped pane has arrived: Qt keeps what it
-        goes back to in one place for both, and would forget where all panes are.
+        goes back to in one place for both, and would forget where all panes are. Nor can a tab: Qt
+        may take its bar away meanwhile, and would move the tab all the same.
         """
-        is_press = event.type() is QEvent.Type.MouseButtonPress
+        if isinstance(event, QChildEvent):
+            # Before it is polished it is no more than a widget, and stays one for Python.
+            if event.polished() and isinstance(bar := event.child(), QTabBar):
+                _set_up_tab_bar(bar)  # Qt makes them for tabbed panes
+                bar.installEventFilter(self)
+            return False
+        is_press = event.type() in PRESSES
         is_let_go = is_press or event.type() is QEvent.Type.WindowBlocked
         return bool(is_let_go and self._let_go() and is_press)
 

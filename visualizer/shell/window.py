@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
 from visualizer.export.export_controller import ExportController
 from visualizer.features.cell.presenter import CELL
@@ -59,7 +59,7 @@ from visualizer.shell.commands import (
 from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.drop_handler import DropHandler
 from visualizer.shell.pane_connections import PaneControllers
-from visualizer.shell.pane_docks import PaneDocks, PaneScale, add_bar, set_up_tab_bar
+from visualizer.shell.pane_docks import PaneDocks, PaneScale, add_bar
 from visualizer.shell.pane_focus_cycle import PaneFocusCycle
 from visualizer.shell.pane_table import LEFT
 from visualizer.shell.panel_presenters import STATUS
@@ -83,7 +83,6 @@ from visualizer.widgets.theme import Scheme, apply_theme, style_sheet, theme_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from PySide6.QtCore import QChildEvent
     from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 
     from visualizer.features.cell.widget import CellPane
@@ -635,11 +634,6 @@ class MainWindow(QMainWindow):
     def restyle(self) -> None:
         """Apply the colour scheme again, after the system's colours or the style have changed."""
         self.set_scheme(self.scheme)
-
-    def childEvent(self, event: QChildEvent) -> None:
-        super().childEvent(event)
-        if event.polished() and isinstance(bar := event.child(), QTabBar):
-            set_up_tab_bar(bar)  # Qt makes them for tabbed panes
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Let go by Esc wherever the focus is, unless the widget there has a use for it."""
