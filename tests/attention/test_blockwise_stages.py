@@ -341,19 +341,33 @@ def test_what_is_far_is_first_drawn_of_a_few_rows_however_large(
         return
     assert source.read == [((at,), first.rows.tolist())]
     assert held.sampled_rows(block, block, whole) == first.blocks[0]
-    coarse = held.read_pooled(*first.blocks, whole)
-    few, across = numbers[at].numpy()[first.rows], first.blocks[1]
-    for cell in range(coarse.shape[1]):
-        wanted = few[:, cell * across : (cell + 1) * across].max(1)
-        np.testing.assert_array_equal(coarse[:, cell], wanted)
-    found = held.read_pooled(block, block, whole)
-    down = np.minimum(np.arange(len(found)) * block + block // 2, rows - 1) // first.blocks[0]
-    right = np.arange(found.shape[1]) * block + block // 2
-    np.testing.assert_array_equal(found, coarse[down][:, np.minimum(right, columns - 1) // across])
+    found, of_rows = held.read_pooled(block, block, whole), numbers[at].numpy()
+    for row, column in ((0, 0), (found.shape[0] - 1, found.shape[1] - 1)):
+        (read,) = held.rows_drawn(block, block, (at, row))
+        middle = min(column * block + block // 2, columns - 1)
+        start = middle // first.blocks[1] * first.blocks[1]
+        assert found[row, column] == of_rows[read, start : start + first.blocks[1]].max()
     while held.sketch(block, block, whole, 10**6):
         pass
     assert held.begun_share(block, block, whole) == 1
     assert held.sampled_rows(block, block, whole) == block
+    assert held.rows_drawn(block, block, (at, 0))[0] == min(block // 2, rows - 1)
+
+
+def test_first_pictures_of_many_heads_keep_no_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blockwise_tensor, "MOST_TILE_BYTES", 2**20)
+    monkeypatch.setattr(blockwise_tensor, "MOST_FIRSTS", 8)
+    heads, size = 12, 800
+    held = BlockwiseTensor((heads, size, size), FarNumbers(torch.rand((heads, size, size))))
+    for head in range(heads):
+        cells = (head, slice(None), slice(None))
+        rounds = 0
+        while held.sketch(4, 4, cells, 10**5):
+            rounds += 1
+        assert rounds < 10
+        assert held.begun_share(4, 4, cells) == 1
+    assert len(held._firsts) == 8
+    assert np.isfinite(held.read_pooled(2, 2, (11, slice(0, 50), slice(0, 50)))).all()
 
 
 def test_the_first_picture_of_single_cells_is_exact() -> None:

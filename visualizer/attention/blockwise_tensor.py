@@ -55,6 +55,8 @@ MOST_FILLED_FROM = 2**21
 """Cells of another picture that unknown ones are taken from."""
 FIRST_ROWS, FIRST_COLUMNS = 24, 128
 """Cells of a first picture: so few that one answer over a slow line has them."""
+MOST_FIRSTS = 2**10
+"""First pictures of one tensor that are kept."""
 MOST_TILE_BYTES = 2**26
 """Bytes of the tiles of one tensor that are kept."""
 
@@ -90,14 +92,6 @@ class FirstPicture(Struct, frozen=True):
     def rows(self) -> np.ndarray:
         """One row of each block."""
         return middle_rows(self.blocks[0], self.sizes[0])
-
-    def part(self, place: Place) -> PicturePart:
-        """Return what is drawn with it."""
-        down, across = (
-            range(math.ceil(size / block))
-            for size, block in zip(self.sizes, self.blocks, strict=True)
-        )
-        return PicturePart(place, self.blocks, down, across)
 
 
 class BlockSource(ABC):
@@ -290,12 +284,16 @@ class _Tile:
 
     def values(self, rows: slice, columns: slice) -> np.ndarray:
         """Return the numbers farthest from 0, the positive one of two."""
-        high = self.high[rows, columns]
-        if self.low is None:
-            return high
-        low = self.low[rows, columns]
-        with np.errstate(invalid="ignore"):  # ∞ and −∞, of a block that has no finite number
-            return np.where(low + high < 0, low, high)
+        return _farthest(
+            self.high[rows, columns], None if self.low is None else self.low[rows, columns]
+        )
+
+
+def _farthest(high: np.ndarray, low: np.ndarray | None) -> np.ndarray:
+    if low is None:
+        return high
+    with np.errstate(invalid="ignore"):  # ∞ and −∞, of a block that has no finite number
+        return np.where(low + high < 0, low, high)
 
 
 TileKey = tuple[Place, tuple[int, int], int, int]
@@ -312,6 +310,8 @@ class BlockwiseTensor(CachedTensor):
         self._shape, self._source, self._keeps_all = shape, source, keeps_all
         self._kept = {}
         self._tiles: OrderedDict[TileKey, _Tile] = OrderedDict()
+        self._firsts: OrderedDict[Place, np.ndarray] = OrderedDict()
+        """The cells of first pictures, which are few."""
         self._rows: OrderedDict[tuple[Place, int], np.ndarray] = OrderedDict()
         self._row_ends: dict[Place, np.ndarray] = {}
         self._low, self._high = math.inf, -math.inf
@@ -329,6 +329,7 @@ class BlockwiseTensor(CachedTensor):
         made = BlockwiseTensor(self._shape, self._source, keeps_all=True)
         with self._lock:
             made._tiles.update((key, tile.copy()) for key, tile in self._tiles.items())
+            made._firsts.update(self._firsts)
             made._row_ends = {place: ends.copy() for place, ends in self._row_ends.items()}
             made._low, made._high = self._low, self._high
         made._kept = {key: _apart(kept) for key, kept in [*self._kept.items()]}
@@ -357,7 +358,8 @@ class BlockwiseTensor(CachedTensor):
         """The bytes of what was drawn, of rows that are kept, and of what is held to compute it."""
         tiles = sum(tile.bytes for tile in [*self._tiles.values()])
         rows = sum(row.nbytes for row in [*self._rows.values()])
-        return self._source.bytes + tiles + rows
+        firsts = sum(cells.nbytes for cells in [*self._firsts.values()])
+        return self._source.bytes + tiles + rows + firsts
 
     @property
     def bytes_in_file(self) -> int:
@@ -607,14 +609,15 @@ class BlockwiseTensor(CachedTensor):
         return float(is_begun.mean()) if len(is_begun) else 1.0
 
     def sampled_rows(self, rows: int, columns: int, index: Index = ()) -> int:
-        """Return of how many rows the picture has one, itself or the coarser one it is from."""
+        """Return of how many rows the picture has one, or the first picture that it is from."""
         part = self.part(rows, columns, index)
         with self._lock:
             is_begun, _ = self._known_rows(part)
-            known = {key[1][0] for key in self._tiles if key[0] == part.place}
-        if is_begun.any():
-            return round(rows / float(is_begun.mean()))
-        return min((block for block in known if block > rows), default=rows)
+            has_first = part.place in self._firsts
+        found = [round(rows / float(is_begun.mean()))] if is_begun.any() else []
+        if has_first:
+            found.append(max(rows, FirstPicture.of(self._shape).blocks[0]))
+        return min(found, default=rows)
 
     def _assembled(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of a part, and which of its rows and columns of tiles are known."""
@@ -636,21 +639,16 @@ class BlockwiseTensor(CachedTensor):
     def _fill(self, part: PicturePart, drawn: np.ndarray, is_known: np.ndarray) -> None:
         """Take cells that are not known from the finest coarser picture that has them.
 
-        Where none has, they are those of a finer one, each for the block that it lies in.
+        Where none has, they are those of a finer one, each for the block that it lies in, or else
+        of the first picture.
         """
         of_it = {key[1] for key in self._tiles if key[0] == part.place} - {part.blocks}
         finer = {blocks for blocks in of_it if any(map(lt, blocks, part.blocks))}
         for blocks in (*sorted(of_it - finer), *sorted(finer, reverse=True)):
-            down, right = (
-                # The cells of the other picture that their middles lie in.
-                np.minimum(np.array(cells) * a + a // 2, size - 1) // b
-                for cells, a, b, size in zip(
-                    (part.rows, part.columns), part.blocks, blocks, self._shape[-2:], strict=True
-                )
-            )
+            down, right = self._cells_of_other(part, blocks)
             rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
             if len(rows) * len(columns) > MOST_FILLED_FROM:
-                return  # a much finer one has a small part of this at most
+                break  # a much finer one has a small part of this at most
             coarse, has = self._assembled(PicturePart(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known
@@ -658,6 +656,18 @@ class BlockwiseTensor(CachedTensor):
             is_known |= wanted
             if is_known.all():
                 return
+        if part.place in self._firsts:
+            at = np.ix_(*self._cells_of_other(part, FirstPicture.of(self._shape).blocks))
+            np.copyto(drawn, self._firsts[part.place][at], where=~is_known)
+            is_known[:] = True
+
+    def _cells_of_other(self, part: PicturePart, blocks: tuple[int, int]) -> list[np.ndarray]:
+        """Return the rows and columns of another picture in which the middles of a part's lie."""
+        sides = (part.rows, part.columns), part.blocks, blocks, self._shape[-2:]
+        return [
+            np.minimum(np.array(cells) * a + a // 2, size - 1) // b
+            for cells, a, b, size in zip(*sides, strict=True)
+        ]
 
     # ------------------------------------------------------------------ drawing
 
@@ -676,6 +686,9 @@ class BlockwiseTensor(CachedTensor):
             if self._source.has_first_picture and self._draw_first(part):
                 return True
             step = -(-len(unknown) * max(self._shape[-2:]) // most_cells)  # a row reads all keys
+            is_part = len(is_begun) < math.ceil(self._shape[-2] / block)
+            if self._source.has_first_picture and is_part and not is_begun.any():
+                step = max(step, len(unknown) // FIRST_ROWS)
             step = max(1, min(step, len(unknown)))
             unknown = unknown[step // 2 :: step]
         for start in range(0, len(unknown), BAND // 2):
@@ -686,12 +699,21 @@ class BlockwiseTensor(CachedTensor):
         return len(unknown) > 0
 
     def _draw_first(self, part: PicturePart) -> bool:
-        """Draw the first picture of a matrix of which nothing is drawn, if that is coarser."""
-        first = FirstPicture.of(self._shape)
-        is_first = all(key[0] != part.place for key in [*self._tiles])
-        if is_coarser := is_first and first.blocks[0] > part.blocks[0]:
-            self._draw(first.part(part.place), first.rows)
-        return is_coarser
+        """Read the first picture of a matrix of which nothing is drawn, if that is coarser."""
+        first, place = FirstPicture.of(self._shape), part.place
+        with self._lock:
+            is_known = place in self._firsts or any(key[0] == place for key in self._tiles)
+        if is_known or first.blocks[0] <= part.blocks[0]:
+            return False
+        rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
+        high, low = self._source.column_ends(place, rows, columns, first.blocks[1])
+        self._note_ends(place, first.rows, high, low)
+        with self._lock:
+            self._firsts[place] = _farthest(_array(high), None if low is None else _array(low))
+            while len(self._firsts) > MOST_FIRSTS:
+                self._firsts.popitem(last=False)
+            self.version += 1
+        return True
 
     def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
         """Read rows until all drawn cells are exact, or it is over; return whether they are.
@@ -780,6 +802,7 @@ class BlockwiseTensor(CachedTensor):
         """Return the rows that a pooled row stands for so far: all of them, or a single one."""
         *place, row = index
         every = super().rows_drawn(rows, columns, index)
+        is_first = tuple(place) in self._firsts
         for (where, blocks, down, _), tile in [*self._tiles.items()]:
             if (where, blocks, down) != (tuple(place), (rows, columns), row // TILE):
                 continue
@@ -788,8 +811,12 @@ class BlockwiseTensor(CachedTensor):
             begun = np.flatnonzero(tile.is_begun)
             if len(begun):  # the row that is repeated until its own is read
                 row += int(begun[np.abs(begun - row % TILE).argmin()]) - row % TILE
+                is_first = False
                 break
         middle = min(row * rows + rows // 2, self._shape[-2] - 1)
+        if is_first:
+            first = FirstPicture.of(self._shape)
+            middle = int(first.rows[middle // first.blocks[0]])
         return range(middle, middle + 1)
 
     def _known_rows(self, part: PicturePart) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import socket
+import threading
+import weakref
 import zlib
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -112,6 +116,54 @@ def test_a_request_takes_the_connection_that_is_there_first(
         assert asks.ask("/model", {})[0] == {"name": "tiny"}
         assert len(server.script) == 1, "the other one is not there yet"
         late.set()
+
+
+def test_a_request_that_cannot_connect_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    late, has_begun, has_ended = Event(), Event(), Event()
+
+    class Made(connection._Line):
+        """The connection opened ahead takes long, and others are refused."""
+
+        def __init__(self, *where: Any) -> None:
+            if not has_begun.is_set():
+                has_begun.set()
+                late.wait(PATIENCE_S)
+                has_ended.set()
+            super().__init__(*where)
+
+    monkeypatch.setattr(connection, "_Line", Made)
+    asks = ModelConnection("127.0.0.1", refusing_port(), "token")
+    asks.open_ahead(1)
+    assert has_begun.wait(PATIENCE_S)
+    with pytest.raises(InputError, match="cannot be reached"):
+        asks.ask("/model", {})
+    assert not has_ended.is_set()
+    late.set()
+
+
+def test_a_connection_that_cannot_be_made_is_not_kept_by_its_error() -> None:
+    asks = ModelConnection("127.0.0.1", refusing_port(), "token")
+    kept = weakref.ref(asks)
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(InputError, match="cannot be reached"):
+            asks.ask("/model", {})
+        threads = [one for one in threading.enumerate() if one.daemon]
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        del asks
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+def refusing_port() -> int:
+    """Return a port of this machine at which nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 def test_a_greeting_that_ends_early_is_not_taken_for_a_stranger_s() -> None:

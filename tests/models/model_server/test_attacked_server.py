@@ -18,6 +18,7 @@ from tests.support.hostile_peer import Answered, HostilePeer
 from tests.support.hostile_requests import PATHS, VALID, broken_http, spoilt_body
 from tests.support.served_models import served
 from tests.support.tiny_models import save_tiny_model
+from visualizer.attention.blockwise_tensor import FIRST_COLUMNS, FIRST_ROWS
 from visualizer.models.model_protocol.answer_body import read_body
 from visualizer.models.model_protocol.request_signature import RequestSigner
 from visualizer.models.model_protocol.requests import JOBS, LONGEST_TEXT, MOST_ROWS
@@ -394,7 +395,7 @@ def test_numbers_of_a_text_are_kept_within_it(server: ServedFolder, peer: Hostil
     asked = {"run": run, "stage": "weights", "place": [0, 0], "rows": [5], "columns": [0, 9]}
     assert peer.ask("/blocks", asked).status == 200
     for spoilt, status in (
-        ({"rows": [9_999]}, 422), ({"rows": [*range(MOST_ROWS + 1)]}, 400), ({"rows": []}, 200),
+        ({"rows": [9_999]}, 422), ({"rows": [*range(MOST_ROWS + 1)]}, 400), ({"rows": []}, 422),
         ({"rows": [5] * MOST_ROWS, "columns": [0, 421]}, 200), ({"columns": [9, 0]}, 422),
         ({"columns": [0, 2**53]}, 422), ({"place": [99, 0]}, 422), ({"place": [0, 99]}, 422),
         ({"place": [0, 0, 0]}, 400), ({"stage": "nowhere"}, 422), ({"stage": "__class__"}, 422),
@@ -403,6 +404,11 @@ def test_numbers_of_a_text_are_kept_within_it(server: ServedFolder, peer: Hostil
         found = peer.ask("/blocks", {**asked, **spoilt})
         assert found.status == status, (spoilt, found)
         assert found.sentence != FAILED, spoilt
+    of_head = {"run": run, "stage": "weights", "place": [0, 0]}
+    picture = read_body(peer.ask("/blocks", of_head).body)[1]["high"]
+    assert [0, 0] < [*picture.shape] <= [FIRST_ROWS, FIRST_COLUMNS]
+    for some in ({"columns": [0, 9]}, {"block": 2}):
+        assert peer.ask("/blocks", {**of_head, **some}).status == 422
     for stage in ("nowhere", "queries", "context"):
         assert peer.job("/measures", {"run": run, "stage": stage}).status == 422
         assert peer.ask("/stage", {"run": run, "stages": [stage]}).status == 422

@@ -151,10 +151,11 @@ class ModelConnection:
     def _open_one(self) -> Future[None]:
         """Open a line meanwhile, for whoever wants one first."""
         outcome: Future[None] = Future()
-        with self._came:
-            self._opening += 1
         # A daemon: it may wait for a server as the program ends.
-        Thread(target=self._open, args=(outcome,), daemon=True).start()
+        thread = Thread(target=self._open, args=(outcome,), daemon=True)
+        with self._came:
+            thread.start()
+            self._opening += 1
         return outcome
 
     def _open(self, outcome: Future[None]) -> None:
@@ -163,6 +164,7 @@ class ModelConnection:
             opened.append(_Line(self.host, self.port, self._token))
             outcome.set_result(None)
         except Exception as error:  # noqa: BLE001 - raised where something is asked
+            error.__cause__ = error.__context__ = None  # their frames hold what holds this
             outcome.set_exception(error.with_traceback(None))
         finally:
             with self._came:
@@ -176,13 +178,20 @@ class ModelConnection:
             if self._idle:
                 return self._idle.pop()
         outcome = self._open_one()
-        with self._came:
-            self._came.wait_for(lambda: self._idle or not self._opening)
-            if self._idle:
-                return self._idle.pop()
-        if failure := outcome.exception():
-            raise failure
-        return _Line(self.host, self.port, self._token)  # another request has its own
+        try:
+            with self._came:
+                self._came.wait_for(partial(self._has_ended, outcome))
+                if self._idle:
+                    return self._idle.pop()
+            outcome.result()
+            return _Line(self.host, self.port, self._token)  # another request has its own
+        finally:
+            del outcome  # with the error, whose traceback holds this frame
+
+    def _has_ended(self, outcome: Future[None]) -> bool:
+        """Whether there is an idle line, or the one that was asked for is none."""
+        has_failed = outcome.done() and outcome.exception() is not None
+        return bool(self._idle) or has_failed or not self._opening
 
     def ask(self, path: str, asked: object) -> Answer:
         """Send a request, and return the values and arrays of the answer.

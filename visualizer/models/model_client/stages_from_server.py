@@ -295,7 +295,7 @@ class BlocksFromServer(BlockSource):
         """Take the first pictures of heads of the first layer, which are on their way."""
         what = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
         for head, answer in enumerate(answers):
-            place = (0, head)
+            place = (0, head)[1 - len(self._matrices.leading) :]
             ahead = partial(_asked_ahead, answer, "high", partial(self._fetch, place, what))
             self._fetched.fetch_ahead(self._key(place, what), ahead)
 

@@ -99,8 +99,8 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
     place : tuple of int
         The layer's place in the run, where it has several, and the head.
     rows : tuple of int
-        None of them, and no columns, for those of `FirstPicture`: who asks before the text is read
-        does not know its tokens.
+        None of them, nor columns nor a block, for a `FirstPicture`: who asks before the text is
+        read does not know its tokens.
     block : int
         0 for the numbers themselves.
     """

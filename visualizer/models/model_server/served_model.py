@@ -135,10 +135,9 @@ class ServedModel:
     def warm_up(self) -> None:
         """Read a little as a long text and as others, so that the first takes no longer.
 
-        What is found out of the model with a long text takes several passes; of one that is read
-        from disk each takes as long as a text.
+        What is found out of the model with a long text takes several passes.
         """
-        for most_held in (MOST_SENT,) if self._model.on_disk else (0, MOST_SENT):
+        for most_held in (0, MOST_SENT):
             self._model.most_held = most_held
             with suppress(InputError), self.job():  # a refusal is said where a text is to be read
                 self._model.read(FEW_WORDS, by_blocks=True)
@@ -339,7 +338,7 @@ class ServedModel:
     def blocks(self, asked: BlocksRequest) -> Answer:
         """Compute rows of a range of columns of a stage of a long text, or their ends."""
         held, place = self._block_place(asked)
-        if not asked.rows:
+        if not (asked.rows or any(asked.columns) or asked.block):
             first = FirstPicture.of(held.shape)
             few, whole = tuple(first.rows.tolist()), (0, first.sizes[1])
             asked = replace(asked, rows=few, columns=whole, block=first.blocks[1])
@@ -401,7 +400,7 @@ def _check(held: BlockwiseTensor, place: tuple[int, ...], asked: BlocksRequest) 
     is_there = len(place) == len(leading) and all(
         0 <= at < size for at, size in zip(place, leading, strict=True)
     )
-    are_rows = max(asked.rows) < rows
+    are_rows = bool(asked.rows) and max(asked.rows) < rows
     are_columns = 0 <= start < stop <= columns and asked.block >= 0
     is_aligned = asked.block == 0 or start % asked.block == 0
     if not (is_there and are_rows and are_columns and is_aligned):
