@@ -17,7 +17,6 @@ from visualizer.attention.model_reading import ModelReading, NextToken
 from visualizer.errors import InputError
 from visualizer.features.logit_attribution.presenter import (
     NO_MODEL,
-    NOT_READ,
     WORKING,
     AttributionPanel,
     present_attribution,
@@ -26,6 +25,7 @@ from visualizer.models.model_source import ModelSource
 from visualizer.session.document import Document
 from visualizer.session.model_pane_options import AttributionOptions
 from visualizer.session.resolved_view import resolve
+from visualizer.session.unread_model_text import READING
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of
 
@@ -57,7 +57,7 @@ def panel_of(
 
 def test_only_the_parts_are_asked_unasked() -> None:
     assert panel_of(None, model=None).message == NO_MODEL
-    assert panel_of(None).message == NOT_READ
+    assert panel_of(None).message == READING
     panel = panel_of(reading())
     assert panel.questions == (question(QuestionKind.PARTS),)
     assert (panel.message, panel.likely) == (WORKING, (" cat", " dog"))

@@ -11,7 +11,6 @@ from visualizer.errors import InputError
 from visualizer.features.logit_lens.presenter import (
     ANYWAY,
     NO_MODEL,
-    NOT_READ,
     QUESTION,
     LensPanel,
     present_lens,
@@ -21,6 +20,7 @@ from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve
+from visualizer.session.unread_model_text import READING
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of
 
@@ -47,7 +47,7 @@ def panel_of(
 
 def test_the_model_is_asked_once_it_has_read() -> None:
     assert panel_of(None, model=None).message == NO_MODEL
-    assert panel_of(None).message == NOT_READ
+    assert panel_of(None).message == READING
     assert panel_of(reading()).questions == (QUESTION,)
     assert panel_of(reading()).is_working
 

@@ -9,13 +9,13 @@ from visualizer.features.model_generation.presenter import (
     ENDED,
     MOST_ROWS,
     NO_MODEL,
-    READING,
     GenerationState,
     present_model_generation,
 )
 from visualizer.generation.generation_tree import ROOT, GenerationTree
 from visualizer.generation.next_tokens_presenter import present_bars
 from visualizer.language.sampling import Sampling
+from visualizer.session.unread_model_text import READING
 
 WORDS = ("the", "cat", "sat")
 VOCABULARY = ("the", "cat", "sat", "on", "a")

@@ -9,7 +9,6 @@ from visualizer.errors import InputError
 from visualizer.features.next_token.presenter import (
     HOW,
     NO_MODEL,
-    NOT_READ,
     NOT_SWITCHABLE,
     present_next_token,
 )
@@ -22,6 +21,7 @@ from visualizer.models.model_source import (
 )
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve
+from visualizer.session.unread_model_text import READING
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of
 
@@ -102,6 +102,6 @@ def test_what_cannot_be_edited_is_said_there() -> None:
 
 def test_without_a_reading_it_says_why() -> None:
     assert panel_of(View(), None, None).message == NO_MODEL
-    assert panel_of(View(), None).message == NOT_READ
+    assert panel_of(View(), None).message == READING
     silent = reading(next_tokens=(), no_next_token="It does not continue a text.")
     assert panel_of(View(), silent).in_words == "It does not continue a text."

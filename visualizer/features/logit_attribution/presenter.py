@@ -18,6 +18,7 @@ from visualizer.errors import InputError
 from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
 from visualizer.number_format import format_number, format_share, format_short
 from visualizer.session.screen import PanelId
+from visualizer.session.unread_model_text import why_unread
 
 if TYPE_CHECKING:
     from visualizer.attention.model_answers import LogitParts
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 PANE = "Attribution"
 NO_MODEL = "Open a model (File > Open a model…) to see what each head adds to its next token."
-NOT_READ = "The numbers are those that were saved. Change the text, and the model reads it again."
 WORKING = "The parts of the logit are being read."
 TWO_QUESTIONS = (
     "What each head itself adds to the logit, and what is lost without it, are two questions: the "
@@ -116,7 +116,7 @@ def present_attribution(
     if resolved.document.model is None:
         return AttributionPanel(token=token)
     if reading is None:
-        return AttributionPanel(message=NOT_READ, token=token)
+        return AttributionPanel(message=why_unread(resolved.document), token=token)
     if reading.no_next_token:
         return AttributionPanel(message=reading.no_next_token, token=token)
     questions = [

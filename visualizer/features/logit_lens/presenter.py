@@ -17,13 +17,13 @@ from visualizer.errors import InputError
 from visualizer.heatmap.labelled_cells import LabelledCells
 from visualizer.number_format import format_share
 from visualizer.session.screen import PanelId
+from visualizer.session.unread_model_text import why_unread
 
 if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 PANE = "Lens"
 NO_MODEL = "Open a model (File > Open a model…) to see what each of its layers would say next."
-NOT_READ = "The numbers are those that were saved. Change the text, and the model reads it again."
 WORKING = "The layers are being read."
 HOW = (
     "Each layer’s stream goes through the last norm and the last matrix, as if it were the last. "
@@ -72,7 +72,7 @@ def present_lens(resolved: Resolved, previous: LensPanel | None = None) -> LensP
     if resolved.document.model is None:
         return LensPanel()
     if reading is None:
-        return LensPanel(message=NOT_READ)
+        return LensPanel(message=why_unread(resolved.document))
     if reading.no_next_token:
         return LensPanel(message=reading.no_next_token)
     answers = reading.answers

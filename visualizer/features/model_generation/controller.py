@@ -18,9 +18,7 @@ from visualizer.features.model_generation.continued_text import (
 )
 from visualizer.features.model_generation.presenter import (
     NO_MODEL,
-    NOT_READ,
     OTHER_SPLIT,
-    READING,
     USUAL_STEPS,
     GenerationState,
     ModelGenerationPanel,
@@ -31,6 +29,7 @@ from visualizer.language.sampling import Sampling
 from visualizer.models.model_source import HeadEditKind
 from visualizer.number_format import format_size
 from visualizer.session.newest_request_worker import Worker
+from visualizer.session.unread_model_text import why_unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -136,7 +135,7 @@ class ModelGenerationController(QObject):
             return NO_MODEL
         if reading is not None:
             return reading.no_next_token or (OF_THE_TEXT if _are_of_the_text(model) else "")
-        return NOT_READ if self._workspace.document.captured else READING
+        return why_unread(self._workspace.document)
 
     @property
     def _head(self) -> LayerAndHead | None:

@@ -17,6 +17,7 @@ from visualizer.generation.next_tokens_presenter import NextTokensPanel
 from visualizer.language.sampling import Sampling
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_share, format_size, shorten
+from visualizer.session.unread_model_text import READING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import LayerAndHead
 
 NO_MODEL = "Open a model (File > Open a model…) to have it continue the text."
-NOT_READ = "The numbers are those that were saved. Change the text, and the model reads it again."
-READING = "The model reads the text."
 OTHER_SPLIT = (
     "The text that was used is split into other tokens than those that were generated, so that its "
     "rows are others, too."

@@ -15,6 +15,7 @@ from visualizer.models.model_source import (
 )
 from visualizer.number_format import format_share, shorten
 from visualizer.session.screen import PanelId
+from visualizer.session.unread_model_text import why_unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import Resolved
 
 NO_MODEL = "Open a model (File > Open a model…) to see which token it expects next."
-NOT_READ = "The numbers are those that were saved. Change the text, and the model reads it again."
-NO_IMAGE_READ = "The model reads when an image is chosen: in Setup, or by dropping its file."
 HOW = (
     "What a head hands on to its layer is replaced in the model itself: by zeros, by its mean over "
     "the text, by a multiple, or token by token by what it hands on in another text. All layers "
@@ -158,7 +157,7 @@ def present_next_token(resolved: Resolved, refused: InputError | None = None) ->
         return NextTokenPanel()
     cuts = _cuts(model, resolved.run.texts[0])
     if reading is None:
-        message = NOT_READ if model.image is None else NO_IMAGE_READ
+        message = why_unread(resolved.document)
         return NextTokenPanel(message=message, edits=model.becomes, cuts=cuts)
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
     heads = _heads(resolved, reading.layers) if reading.are_heads_switchable else ()
