@@ -29,7 +29,7 @@ from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.features.model_connection.dialog import ModelConnectionDialog
 from visualizer.session.document import Document
 
-SIZES = (6, 64, 2_048)
+SIZES = (6, 64, 1_000, 2_048)
 LAYERS, HEADS = 30, 9
 FIRST_S = 1.0
 FRAME_MS = 16.7
