@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMessageBox, QTabBar
+from PySide6.QtWidgets import QMessageBox
 
 from tests.benchmarks import children
 from tests.support.pane_drags import (
@@ -19,6 +19,7 @@ from tests.support.pane_drags import (
     move_edge,
     out_of_layout,
     press_edge,
+    tab_bars,
 )
 
 if TYPE_CHECKING:
@@ -112,10 +113,7 @@ def test_an_edge_is_not_moved_until_a_dropped_pane_has_arrived(
 
 def tabs(window: MainWindow) -> list[str]:
     """Return the titles of the panes that share a place."""
-    direct = Qt.FindChildOption.FindDirectChildrenOnly
-    bars = window.findChildren(QTabBar, options=direct)
-    seen = [bar for bar in bars if not bar.visibleRegion().isEmpty()]
-    return [bar.tabText(at) for bar in seen for at in range(bar.count())]
+    return [bar.tabText(at) for bar in tab_bars(window) for at in range(bar.count())]
 
 
 def swap_tabs(window: MainWindow) -> None:
@@ -137,7 +135,7 @@ def test_a_tab_is_not_moved_until_a_dropped_pane_has_arrived(
     end_drag(window, QPoint(1, 1))
     assert window.docks.by_id["Setup"].isFloating()
     if is_second_press:  # which Qt takes with the next one for a double click
-        bar = next(bar for bar in window.findChildren(QTabBar) if bar.isVisible())
+        (bar,) = tab_bars(window)
         QTest.mouseClick(bar, Qt.MouseButton.LeftButton, pos=bar.tabRect(0).center())
     swap_tabs(window)
     assert tabs(window) == before

@@ -38,10 +38,15 @@ def begin_drag(window: MainWindow, id_: str, end: QPoint) -> None:
     _begin(window, title.mapTo(window, title.rect().center()), end)
 
 
+def tab_bars(window: MainWindow) -> list[QTabBar]:
+    """Return the bars of several panes that share a place, as far as they are seen."""
+    bars = [bar for bar in window.findChildren(QTabBar, options=DIRECT) if bar.count() > 1]
+    return [bar for bar in bars if not bar.visibleRegion().isEmpty()]
+
+
 def begin_tab_drag(window: MainWindow, chance: random.Random) -> bool:
     """Press on a tab, if there are some, move it along its bar, and do not let go."""
-    bars = [bar for bar in window.findChildren(QTabBar, options=DIRECT) if bar.count() > 1]
-    seen = [bar for bar in bars if not bar.visibleRegion().isEmpty()]
+    seen = tab_bars(window)
     if not seen:
         return False
     bar = chance.choice(seen)

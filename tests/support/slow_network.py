@@ -38,8 +38,6 @@ class SlowNetwork:
         self._loop = asyncio.new_event_loop()
         self._writers: list[asyncio.StreamWriter] = []
         self.port = 0
-        self.bytes = 0
-        """What came from the server."""
 
     @property
     def rate(self) -> float:
@@ -68,23 +66,14 @@ class SlowNetwork:
             return
         self._writers += [writer, back]
         with suppress(asyncio.CancelledError):  # the way is closed
-            await asyncio.gather(
-                self._carry(reader, back), self._carry(there, writer, is_answer=True)
-            )
+            await asyncio.gather(self._carry(reader, back), self._carry(there, writer))
 
-    async def _carry(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        *,
-        is_answer: bool = False,
-    ) -> None:
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         clock = self._loop.time
         sent = clock() + self._round_trip  # two ends greet each other before
         arrives = sent
         with suppress(OSError):
             while piece := await reader.read(SEGMENT):
-                self.bytes += len(piece) * is_answer
                 sent = max(sent, clock()) + len(piece) / self.rate
                 if self._draw.random() < self._loss:
                     sent += self._round_trip

@@ -23,7 +23,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NEAR, FAR = "10.99.0.1", "10.99.0.2"
+_NEAR, FAR = "10.99.0.1", "10.99.0.2"
 """The addresses of this side and of the namespace."""
 _SETTINGS = "/proc/sys/net/ipv4/tcp_congestion_control"
 _ALGORITHM = "cubic"
@@ -151,7 +151,7 @@ def main(round_trip_s: str, loss: str, seed: str) -> None:
         near, far = (_device(name) for name in names)
         there = ("nsenter", "--net", "--target", str(inside.pid))
         _run("ip", "link", "set", names[1], "netns", str(inside.pid))
-        for where, name, address in (((), names[0], NEAR), (there, names[1], FAR)):
+        for where, name, address in (((), names[0], _NEAR), (there, names[1], FAR)):
             _run(*where, "ip", "address", "add", f"{address}/30", "dev", name)
             _run(*where, "ip", "link", "set", name, "up")
         _tell(inside.pid)

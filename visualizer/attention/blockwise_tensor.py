@@ -91,7 +91,7 @@ class FirstPicture(Struct, frozen=True):
     @property
     def rows(self) -> np.ndarray:
         """One row of each block."""
-        return middle_rows(self.blocks[0], self.sizes[0])
+        return _middle_rows(self.blocks[0], self.sizes[0])
 
 
 class BlockSource(ABC):
@@ -509,7 +509,7 @@ class BlockwiseTensor(CachedTensor):
 
         Nothing of it is kept, as of what is drawn.
         """
-        rows = torch.from_numpy(middle_rows(block, self._shape[-2]))
+        rows = torch.from_numpy(_middle_rows(block, self._shape[-2]))
         high, _ = self._source.column_ends(place, rows, range(self._shape[-1]), block)
         return readable(high)
 
@@ -683,7 +683,7 @@ class BlockwiseTensor(CachedTensor):
         block, first = part.blocks[0], part.rows.start
         unknown = np.flatnonzero(~is_begun) + first
         if most_cells is not None and not self._source.is_held:
-            if self._source.has_first_picture and self._draw_first(part):
+            if self._source.has_first_picture and self._read_first(part):
                 return True
             step = -(-len(unknown) * max(self._shape[-2:]) // most_cells)  # a row reads all keys
             is_part = len(is_begun) < math.ceil(self._shape[-2] / block)
@@ -698,8 +698,11 @@ class BlockwiseTensor(CachedTensor):
                 self._note_read(part, few, 1)
         return len(unknown) > 0
 
-    def _draw_first(self, part: PicturePart) -> bool:
-        """Read the first picture of a matrix of which nothing is drawn, if that is coarser."""
+    def _read_first(self, part: PicturePart) -> bool:
+        """Read the first picture of a matrix if nothing is drawn of it and that is coarser.
+
+        Return whether it was read.
+        """
         first, place = FirstPicture.of(self._shape), part.place
         with self._lock:
             is_known = place in self._firsts or any(key[0] == place for key in self._tiles)
@@ -869,7 +872,7 @@ def _apart(kept: Any) -> Any:
     return kept
 
 
-def middle_rows(block: int, size: int) -> np.ndarray:
+def _middle_rows(block: int, size: int) -> np.ndarray:
     """Return one row of each block of so many, the last one of a block that is cut short."""
     return np.minimum(np.arange(block // 2, size + block // 2, block), size - 1)
 

@@ -88,8 +88,9 @@ MOST_BLOCK_NUMBERS = 2**22
 """Numbers of one answer with blocks."""
 MOST_ROW_BYTES = 2**29
 """Bytes of the weights that one answer has of a text that is continued."""
-FEW_WORDS = "A few words. " * FEW
-"""So many tokens at least as tell how the model reads a long text."""
+FEW_WORDS = "A few words. "
+LONG_TEXT = FEW_WORDS * FEW
+"""Of so many tokens at least as tell how the model reads a long text."""
 NO_STAGE = "There is no such stage."
 NO_TOKEN = "There is no such token."
 TOO_MANY_ROWS = (
@@ -133,14 +134,14 @@ class ServedModel:
     # ------------------------------------------------------------------ on all processes
 
     def warm_up(self) -> None:
-        """Read a little as a long text and as others, so that the first takes no longer.
+        """Read a little as a long text and as a short one, so that the first takes no longer.
 
         What is found out of the model with a long text takes several passes.
         """
-        for most_held in (0, MOST_SENT):
+        for text, most_held in ((LONG_TEXT, 0), (FEW_WORDS, MOST_SENT)):
             self._model.most_held = most_held
             with suppress(InputError), self.job():  # a refusal is said where a text is to be read
-                self._model.read(FEW_WORDS, by_blocks=True)
+                self._model.read(text, by_blocks=True)
 
     def job(self) -> AbstractContextManager[None]:
         """Do a job within the context, which ends alike on all processes."""
