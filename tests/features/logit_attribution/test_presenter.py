@@ -23,9 +23,9 @@ from visualizer.features.logit_attribution.presenter import (
 )
 from visualizer.models.model_source import ModelSource
 from visualizer.session.document import Document
+from visualizer.session.message_without_model_reading import READING
 from visualizer.session.model_pane_options import AttributionOptions
 from visualizer.session.resolved_view import resolve
-from visualizer.session.unread_model_text import READING
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of
 

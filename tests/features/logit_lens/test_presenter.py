@@ -19,8 +19,8 @@ from visualizer.features.logit_lens.presenter import (
 from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
+from visualizer.session.message_without_model_reading import READING
 from visualizer.session.resolved_view import resolve
-from visualizer.session.unread_model_text import READING
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_of
 

@@ -17,8 +17,8 @@ from visualizer.attention.model_answers import (
 from visualizer.errors import InputError
 from visualizer.heatmap.labelled_cells import LabelledCells, largest_size
 from visualizer.number_format import format_number, format_share, format_short
+from visualizer.session.message_without_model_reading import why_unread
 from visualizer.session.screen import PanelId
-from visualizer.session.unread_model_text import why_unread
 
 if TYPE_CHECKING:
     from visualizer.attention.model_answers import LogitParts

@@ -28,8 +28,8 @@ from visualizer.generation.generation_tree import ROOT, GenerationTree
 from visualizer.language.sampling import Sampling
 from visualizer.models.model_source import HeadEditKind
 from visualizer.number_format import format_size
+from visualizer.session.message_without_model_reading import why_unread
 from visualizer.session.newest_request_worker import Worker
-from visualizer.session.unread_model_text import why_unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

@@ -17,7 +17,7 @@ from visualizer.generation.next_tokens_presenter import NextTokensPanel
 from visualizer.language.sampling import Sampling
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_share, format_size, shorten
-from visualizer.session.unread_model_text import READING
+from visualizer.session.message_without_model_reading import READING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,8 +14,8 @@ from visualizer.models.model_source import (
     heads_in_words,
 )
 from visualizer.number_format import format_share, shorten
+from visualizer.session.message_without_model_reading import why_unread
 from visualizer.session.screen import PanelId
-from visualizer.session.unread_model_text import why_unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.models.model_source import ImageFile, ModelSource
 from visualizer.session.document import Document
-from visualizer.session.unread_model_text import (
+from visualizer.session.message_without_model_reading import (
     NO_IMAGE,
     READING,
     READING_IMAGE,
