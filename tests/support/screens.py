@@ -35,7 +35,7 @@ def present(
 ) -> Screen:
     """Make the screen of a document, a view and the last good run."""
     shown = resolve(document, view, run, computed) if run else None
-    moment = Moment(document, view, shown, refused, is_working, progress)
+    moment = Moment(document, view, shown, view, refused, is_working, progress)
     screen = PanelPresenters().present(moment, previous.panels if previous else {})
     screen.panels.make_all()  # as the window does when it has shown them
     return screen

@@ -68,16 +68,22 @@ class Screen(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
+    view : View
+        The view that is shown.
     resolved : Resolved or None
         The resolved view; None while there are no numbers.
     panels : LatePanels
         By id.
+    wanted : View
+        The view that was requested last, which controls show. It differs from `view` while numbers
+        for it are read.
     """
 
     document: Document
     view: View
     resolved: Resolved | None
     panels: LatePanels
+    wanted: View
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
         return wanted.of(self.panels)
@@ -102,6 +108,8 @@ class Moment(Struct, frozen=True, eq=False):
     ----------
     resolved : Resolved or None
         None while there are no numbers.
+    wanted : View
+        The view that was requested last.
     refused : InputError or None
         The problem with the document.
     is_working : bool
@@ -115,6 +123,7 @@ class Moment(Struct, frozen=True, eq=False):
     document: Document
     view: View
     resolved: Resolved | None
+    wanted: View
     refused: InputError | None = None
     is_working: bool = False
     progress: ReadingProgress | None = None

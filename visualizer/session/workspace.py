@@ -342,6 +342,15 @@ class Workspace(QObject):
     # ------------------------------------------------------------------ computing
 
     @property
+    def is_screen_outdated(self) -> bool:
+        """Whether the document has changed since the screen was made.
+
+        `changed` follows within `PATIENCE_MS`. Until then no control may be set from the screen:
+        it would replace what has just been entered.
+        """
+        return self._late.isActive()
+
+    @property
     def is_working(self) -> bool:
         """Whether a computation is in progress or waits for the window to be visible."""
         return not self._has_started or (self._worker.is_working and self._drawing is None)
@@ -569,4 +578,5 @@ class Workspace(QObject):
     def _moment(self, document: Document, view: View, resolved: Resolved | None) -> Moment:
         is_working = self.is_working
         progress = self._progress if is_working else None
-        return Moment(document, view, resolved, self._complaint, is_working, progress)
+        wanted, refused = self._wanted, self._complaint
+        return Moment(document, view, resolved, wanted, refused, is_working, progress)

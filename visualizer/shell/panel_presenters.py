@@ -309,7 +309,7 @@ class PanelPresenters:
             made[BOARD_CONTENTS.name] = BoardContents(
                 message=waiting if moment.is_working else empty
             )
-        return Screen(moment.document, moment.view, resolved, made)
+        return Screen(moment.document, moment.view, resolved, made, moment.wanted)
 
     def present_drawn(self, moment: Moment, shown: LatePanels) -> Screen:
         """Make a screen of which only pictures have changed, and what tells of them."""

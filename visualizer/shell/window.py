@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 from visualizer.export.export_controller import ExportController
 from visualizer.features.cell.presenter import CELL
 from visualizer.features.comparison_bar.controller import ComparisonController
-from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.features.comparison_bar.widget import CompareBar
 from visualizer.features.lessons.controller import LessonController
 from visualizer.features.lessons.presenter import LESSON
@@ -28,7 +27,6 @@ from visualizer.features.model_image.controller import ModelImageController
 from visualizer.features.next_token.controller import HeadEditController
 from visualizer.features.playback.playback_and_prediction_controller import PlaybackController
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
-from visualizer.features.playback.presenter import PLAYBACK
 from visualizer.features.setup.controller import SetupController
 from visualizer.features.setup.presenter import SETUP
 from visualizer.features.stage_bar.presenter import STAGE_BAR
@@ -368,7 +366,7 @@ class MainWindow(QMainWindow):
     def show_screen(self) -> None:
         """Show the workspace's screen; of a long text or another model's the heatmaps first."""
         screen = self.workspace.screen
-        if not self._show_board(screen):
+        if self.workspace.is_screen_outdated or not self._show_board(screen):
             return
         mask_edit = screen.panel(MASK_EDIT)
         self.stroke_controller.show_mask_edit(mask_edit)
@@ -380,17 +378,19 @@ class MainWindow(QMainWindow):
             self._show_panes()
 
     def _show_panes(self) -> None:
-        """Show what stands around the heatmaps."""
+        """Show everything around the heatmaps."""
         self._panes_later.stop()
         self._drawn_later.stop()
+        if self.workspace.is_screen_outdated:
+            return
         self._half_shown = None
         screen = self.workspace.screen
         self._panes_of = _model_of(screen)
         self.stage_bar.show_items(screen.panel(STAGE_BAR), self.theme)
         self.viewbar.show_screen(screen, self.theme)
         self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT))
-        self.compare_bar.show_comparison(screen.panel(COMPARISON))
-        self.playback_bar.show_playback(screen.panel(PLAYBACK), self.theme)
+        self.compare_bar.show_screen(screen)
+        self.playback_bar.show_screen(screen, self.theme)
         self._open_lesson(screen.panel(LESSON) is not None)
         self._open_model_panes(screen.document.model)
         for id_, pane in self.panes.items():
@@ -420,6 +420,8 @@ class MainWindow(QMainWindow):
             self._drawn_later.start()
 
     def _show_drawn_panes(self) -> None:
+        if self.workspace.is_screen_outdated:
+            return
         self._half_shown = None
         screen = self.workspace.screen
         for pane in DRAWN_PANES & self.panes.keys():

@@ -254,7 +254,7 @@ def test_heads_are_mixed_or_alone(lines: Lines) -> None:
     QTest.keyClick(box, Qt.Key.Key_Home)
     QTest.keyClick(box, Qt.Key.Key_Down)
     lines.settle()
-    assert lines.panel.options.solo == FOLLOWS
+    assert lines.hand.window.workspace.view.lines.solo == FOLLOWS
     lines.hand.click_cell(Cell("weights", (1, 2, 1)))
     lines.settle()
     assert lines.panel.solo == 1
@@ -270,7 +270,8 @@ def test_a_threshold_and_the_largest_are_typed(lines: Lines) -> None:
         QTest.keyClicks(box, typed)
         QTest.keyClick(box, Qt.Key.Key_Return)
     lines.settle()
-    assert (lines.panel.options.threshold, lines.panel.options.top) == (0.3, 1)
+    options = lines.hand.window.workspace.view.lines
+    assert (options.threshold, options.top) == (0.3, 1)
     assert (abs(lines.panel.lines.weights) >= 0.3).all()
     assert words(lines.pane.notes) == "the largest of each query and head\nweights ≥ 0.3"
     assert not lines.window.workspace.can_undo

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, words
 from tests.support.zoom_gestures import press
 from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.errors import InputError
 from visualizer.features.view_bar.colours_widget import (
     CURVES,
     LENSES,
@@ -24,6 +25,7 @@ from visualizer.features.view_bar.colours_widget import (
 )
 from visualizer.heatmap.panel_margins import limit_texts
 from visualizer.session.colour_options import ColourCurve, ColourLimits, ColourOptions
+from visualizer.shell.panel_presenters import PanelPresenters
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QLineEdit
@@ -160,13 +162,19 @@ def test_weights_without_the_first_token(open_pane: Hand) -> None:
     assert picture(open_pane) == before
 
 
-def test_a_choice_that_is_not_taken_is_not_shown(qtbot: QtBot) -> None:
-    colours = ColoursPane()  # nobody reads what is chosen
-    qtbot.addWidget(colours)
-    with qtbot.waitSignal(colours.lensChosen) as chosen:
-        QTest.keyClick(colours.lens, Qt.Key.Key_Down)
-    assert chosen.args == [WeightTransform.WITHOUT_FIRST]
-    assert colours.lens.currentText() == LENSES[WeightTransform.PLAIN]
+def test_a_choice_that_cannot_be_shown_is_taken_back(
+    open_pane: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object) -> NoReturn:
+        raise InputError("memory", "There is not enough memory.")
+
+    monkeypatch.setattr(PanelPresenters, "prefetch", refuse)
+    box = pane(open_pane).lens
+    box.setFocus()
+    QTest.keyClick(box, Qt.Key.Key_Down)
+    assert box.currentText() == LENSES[WeightTransform.WITHOUT_FIRST]
+    open_pane.settle()
+    assert box.currentText() == LENSES[WeightTransform.PLAIN]
 
 
 def test_weights_times_the_length_of_their_values(open_pane: Hand) -> None:

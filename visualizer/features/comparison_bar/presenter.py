@@ -41,8 +41,8 @@ class ComparePanel(Struct, frozen=True):
         The largest difference as a sentence, or why there is none.
     largest : Cell or None
         The cell of the largest difference.
-    heads, head_count : tuple of int, int
-        The two heads, the last one in place of what there is not, and the number of heads.
+    head_count : int
+        The number of heads.
     count, most : int
         The number of samples, and its limit.
     """
@@ -51,7 +51,6 @@ class ComparePanel(Struct, frozen=True):
     lead: str
     said: str = ""
     largest: Cell | None = None
-    heads: tuple[int, int] = (0, 1)
     head_count: int = 1
     count: int = 1
     most: int = 1
@@ -98,10 +97,7 @@ def present_comparison(resolved: Resolved) -> ComparePanel | None:
     most = most_samples(run) if has_samples else 1
     count = min(comparison.count, most)
     can_swap = against is ComparisonKind.KEPT
-    one, other = (min(head, spec.heads - 1) for head in comparison.heads)
-    return ComparePanel(
-        against, lead, said, largest, (one, other), spec.heads, count, most, can_swap
-    )
+    return ComparePanel(against, lead, said, largest, spec.heads, count, most, can_swap)
 
 
 def _of_kept(resolved: Resolved, comparison: Comparison) -> str:

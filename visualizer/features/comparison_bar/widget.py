@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QComboBox,
@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.features.comparison_bar.presenter import COMPARISON
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction
 
     from visualizer.features.comparison_bar.presenter import ComparePanel
+    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.screen import Screen
 
 HEIGHT = 28
 WORDS = 120
@@ -97,10 +100,15 @@ class CompareBar(QWidget):
 
     # ------------------------------------------------------------------ showing
 
-    def show_comparison(self, panel: ComparePanel | None) -> None:
-        """Show a comparison; hide the bar without one."""
-        if panel == self._shown:
-            return
+    def show_screen(self, screen: Screen) -> None:
+        """Show the comparison of a screen; hide the bar without one."""
+        panel = screen.panel(COMPARISON)
+        if panel != self._shown:
+            self._show_panel(panel)
+        if panel and screen.wanted.comparison:
+            self._show_choices(panel, screen.wanted.comparison)
+
+    def _show_panel(self, panel: ComparePanel | None) -> None:
         self._shown = panel
         self.setVisible(panel is not None)
         if panel is None:
@@ -110,15 +118,17 @@ class CompareBar(QWidget):
         self.setAccessibleName(f"Comparing. {panel.lead} {panel.said}")
         self._show_buttons(panel)
         is_head = panel.against is ComparisonKind.HEAD and panel.head_count > 1
-        for box, head in zip((self.one, self.other), panel.heads, strict=True):
+        for box in (self.one, self.other):
             self.controls.set_wanted(box, is_head)
             _fill(box, panel.head_count)
-            box.setCurrentIndex(head)
         self.controls.set_wanted(self.count, panel.most > 1)
-        self.count.blockSignals(True)
-        self.count.setMaximum(panel.most)
-        self.count.setValue(panel.count)
-        self.count.blockSignals(False)
+
+    def _show_choices(self, panel: ComparePanel, wanted: Comparison) -> None:
+        for box, head in zip((self.one, self.other), wanted.heads, strict=True):
+            box.setCurrentIndex(min(head, panel.head_count - 1))
+        with QSignalBlocker(self.count):
+            self.count.setMaximum(panel.most)
+            self.count.setValue(wanted.count)
 
     def _show_buttons(self, panel: ComparePanel) -> None:
         enabled = {

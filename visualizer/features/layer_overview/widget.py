@@ -130,7 +130,7 @@ class LayerOverviewPane(QWidget):
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(LAYERS)
         self.first.setVisible(panel.is_switchable and panel.order is not HeadOrder.LAYER)
-        self.order.setCurrentIndex(self.order.findData(panel.order))
+        self.order.setCurrentIndex(self.order.findData(screen.wanted.head_order))
         self.order.setEnabled(bool(panel.places))
         self.said.setFixedHeight(SAID_LINES * self.said.fontMetrics().lineSpacing())
         self.grid.show_panel(panel, theme)

@@ -32,7 +32,7 @@ from visualizer.features.line_view.weights_drawn_as_lines import (
 from visualizer.heatmap.hovered_or_pinned_cell import cursor_on
 from visualizer.language.tokenizers import all_visible
 from visualizer.session.cell_address import Cell
-from visualizer.session.line_options import PANE, LineOptions, LineSide, LineToken
+from visualizer.session.line_options import PANE, LineSide, LineToken
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -111,7 +111,6 @@ class LinePanel(Struct, frozen=True, eq=False):
     notes: tuple[str, ...] = ()
     lit_note: str = ""
     message: str = ""
-    options: LineOptions = field(default_factory=LineOptions)
 
 
 class LineSource(Struct, frozen=True, eq=False):
@@ -184,7 +183,7 @@ def present_lines(
         picture = previous
     else:
         picture = _picture(source, made_of)
-    return _lit(source, replace(picture, options=resolved.view.lines), cursor)
+    return _lit(source, picture, cursor)
 
 
 def largest_cell(resolved: Resolved, token: LineToken) -> Cell | None:

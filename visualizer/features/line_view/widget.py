@@ -97,7 +97,7 @@ class LinePane(QWidget):
         """Show the lines of a screen, or a placeholder without any."""
         panel = screen.panel(LINES) or LinePanel(message=EMPTY)
         self.view.show_lines(panel, theme)
-        self._show_options(panel)
+        self._show_options(panel, screen.wanted.lines)
         # Space for the note on highlighted lines is kept, or the picture would jump while pointing.
         lit = (panel.lit_note,) if panel.lines.is_thinned or panel.lit_note else ()
         self.notes.setText("\n".join((*panel.notes, *lit)))
@@ -107,7 +107,7 @@ class LinePane(QWidget):
         """Set the description of the hovered cell for screen readers."""
         self.view.setAccessibleDescription(sentence)
 
-    def _show_options(self, panel: LinePanel) -> None:
+    def _show_options(self, panel: LinePanel, options: LineOptions) -> None:
         for widget in (self.heads, self.threshold, self.top):
             widget.setEnabled(bool(panel.labels))
         if panel.heads != self.heads.count() - 2:
@@ -116,7 +116,6 @@ class LinePane(QWidget):
             self.heads.addItem("The pinned cell’s head", FOLLOWS)
             for head in range(panel.heads):
                 self.heads.addItem(f"Head {head + 1}", head)
-        options = panel.options
         self.heads.setCurrentIndex(self._index(options, panel.heads))
         show_number(self.threshold, options.threshold)
         show_number(self.top, options.top)

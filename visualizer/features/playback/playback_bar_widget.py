@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QPainter
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
-from visualizer.features.playback.presenter import PlaybackBarState
+from visualizer.features.playback.presenter import PLAYBACK, PlaybackBarState
 from visualizer.features.playback.step_count_and_equation_text import count_of, written
 from visualizer.features.playback.timeline_paint import TimelineSegments, paint_track, track_height
 from visualizer.session.timeline import SPEEDS, Grain
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction, QKeyEvent, QPaintEvent, QWheelEvent
 
+    from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 
 BEFORE = ("player.to_start", "player.step -1", "player.toggle", "player.step 1", "player.to_end")
@@ -108,16 +109,21 @@ class PlaybackBar(QWidget):
 
     # ------------------------------------------------------------------ showing
 
-    def show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        wanted = screen.wanted
+        self.grain.setCurrentIndex(self.grain.findData(wanted.playhead.grain))
+        self.speed.setCurrentIndex(self.speed.findData(wanted.playhead.speed))
+        if wanted.guess:
+            self.question.setCurrentIndex(self.question.findData(wanted.guess.question))
+        self._show_playback(screen.panel(PLAYBACK), theme)
+
+    def _show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
         if self._shown == (bar, theme):
             return
         bar = replace(bar, made_of=None)  # it would keep a run until the bar looks different
         self._shown = (bar, theme)
         self.track.show_playback(bar, theme)
         set_accessible_value(self, "Playing" if bar.playhead.is_playing else "Paused")
-        playhead = bar.playhead
-        self.grain.setCurrentIndex(self.grain.findData(playhead.grain))
-        self.speed.setCurrentIndex(self.speed.findData(playhead.speed))
         self.where.setText(count_of(bar))
         self.caption.tell(bar.caption)
         self.caption.setVisible(bool(bar.caption))
@@ -125,8 +131,6 @@ class PlaybackBar(QWidget):
         self.equation.setVisible(bool(bar.caption))  # also without equation: no jumps
         self.question.setVisible(bar.question is not None)
         self.reveal.setVisible(bar.question is not None and not bar.is_revealed)
-        if bar.question:
-            self.question.setCurrentIndex(self.question.findData(bar.question))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

@@ -98,24 +98,20 @@ class ColoursPane(QScrollArea):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        panel = screen.panel(VIEW_CONTROLS)
+        panel, wanted = screen.panel(VIEW_CONTROLS), screen.wanted
+        for box, value in (
+            (self.lens, wanted.lens),
+            (self.curve, wanted.colouring.curve),
+            (self.limits, wanted.colouring.limits),
+            (self.map, wanted.colouring.sequential),
+        ):
+            box.setCurrentIndex(box.findData(value))
         if panel == self._panel and theme is self._theme:
             return
         are_new = panel.ends != self._panel.ends or self._is_typed(panel) != self._is_typed()
         self._panel, self._theme = panel, theme
-        self._show_choices()
         if are_new:
             self._show_ends()
-
-    def _show_choices(self) -> None:
-        panel = self._panel
-        for box, value in (
-            (self.lens, panel.lens),
-            (self.curve, panel.colouring.curve),
-            (self.limits, panel.colouring.limits),
-            (self.map, panel.colouring.sequential),
-        ):
-            box.setCurrentIndex(box.findData(value))
 
     def _is_typed(self, panel: ViewControlsPanel | None = None) -> bool:
         return (panel or self._panel).colouring.limits is ColourLimits.TYPED
@@ -162,7 +158,6 @@ class ColoursPane(QScrollArea):
         for own, chosen in signals:
             if own is box:
                 chosen.emit(own.itemData(index))
-        self._show_choices()  # what cannot be read is not shown, and no other screen may follow
 
     def _type(self) -> None:
         box = self.sender()

@@ -1,0 +1,168 @@
+"""No control is set back by a screen that is older than what was last entered in it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QSpinBox
+
+from tests.support.window_input import PATIENCE_MS
+from visualizer.models import opened_model
+from visualizer.session.cell_address import Cell
+from visualizer.session.timeline import Grain
+from visualizer.shell.panel_presenters import PanelPresenters
+from visualizer.widgets.theme import Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from PySide6.QtWidgets import QWidget
+
+    from tests.support.window_input import Hand
+    from visualizer.session.resolved_view import Resolved
+
+TEXT = "the cat sat on the mat and the dog ran to a log"
+
+
+@pytest.fixture
+def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
+    """A window in which a model has read a text block by block."""
+    monkeypatch.setattr(opened_model, "HELD_WHOLE", 0)
+    model_window.type_sentence(TEXT)
+    model_window.settle()
+    return model_window
+
+
+@pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+def test_letters_typed_between_the_heatmaps_and_the_panes_stay(long: Hand) -> None:
+    """The panes are shown after the heatmaps of a long text: here a letter is typed in between."""
+    window, letters = long.window, [*"orful"]
+
+    def type_next() -> None:
+        if letters:
+            QTest.keyClicks(long.sentence, letters.pop(0))
+
+    following = window.workspace.changed.connect(type_next)
+    QTest.keyClicks(long.sentence, "c")
+    long.until(lambda: not letters)
+    window.workspace.changed.disconnect(following)
+    long.settle()
+    assert long.sentence.toPlainText() == TEXT + "corful"
+    assert window.workspace.document.text == TEXT + "corful"
+
+
+def test_a_change_of_colours_leaves_letters_that_are_being_typed(hand: Hand) -> None:
+    hand.type_sentence("one two")
+    hand.settle()
+    QTest.keyClicks(hand.sentence, " three")
+    hand.window.set_scheme(Scheme.DARK)  # before the screen with these letters is made
+    QTest.keyClicks(hand.sentence, "!")
+    hand.settle()
+    hand.window.set_scheme(Scheme.SYSTEM)
+    assert hand.sentence.toPlainText() == hand.window.workspace.document.text == "one two three!"
+
+
+class HeldPrefetch:
+    """The reading of what a view needs, which waits until it is released."""
+
+    def __init__(self) -> None:
+        self._read = PanelPresenters.prefetch
+        self._is_free = threading.Event()
+
+    def __call__(
+        self, presenters: PanelPresenters, resolved: Resolved, previous: Mapping[str, object]
+    ) -> Mapping[str, object]:
+        self._is_free.wait(PATIENCE_MS / 1000)
+        return self._read(presenters, resolved, previous)
+
+    def release(self) -> None:
+        self._is_free.set()
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], HeldPrefetch]]:
+    """Begins to hold the reading of what a view needs."""
+    made: list[HeldPrefetch] = []
+
+    def hold() -> HeldPrefetch:
+        made.append(HeldPrefetch())
+        prefetch = made[-1]
+        monkeypatch.setattr(
+            PanelPresenters, "prefetch", lambda self, *given: prefetch(self, *given)
+        )
+        return prefetch
+
+    yield hold
+    for each in made:
+        each.release()
+
+
+VIEW_CONTROLS: dict[str, tuple[str, Callable[[Hand], QWidget], Callable[[Hand], object]]] = {
+    "lines of each query": (
+        "Lines",
+        lambda hand: hand.window.panes["Lines"].top,
+        lambda hand: hand.window.workspace.wanted.lines.top,
+    ),
+    "heads of the lines": (
+        "Lines",
+        lambda hand: hand.window.panes["Lines"].heads,
+        lambda hand: hand.window.workspace.wanted.lines.solo,
+    ),
+    "weights as": (
+        "Colours",
+        lambda hand: hand.window.panes["Colours"].lens,
+        lambda hand: hand.window.workspace.wanted.lens,
+    ),
+    "range of the colours": (
+        "Colours",
+        lambda hand: hand.window.panes["Colours"].limits,
+        lambda hand: hand.window.workspace.wanted.colouring.limits,
+    ),
+    "samples of dropout": (
+        "",
+        lambda hand: hand.window.compare_bar.count,
+        lambda hand: getattr(hand.window.workspace.wanted.comparison, "count", None),
+    ),
+    "size of steps": (
+        "",
+        lambda hand: hand.window.playback_bar.grain,
+        lambda hand: hand.window.workspace.wanted.playhead.grain,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VIEW_CONTROLS)
+def test_a_control_of_the_view_keeps_what_was_chosen_while_numbers_are_read(
+    hand: Hand, held: Callable[[], HeldPrefetch], name: str
+) -> None:
+    """Two steps by key arrive as two, although a screen of the view before comes in between."""
+    pane, control, wanted = VIEW_CONTROLS[name]
+    window, workspace = hand.window, hand.window.workspace
+    workspace.set("dropout", 0.5)
+    hand.settle()
+    if pane:
+        window.docks.open(pane)
+    if name == "samples of dropout":
+        window.actions_.by_id["comparer.compare_samples"].trigger()
+    if name == "size of steps":
+        window.playback_controller.set_grain(Grain.CELL)
+    hand.settle()
+    is_last_of_list = name == "size of steps"
+    key = Qt.Key.Key_Down
+    if is_last_of_list or isinstance(control(hand), QSpinBox):
+        key = Qt.Key.Key_Up
+    seen = [wanted(hand)]
+    prefetch = held()
+    control(hand).setFocus()
+    for cell in (Cell("weights", (0, 1, 0)), Cell("weights", (0, 2, 0))):
+        QTest.keyClick(control(hand), key)
+        seen.append(wanted(hand))
+        workspace.look(hovered=cell)  # shown at once, with the view as far as it is read
+    prefetch.release()
+    hand.settle()
+    assert len(set(seen)) == 3, seen
+    assert wanted(hand) == seen[-1]
