@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else [*arguments]
     try:
         if not given:  # what reads options would delay the window
-            return show(SavedDocument(Document(), ROOMY), None)
+            return show(None, None)
         return obey(given)
     except InputError as refused:  # of standard output, where nothing else is at work
         say(refused.sentence)
@@ -266,8 +266,11 @@ def reset_settings() -> int:
     return 1 if refused else 0
 
 
-def show(saved: SavedDocument, path: Path | None) -> int:
-    """Open a window on the given or the last open document; return when all are closed."""
+def show(saved: SavedDocument | None, path: Path | None) -> int:
+    """Open a window on a document, or without one as the last session left it.
+
+    Returns when all windows are closed.
+    """
     return run_event_loop(lambda windows: windows.begin(saved, path))
 
 

@@ -18,8 +18,12 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 from tests.support.damaged_files import packed, unpacked
 from tests.support.golden_documents import OWN, PLAIN, run_of
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand, name_file
+from visualizer import app
 from visualizer.attention.captured_attention import CapturedAttention
+from visualizer.attention.mechanisms import mechanism_of
 from visualizer.attention.model_reading import ModelReading
+from visualizer.cli.document_and_figure_settings_from_options import document_of
+from visualizer.cli.options import parser
 from visualizer.documents import recovery_file
 from visualizer.documents.document_file import (
     SUFFIX,
@@ -38,6 +42,7 @@ from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export
 from visualizer.features.setup.presenter import SETUP
 from visualizer.models.model_source import ModelSource
+from visualizer.read_files_and_restore_runs import open_as_document
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, starting_document
 from visualizer.session.exportable_snapshot import Snapshot
@@ -792,7 +797,7 @@ def crashed(tmp_path: Path) -> Document:
 def test_what_a_crash_left_is_offered(
     windows: WindowManager, crashed: Document, is_wanted: bool, qtbot: QtBot
 ) -> None:
-    windows.begin(SavedDocument(Document(), View()), None)
+    windows.begin(None, None)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
@@ -805,6 +810,53 @@ def test_what_a_crash_left_is_offered(
         assert hand.window.isWindowModified()
         assert hand.window.windowTitle().startswith("old")
     hand.until(lambda: recovery_files_of_crashes(recovery()) == [])
+
+
+@pytest.mark.parametrize("requested", ["text", "file", "tensors"])
+def test_what_was_requested_stays_in_front_of_what_a_crash_left(
+    windows: WindowManager, crashed: Document, requested: str, tmp_path: Path, qtbot: QtBot
+) -> None:
+    document, path = Document(text="as requested"), None
+    if requested == "file":
+        path = written(tmp_path / f"mine{SUFFIX}", document)
+    elif requested == "tensors":
+        path = tmp_path / "weights.npy"
+        np.save(path, np.eye(2))
+        document = open_as_document(path, document)[0].document
+    windows.begin(SavedDocument(document, View()), path)
+    hand = Hand(qtbot, windows.all[0])
+    hand.until(lambda: bool(hand.boxes()))
+    answer(hand, "Open it again")
+    hand.until(lambda: len(windows.all) == 2)
+    hand.until(hand.window.isActiveWindow)
+    assert hand.window.workspace.document == document
+    assert windows.all[1].workspace.document == crashed
+    hand.until(lambda: recovery_files_of_crashes(recovery()) == [])
+
+
+def test_what_is_typed_while_a_file_is_read_stays(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights.npz"
+    weights = {name: np.eye(3, 2) for name in ("W_query", "W_key", "W_value")}
+    np.savez(path, **weights)
+    controller = hand.window.document_controller
+    begun, goes_on, read = Event(), Event(), controller._program.read
+
+    def held(path: Path, document: Document) -> object:
+        begun.set()
+        assert goes_on.wait(PATIENCE_MS / 1000)
+        return read(path, document)
+
+    monkeypatch.setattr(controller, "_program", replace(controller._program, read=held))
+    controller.open(path)
+    hand.until(begun.is_set)
+    retype(hand, "typed meanwhile")
+    goes_on.set()
+    hand.until(lambda: bool(hand.window.workspace.document.spec.own_weights))
+    hand.settle()
+    assert hand.chips == ("typed", "meanwhile")
+    assert hand.sentence.toPlainText() == "typed meanwhile"
 
 
 @pytest.mark.slow
@@ -911,7 +963,7 @@ def test_what_was_open_last_comes_back(
     windows: WindowManager, tmp_path: Path, qtbot: QtBot
 ) -> None:
     app_settings.save_last(written(tmp_path / f"a{SUFFIX}", Document(text="open last")))
-    windows.begin(SavedDocument(Document(), View()), None)
+    windows.begin(None, None)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: hand.chips == ("open", "last"))
     hand.window.close()
@@ -919,7 +971,7 @@ def test_what_was_open_last_comes_back(
 
 
 def test_nothing_asked_for_is_the_starting_document(windows: WindowManager, qtbot: QtBot) -> None:
-    windows.begin(SavedDocument(Document(), View()), None)
+    windows.begin(None, None)
     hand = Hand(qtbot, windows.all[0])
     hand.settle()
     assert hand.window.workspace.document == starting_document()
@@ -928,14 +980,38 @@ def test_nothing_asked_for_is_the_starting_document(windows: WindowManager, qtbo
     assert windows.all[1].workspace.document == starting_document()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--text", "asked for"),
+        ("--text", Document().text),
+        ("--mechanism", mechanism_of(Document().spec)),
+        ("--device", Document().spec.device),
+        ("--seed", str(Document().spec.seed)),
+    ],
+)
 def test_what_was_asked_for_goes_before_what_was_open_last(
-    windows: WindowManager, tmp_path: Path, qtbot: QtBot
+    windows: WindowManager,
+    tmp_path: Path,
+    arguments: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot,
 ) -> None:
+    """An option counts as given whatever its value, also if that is the default."""
+
+    def show(saved: SavedDocument | None, path: Path | None) -> int:
+        windows.begin(saved, path)
+        return 0
+
     app_settings.save_last(written(tmp_path / f"a{SUFFIX}", Document(text="open last")))
-    windows.begin(SavedDocument(Document(text="asked for"), View()), None)
+    monkeypatch.setattr(app, "show", show)
+    assert app.main(arguments) == 0
     hand = Hand(qtbot, windows.all[0])
-    hand.until(lambda: hand.chips == ("asked", "for"))
+    hand.settle()
+    wanted = document_of(parser().parse_args(arguments))
+    assert hand.window.workspace.document == wanted
     assert hand.window.document_controller.path is None
+    assert hand.window.start_page.page is None
 
 
 @pytest.mark.parametrize("stored", ["", "/nowhere/a.attention", 7, "a\0b"])

@@ -36,7 +36,7 @@ LEFT = Qt.MouseButton.LeftButton
 @pytest.fixture
 def hand(windows: WindowManager, qtbot: QtBot) -> Hand:
     """The hand on the window of a first start."""
-    windows.begin(SavedDocument(Document(), View()), None)
+    windows.begin(None, None)
     window = windows.all[0]
     window.resize(1280, 800)
     qtbot.waitExposed(window)
@@ -84,7 +84,7 @@ def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager)
     page.at_start.setFocus()
     hand.key(Qt.Key.Key_Space)
     assert not app_settings.has_start_page()
-    windows.begin(SavedDocument(Document(), View()), None)
+    windows.begin(None, None)
     assert len(windows.all) == 2
     assert windows.all[1].start_page.page is None
     assert hand.window.start_page.page is page
@@ -119,7 +119,7 @@ def test_a_document_comes_without_the_page(
     document = Document(text="of mine")
     path = tmp_path / f"mine{SUFFIX}"
     path.write_bytes(document_bytes(document, View()))
-    saved = SavedDocument(Document() if given == "last" else document, View())
+    saved = None if given == "last" else SavedDocument(document, View())
     if given == "last":
         app_settings.save_last(path)
     windows.begin(saved, path if given == "file" else None)
@@ -217,7 +217,7 @@ def test_a_recent_document_is_opened(windows: WindowManager, qtbot: QtBot, tmp_p
     path = tmp_path / f"R&D <b>{SUFFIX}"
     path.write_bytes(document_bytes(Document(text="seen before"), View()))
     recent_files.remember(app_settings.own_folder(), path)
-    windows.begin(SavedDocument(Document(), View()), None)
+    windows.begin(None, None)
     hand = Hand(qtbot, windows.all[0])
     (button,) = page_of(hand.window).recent
     assert button.text() == f"R&&D <b>{SUFFIX}"

@@ -79,7 +79,7 @@ def figure_settings_of(options: argparse.Namespace) -> FigureSettings:
         layout=options.layout and FigureExtent(options.layout),
         theme=options.theme and FigurePaper(options.theme),
         dpi=options.dpi,
-        title=options.title,
+        title=options.title or "",
         has_caption=not options.no_caption,
         film=_film(options),
     )

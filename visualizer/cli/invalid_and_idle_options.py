@@ -34,7 +34,7 @@ FOR_FILES = (
     *("dpi", "title", "no_caption", "span", "grain", "speed", "no_motion", "format", "quiet"),
 )
 """Options that affect how files are written, and so need one to write."""
-_LEFT_OUT = (None, False, "")
+_LEFT_OUT = (None, False)
 _ACTS = {
     "d_out": "with a projection",
     "mode": "with --dropout above 0",

@@ -264,7 +264,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                            "as wide as their panels and films 1280 pixels wide without it"},
         "--dpi": {"type": option_types.dots, "metavar": "N",
                   "help": f"pixels per inch (default: {_LOOK.dpi}, or the preset's)"},
-        "--title": {"metavar": "TEXT", "default": "", "help": "a title to write above the panels"},
+        "--title": {"metavar": "TEXT", "help": "a title to write above the panels"},
         "--no-caption": {"action": "store_true",
                          "help": "leave out the caption that says what was computed"},
     },

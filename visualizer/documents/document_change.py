@@ -33,6 +33,23 @@ class DocumentChange(Struct, frozen=True):
     stages: frozenset[str] | None = None
     opened_model: object = None
 
+    def rebased(self, before: Document, now: Document) -> DocumentChange:
+        """Apply the change to a document that was edited while the file was read.
+
+        Parameters
+        ----------
+        before : Document
+            The document that was changed.
+        now : Document
+            The document as it is now, which keeps all that the change did not touch.
+        """
+        changed = {
+            name: value
+            for name in before.__struct_fields__
+            if (value := getattr(self.document, name)) is not getattr(before, name)
+        }
+        return replace(self, document=replace(now, **changed))
+
 
 def change_to_model(document: Document, opened: OpenedSource) -> DocumentChange:
     """Have a model read a document's text, or another one where it cannot read that.

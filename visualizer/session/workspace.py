@@ -194,6 +194,23 @@ class Workspace(QObject):
         if document != self.document:
             self.seal()
             self._keep()
+        self._replace(document, view, opened_model)
+
+    def show_apart(
+        self, document: Document, view: View, history: History[Document] | None = None
+    ) -> History[Document]:
+        """Switch to a document with an undo history of its own; return the one before.
+
+        Parameters
+        ----------
+        history : History, optional
+            Of the document; without it, nothing can be undone yet.
+        """
+        before, self._history = self._history, history or History()
+        self._replace(document, view)
+        return before
+
+    def _replace(self, document: Document, view: View, opened_model: object = None) -> None:
         self._wanted = view
         self.view = as_far_as_read(view, self.view)
         self._hold(opened_model)

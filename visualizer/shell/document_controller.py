@@ -97,6 +97,8 @@ class DocumentController(QObject):
         """Of the file as it was last opened or saved here."""
         self._title = UNTITLED
         self.keeps_numbers = False
+        self.is_requested = False
+        """Whether the document was requested on the command line; recovery then leaves it alone."""
         self._clean: Document | None = self._workspace.document
         self._then: Callable[[], object] | None = None
         self._waiting: deque[Callable[[], None]] = deque()
@@ -213,7 +215,8 @@ class DocumentController(QObject):
         self, path: Path, document: Document, *, is_reverting: bool = False
     ) -> ReadResult | FoundImage:
         try:
-            return ReadResult(self._program.read(path, document), path, is_reverting)
+            read = self._program.read(path, document)
+            return ReadResult(read, path, document, is_reverting)
         except InputError:
             if document.reads_image and is_image_name(path):
                 return FoundImage(path)
@@ -238,8 +241,8 @@ class DocumentController(QObject):
 
     def _start_reading_example(self, read: Callable[[], SavedDocument]) -> None:
         self._say("Opening…", 0)
-        device, colouring = self._workspace.document.spec.device, self._workspace.wanted.colouring
-        self._ask(partial(_example_read, read, device, colouring))
+        document, colouring = self._workspace.document, self._workspace.wanted.colouring
+        self._ask(partial(_example_read, read, document, colouring))
 
     def take_in(self, saved: SavedDocument, path: Path | None) -> None:
         """Show a document; only a document file keeps its path, and a titled one is unsaved."""
@@ -276,8 +279,8 @@ class DocumentController(QObject):
 
     def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
         """Show a recovered document, in this window if nothing would be lost, else in another."""
-        is_of_this = self.path == left.path and self.is_saved  # or has no file yet
-        if is_of_this or self.is_untouched:
+        is_of_this = self.path is not None and self.path == left.path and self.is_saved
+        if is_of_this or (self.is_untouched and not self.is_requested):
             self.recover(saved, left)
         else:
             self.recoveredApart.emit(saved, left)
@@ -408,6 +411,9 @@ class DocumentController(QObject):
             self._take_written(answer)
         elif answer.path and answer.is_reverting:
             self._take_reverted(answer.what, answer.path)
+        elif isinstance(answer.what, DocumentChange):
+            change = answer.what.rebased(answer.before, self._workspace.document)
+            self._take_read(change, answer.path)
         else:
             self._take_read(answer.what, answer.path)
         self._go_on()
@@ -491,11 +497,11 @@ def _is_model_folder(path: Path) -> bool:
 
 
 def _example_read(
-    read: Callable[[], SavedDocument], device: Device, colouring: ColourOptions
+    read: Callable[[], SavedDocument], before: Document, colouring: ColourOptions
 ) -> ReadResult:
     """Read an example, with the user's choice of device and colours."""
     example = read()
-    document = example.document.set("device", device)
+    document = example.document.set("device", before.spec.device)
     view = replace(example.view, colouring=colouring)
     saved = SavedDocument(document, view, opened_model=example.opened_model)
-    return ReadResult(saved, None, is_reverting=False)
+    return ReadResult(saved, None, before, is_reverting=False)

@@ -45,12 +45,15 @@ class ReadResult(Struct, frozen=True, eq=False):
     ----------
     path : Path or None
         A shipped example has none.
+    before : Document
+        The window's document when reading began.
     is_reverting : bool
         Whether the window's own file was read again, in place of the changes made since.
     """
 
     what: SavedDocument | DocumentChange
     path: Path | None
+    before: Document
     is_reverting: bool
 
 

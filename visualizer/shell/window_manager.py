@@ -103,24 +103,37 @@ class WindowManager(QObject):
         window.show()
         return window
 
-    def begin(self, saved: SavedDocument, path: Path | None) -> None:
-        """Open the first window: on a file, on the document asked for, or on the last one open.
+    def begin(self, saved: SavedDocument | None, path: Path | None) -> None:
+        """Open the first window.
 
-        The model of a folder is opened in the window, which shows how far that is.
+        Parameters
+        ----------
+        saved : SavedDocument or None
+            The document requested on the command line. If None, the last open document or the
+            start page is shown.
+        path : Path or None
+            The file it was read from, or the folder of its model, which is loaded in the window.
         """
-        is_given = path is not None or saved.document != Document()
-        is_model = path is not None and (path / CONFIG).is_file()
-        document = saved.document.set("model", None) if is_model else saved.document
-        window = self.open(document if is_given else new_document())
+        window = self._open_last() if saved is None else self._open_requested(saved, path)
         window.painted.connect(window.document_controller.autosave_controller.look_back, _ONCE)
+
+    def _open_last(self) -> MainWindow:
+        window = self.open(new_document())
+        if last := app_settings.load_last():
+            window.document_controller.open(last)
+        elif app_settings.has_start_page():
+            window.start_page.open()
+        return window
+
+    def _open_requested(self, saved: SavedDocument, path: Path | None) -> MainWindow:
+        is_model = path is not None and (path / CONFIG).is_file()
+        window = self.open(saved.document.set("model", None) if is_model else saved.document)
+        window.document_controller.is_requested = True
         if path and is_model:
             window.document_controller.open(path)
         elif path:
             window.document_controller.take_in(saved, path)
-        elif not is_given and (last := app_settings.load_last()):
-            window.document_controller.open(last)
-        elif not is_given and app_settings.has_start_page():
-            window.start_page.open()
+        return window
 
     @property
     def front(self) -> MainWindow | LabWindow | None:
@@ -228,7 +241,12 @@ class WindowManager(QObject):
         window.document_controller.open(path)
 
     def _recover_apart(self, saved: SavedDocument, left: RecoveredDocument) -> None:
+        """Open a recovered document in another window, behind one that was requested."""
+        requested = next((each for each in self.all if each.document_controller.is_requested), None)
         self.open(saved.document).document_controller.recover(saved, left)
+        if requested:
+            requested.raise_()
+            requested.activateWindow()
 
     def _follow_settings(self) -> None:
         """Have the other windows look as the one whose settings have changed."""

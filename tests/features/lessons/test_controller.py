@@ -109,9 +109,34 @@ def test_closing_a_lesson_brings_back_what_there_was(hand: Hand) -> None:
     assert hand.window.workspace.document == before
     assert hand.window.workspace.view == view
     assert not hand.window.lesson.isVisibleTo(hand.window)
-    hand.press(Qt.Key.Key_Z)
+
+
+def test_undo_after_a_lesson_continues_with_the_changes_before_it(hand: Hand) -> None:
+    workspace = hand.window.workspace
     hand.settle()
-    assert hand.window.workspace.document != before  # closing is undone like any other change
+    first = workspace.document
+    workspace.set("heads", 1)
+    workspace.set("seed", 7)
+    workspace.undo()
+    hand.settle()
+    before = workspace.document
+    open_lesson(hand, 2)
+    press_button(hand, hand.window.lesson.next_button)
+    page = workspace.document
+    assert (workspace.can_undo, workspace.can_redo) == (False, False)
+    workspace.set("seed", 5)
+    press_button(hand, hand.window.lesson.return_button)
+    assert workspace.document == page
+    workspace.undo()
+    assert workspace.document == page.set("seed", 5)
+    press_button(hand, hand.window.lesson.close_button)
+    assert workspace.document == before
+    workspace.redo()
+    assert workspace.document == before.set("seed", 7)
+    workspace.undo()
+    workspace.undo()
+    assert workspace.document == first
+    assert not workspace.can_undo
 
 
 def test_a_reader_may_change_everything_and_return(hand: Hand) -> None:

@@ -29,7 +29,6 @@ from visualizer.shell.panel_presenters import PanelPresenters
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QLineEdit
-    from pytestqt.qtbot import QtBot
 
     from tests.support.window_input import Hand
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import Lesson
     from visualizer.features.lessons.lesson_file import LessonError
     from visualizer.features.lessons.loaded_lessons_and_document_before import LessonState
+    from visualizer.session.document import Document
+    from visualizer.session.history import History
+    from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
 
 MOST_KEYS = 10
@@ -101,10 +104,13 @@ class LessonController(QObject):
         if not self.lessons:  # chosen on the start page as soon as that was painted
             self.load()
         workspace = self._workspace
-        if self.position is None or self._opened.before is None:
+        is_first = self.position is None or self._opened.before is None
+        if is_first:
             self._opened.before = workspace.document, without_playback(workspace.wanted)
         self._opened.by_id = ids_of(self.lessons)
-        self._turn(LessonPosition([*self._opened.by_id][number], 0))
+        history = self._turn(LessonPosition([*self._opened.by_id][number], 0))
+        if is_first:
+            self._opened.history = history
 
     def _open_offered(self) -> None:
         action = self.sender()
@@ -121,23 +127,27 @@ class LessonController(QObject):
     def back(self) -> None:
         """Restore the page's own settings."""
         if self.position:
-            self._turn(self.position)
+            self._workspace.show_document(*self._page(self.position))
 
     def close(self) -> None:
-        """Close the lesson and restore the previous document and view."""
+        """Close the lesson and restore the previous document, view and undo history."""
         if self.position and self._opened.before:
             workspace, (document, view) = self._workspace, self._opened.before
             device = workspace.document.spec.device
             view = with_interaction_options_of(view, workspace.wanted)
-            workspace.show_document(document.set("device", device), view)
+            workspace.show_apart(document.set("device", device), view, self._opened.history)
 
-    def _turn(self, position: LessonPosition) -> None:
+    def _turn(self, position: LessonPosition) -> History[Document]:
+        """Show a page, where nothing can be undone yet; return the undo history before."""
+        return self._workspace.show_apart(*self._page(position))
+
+    def _page(self, position: LessonPosition) -> tuple[Document, View]:
         lesson = self._opened.by_id[position.lesson_id]
         view = page_view(lesson, position.page, self._workspace.wanted)
         document = lesson.pages[position.page].document
         device = self._workspace.document.spec.device  # the reader's choice
         document = document.set("device", device)
-        self._workspace.show_document(document, replace(view, lesson=position, comparison=None))
+        return document, replace(view, lesson=position, comparison=None)
 
     # ------------------------------------------------------------------ the user's lessons
 

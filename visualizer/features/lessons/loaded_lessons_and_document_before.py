@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from visualizer.session.history import History
+
 if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import Lessons
     from visualizer.session.document import Document
@@ -21,10 +23,13 @@ class LessonState:
         The lessons loaded when one of them was opened.
     before : tuple of (Document, View) or None
         The user's own document and view, to restore.
+    history : History
+        The undo history of that document. A lesson has one of its own.
     """
 
     by_id: Lessons = field(default_factory=dict)
     before: tuple[Document, View] | None = None
+    history: History[Document] = field(default_factory=History)
 
     def __call__(self) -> Lessons:
         """The lessons by id."""

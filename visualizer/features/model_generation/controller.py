@@ -357,9 +357,9 @@ class ModelGenerationController(QObject):
         self._go_on()
 
     def _use(self, branch: TextOfBranch) -> None:
-        self._used = "" if branch.is_split_alike else branch.text
         document = self._workspace.document
-        if document.model:
+        if document.model and self._reading is not None:  # else it was edited in the meantime
+            self._used = "" if branch.is_split_alike else branch.text
             model = replace(document.model, is_chat=False)  # the template's words are in the text
             used = document.set("text", branch.text).set("model", model)
             self._workspace.show_document(used, self._workspace.wanted)
