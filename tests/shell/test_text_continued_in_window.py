@@ -233,6 +233,20 @@ def test_words_that_are_picked_become_the_text(continuing: Continuing) -> None:
             at = end
 
 
+def test_a_text_that_is_typed_is_not_replaced_by_what_was_generated(
+    continuing: Continuing,
+) -> None:
+    hand, controller = continuing.hand, continuing.controller
+    controller.pick(9)
+    continuing.rest()
+    hand.click(hand.sentence.viewport())
+    hand.press(Qt.Key.Key_End)
+    controller.use()
+    QTest.keyClicks(hand.sentence, "s")  # before the worker has answered
+    continuing.rest()
+    assert hand.window.workspace.document.text == hand.sentence.toPlainText() == f"{TEXT}s"
+
+
 def test_heads_that_are_off_are_off_in_what_is_written(continuing: Continuing) -> None:
     hand = continuing.hand
     hand.window.head_edit_controller.switch_off([(0, 0), (1, 2)])

@@ -1,0 +1,125 @@
+"""Letters typed at any pace, over results that arrive at any time, are never lost."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtTest import QTest
+
+from tests.support.tiny_models import save_tiny_model
+from tests.support.window_input import PATIENCE_MS
+from visualizer import app
+from visualizer.attention import run as attention_run
+from visualizer.models import opened_model
+from visualizer.shell.panel_presenters import PanelPresenters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.support.window_fixtures import Open
+    from tests.support.window_input import Hand
+    from visualizer.attention.run import Run
+    from visualizer.session.document import Document
+    from visualizer.session.resolved_view import Resolved
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # what the libraries say of such small models
+]
+SHORT = "the cat sat on the mat"
+LONG = " ".join(f"word{at % 97}" for at in range(1_454))
+SENTENCE = "Tell Vorzik the dog"
+DELAY_S = 0.04
+"""The longest delay of a result."""
+
+
+class RandomDelays:
+    """Delays the computation and the reading of what a view needs, on the worker."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+        self._random, self._nothing = random.Random(seed), threading.Event()
+        self._compute, self._prefetch = app.compute, PanelPresenters.prefetch
+        monkeypatch.setattr(app, "compute", self._delayed_compute)
+        delayed = self._delayed_prefetch
+        monkeypatch.setattr(PanelPresenters, "prefetch", lambda *given: delayed(*given))
+
+    def _delay(self) -> None:
+        self._nothing.wait(self._random.uniform(0, DELAY_S))
+
+    def _delayed_compute(self, document: Document, previous: Run | None) -> Run:
+        self._delay()
+        return self._compute(document, previous)
+
+    def _delayed_prefetch(
+        self, presenters: PanelPresenters, resolved: Resolved, previous: Mapping[str, object]
+    ) -> Mapping[str, object]:
+        self._delay()
+        return self._prefetch(presenters, resolved, previous)
+
+
+def type_at_pace(hand: Hand, text: str, pace_ms: int) -> None:
+    """Press a key every few milliseconds, whatever else the window does."""
+    letters = [*text]
+    timer = QTimer(hand.window, interval=pace_ms, timerType=Qt.TimerType.PreciseTimer)
+
+    def press_next() -> None:
+        QTest.keyClicks(hand.sentence, letters.pop(0))
+        if not letters:
+            timer.stop()
+
+    timer.timeout.connect(press_next)
+    timer.start()
+    hand.until(lambda: not letters, PATIENCE_MS + len(text) * pace_ms)
+    timer.deleteLater()
+
+
+@pytest.fixture(scope="module")
+def roomy_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model with as many positions as the long text needs."""
+    folder = tmp_path_factory.mktemp("models") / "roomy"
+    return save_tiny_model(folder, max_position_embeddings=2_048)
+
+
+@pytest.fixture
+def delayed_hand(
+    monkeypatch: pytest.MonkeyPatch, open_window: Open, request: pytest.FixtureRequest
+) -> Hand:
+    RandomDelays(monkeypatch, seed=7)
+    hand: Hand = request.getfixturevalue("hand")
+    hand.settle()
+    return hand
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(200, marks=pytest.mark.release)])
+@pytest.mark.parametrize("pace_ms", [5, 15, 30])
+@pytest.mark.parametrize("is_model", [False, True], ids=["module", "model"])
+@pytest.mark.parametrize("before", [SHORT, LONG], ids=["short", "long"])
+def test_a_sentence_typed_over_a_text_stays_whole(
+    delayed_hand: Hand,
+    roomy_model_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    is_model: bool,
+    pace_ms: int,
+    count: int,
+) -> None:
+    hand, window = delayed_hand, delayed_hand.window
+    for module in (attention_run, opened_model):  # the long text is read block by block
+        monkeypatch.setattr(module, "HELD_WHOLE", 2**20)
+    if is_model:
+        window.document_controller.open(roomy_model_folder)
+        hand.until(lambda: window.workspace.document.model is not None)
+        hand.settle()
+    for _ in range(count):
+        hand.paste_sentence(before)
+        hand.settle()
+        hand.press(Qt.Key.Key_A)
+        type_at_pace(hand, SENTENCE, pace_ms)
+        hand.settle()
+        assert hand.sentence.toPlainText() == SENTENCE
+        assert window.workspace.document.text == SENTENCE
