@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,12 +15,16 @@ from tests.support.tiny_models import save_tiny_model
 from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.attention import run as attention_run
+from visualizer.attention.spec import Block, Mask
 from visualizer.models import opened_model
+from visualizer.session.setting_definitions import SETTINGS, SettingKind
 from visualizer.shell.panel_presenters import PanelPresenters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from PySide6.QtWidgets import QAbstractSpinBox
 
     from tests.support.window_fixtures import Open
     from tests.support.window_input import Hand
@@ -62,19 +67,19 @@ class RandomDelays:
         return self._prefetch(presenters, resolved, previous)
 
 
-def type_at_pace(hand: Hand, text: str, pace_ms: int) -> None:
-    """Press a key every few milliseconds, whatever else the window does."""
-    letters = [*text]
+def act_at_pace(hand: Hand, acts: list[Callable[[], object]], pace_ms: int) -> None:
+    """Do something every few milliseconds, whatever else the window does."""
+    left = acts.copy()
     timer = QTimer(hand.window, interval=pace_ms, timerType=Qt.TimerType.PreciseTimer)
 
-    def press_next() -> None:
-        QTest.keyClicks(hand.sentence, letters.pop(0))
-        if not letters:
+    def act_next() -> None:
+        left.pop(0)()
+        if not left:
             timer.stop()
 
-    timer.timeout.connect(press_next)
+    timer.timeout.connect(act_next)
     timer.start()
-    hand.until(lambda: not letters, PATIENCE_MS + len(text) * pace_ms)
+    hand.until(lambda: not left, PATIENCE_MS + len(acts) * pace_ms)
     timer.deleteLater()
 
 
@@ -119,7 +124,42 @@ def test_a_sentence_typed_over_a_text_stays_whole(
         hand.paste_sentence(before)
         hand.settle()
         hand.press(Qt.Key.Key_A)
-        type_at_pace(hand, SENTENCE, pace_ms)
+        press = partial(QTest.keyClicks, hand.sentence)
+        act_at_pace(hand, [partial(press, letter) for letter in SENTENCE], pace_ms)
         hand.settle()
         assert hand.sentence.toPlainText() == SENTENCE
         assert window.workspace.document.text == SENTENCE
+
+
+STEPPED = [
+    setting.name
+    for setting in SETTINGS
+    if setting.kind in {SettingKind.COUNT, SettingKind.RATE, SettingKind.NUMBER, SettingKind.SEED}
+]
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_a_number_that_is_stepped_counts_every_step(
+    delayed_hand: Hand, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A box that were set back to an older number would lose the steps made since."""
+    hand, workspace = delayed_hand, delayed_hand.window.workspace
+    monkeypatch.setattr(attention_run, "HELD_WHOLE", 2**20)
+    workspace.set_text(LONG)
+    for setting, value in (("dropout", 0.5), ("mask", Mask.WINDOW)):
+        workspace.set(setting, value)
+    if name == "d_ff":
+        workspace.set("block", Block.PRE_NORM)
+        workspace.set("d_in", 4)  # and with it the size of the output
+    hand.settle()
+    box: QAbstractSpinBox = getattr(hand.window.setup_pane.rows[name].control, "box")  # noqa: B009
+    hand.window.setup_pane.more_button.setChecked(True)
+    box.setFocus()
+    before = workspace.document.get(name)
+    QTest.keyClick(box, Qt.Key.Key_Up)
+    step = workspace.document.get(name) - before
+    press = partial(QTest.keyClick, box, Qt.Key.Key_Up)
+    act_at_pace(hand, [press] * 7, 5)
+    hand.until(lambda: not workspace.is_working and not workspace.is_screen_outdated)
+    assert step > 0
+    assert workspace.document.get(name) == pytest.approx(before + 8 * step)
