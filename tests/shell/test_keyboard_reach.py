@@ -16,6 +16,8 @@ from tests.support.colour_vision import contrast
 from tests.support.image_pixels import rgb_of
 from visualizer.session.cell_address import Cell
 from visualizer.session.setting_definitions import SETTINGS
+from visualizer.shell.pane_focus_cycle import tab_stops
+from visualizer.shell.pane_table import PANES
 from visualizer.widgets.focus_ring import FocusRing
 
 CELL = Cell("weights", (0, 1, 0))
@@ -198,6 +200,20 @@ def test_who_clicks_sees_no_ring(hand: Hand) -> None:
     assert ring.isVisible()
     hand.click(hand.window.setup_pane.more_button)
     assert not ring.isVisible()
+
+
+def test_a_pane_that_closes_leaves_the_focus_to_the_heatmaps(hand: Hand) -> None:
+    """Qt would give it to the next widget in the tab order, with a ring around it."""
+    docks = hand.window.docks
+    for pane in PANES:
+        docks.open(pane.id)
+        hand.settle()
+        stops = tab_stops(hand.window.panes[pane.id])
+        if stops and docks.by_id[pane.id].isVisible():
+            stops[0].setFocus(Qt.FocusReason.MouseFocusReason)
+            docks.by_id[pane.id].close()
+            assert hand.board.hasFocus(), pane.id
+            assert not hand.window.focus_ring.isVisible(), pane.id
 
 
 def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:

@@ -20,6 +20,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import (
+    QApplication,
     QDockWidget,
     QMainWindow,
     QTabBar,
@@ -98,15 +99,22 @@ class PaneWidgets(dict[str, Any]):
 
 
 class PaneDock(QDockWidget):
-    """A dock that asks for its pane before it is first shown."""
+    """A dock that asks for its pane before it is first shown.
 
-    def __init__(self, pane: Pane, window: QMainWindow, panes: PaneWidgets) -> None:
+    If it is closed with the focus inside, `home` takes the focus. Qt would give it to whatever is
+    next in the tab order.
+    """
+
+    def __init__(self, pane: Pane, window: QMainWindow, panes: PaneWidgets, home: QWidget) -> None:
         super().__init__(pane.title, window)
-        self._pane, self._panes = pane, panes
+        self._pane, self._panes, self._home = pane, panes, home
 
     def setVisible(self, visible: bool) -> None:
+        focused = QApplication.focusWidget()
         if visible:
             self._panes[self._pane.id]
+        elif focused and self.isAncestorOf(focused):
+            self._home.setFocus(Qt.FocusReason.OtherFocusReason)
         super().setVisible(visible)
 
 
@@ -126,7 +134,9 @@ class PaneDocks(QObject):
     changed = Signal(object)
     """The ids of the visible panes; of tabs, the front one."""
 
-    def __init__(self, window: QMainWindow, finish: Callable[[Pane, Any], object]) -> None:
+    def __init__(
+        self, window: QMainWindow, finish: Callable[[Pane, Any], object], home: QWidget
+    ) -> None:
         super().__init__(window)
         self._window, self._finish = window, finish
         self._seen: frozenset[str] = frozenset()
@@ -135,7 +145,7 @@ class PaneDocks(QObject):
         self.by_id: dict[str, PaneDock] = {}
         window.installEventFilter(self)  # before Qt makes the bars of tabs
         for pane in PANES:
-            self.by_id[pane.id] = _dock(window, pane, self.panes)
+            self.by_id[pane.id] = _dock(window, pane, self.panes, home)
             if pane.id in MADE_AT_ONCE:
                 self.panes[pane.id]
         for dock in self.by_id.values():
@@ -332,8 +342,8 @@ def _is_beyond(pane: Pane, apart: Pane) -> bool:
     return pane.side is apart.side and not pane.beside
 
 
-def _dock(window: QMainWindow, pane: Pane, panes: PaneWidgets) -> PaneDock:
-    dock = PaneDock(pane, window, panes)
+def _dock(window: QMainWindow, pane: Pane, panes: PaneWidgets, home: QWidget) -> PaneDock:
+    dock = PaneDock(pane, window, panes, home)
     dock.setObjectName(pane.id)
     title = PlainLabel(pane.title)
     title.setProperty("role", "pane")

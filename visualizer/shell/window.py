@@ -159,7 +159,7 @@ class MainWindow(QMainWindow):
         )
         self.announcer = screen_reader_announcer.ScreenAnnouncer(self.board)
         self._shared = self._pane_controllers()
-        self.docks = PaneDocks(self, self._finish_pane)
+        self.docks = PaneDocks(self, self._finish_pane, self.board)
         self.panes = self.docks.panes
         self.setup_pane: SetupPane = self.panes["Setup"]
         self.setup_pane.add_section(self.token_pane)

@@ -111,6 +111,13 @@ def test_closing_a_lesson_brings_back_what_there_was(hand: Hand) -> None:
     assert not hand.window.lesson.isVisibleTo(hand.window)
 
 
+def test_a_lesson_that_is_closed_by_the_mouse_leaves_no_ring(hand: Hand) -> None:
+    open_lesson(hand, 2)
+    press_button(hand, hand.window.lesson.close_button)
+    hand.until(hand.window.board.hasFocus)
+    assert not hand.window.focus_ring.isVisible()
+
+
 def test_undo_after_a_lesson_continues_with_the_changes_before_it(hand: Hand) -> None:
     workspace = hand.window.workspace
     hand.settle()
