@@ -32,6 +32,7 @@ BAD = [
     ),
     # Of exports.
     ("--title a --title b --export a.png", "argument --title: is given twice. Give it once."),
+    ("--title=", "argument --title: is for files. Add --export with a file's name."),
     ("--layer 2", "argument --layer: is for files. Add --export with a file's name."),
     ("--layer 0 --export a.png", "argument --layer: got '0', takes a whole number from 1, or all"),
     ("--layer 2 --export a.png", "argument --layer: There is no layer 2. There is 1 layer."),
