@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from hypothesis import given
 from tests.features.playback.test_step_captions import cell, every, row, whole
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
+from tests.support.shown_arithmetic import evaluate_text
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import (
     BooleanMatrix,
@@ -46,22 +46,6 @@ def explained(said: Said) -> Explanation:
     return explain(trace, said.step.stage, (*said.leading, *place))
 
 
-def reckoned(told: str) -> float:
-    """Work a line out with Python's own arithmetic."""
-    code = told.replace("−", "-").replace("×", "*").replace("÷", "/").replace(",", "")
-    code = code.replace("^", "**").replace("∞", "inf").replace("NaN", "nan")
-    names: dict[str, Any] = {
-        "exp": math.exp,
-        "sin": math.sin,
-        "cos": math.cos,
-        "inf": math.inf,
-        "nan": math.nan,
-    }
-    names |= {"ReLU": lambda number: max(number, 0.0)}
-    names |= {"GELU": lambda number: number * math.erfc(-number / math.sqrt(2)) / 2}
-    return float(eval(code, {"__builtins__": {}}, names))
-
-
 @pytest.mark.slow
 @examples(0.8)
 @given(cases(most_tokens=4))
@@ -85,7 +69,7 @@ def test_every_line_adds_up(case: Case) -> None:
             if abs(made.value) < 100 and "÷ (" not in told:
                 magnified = max([1.0, *map(share, factors_of(made))])
                 near = pytest.approx(made.value, rel=2e-2, abs=5e-3 * magnified)
-                assert reckoned(told) == near
+                assert evaluate_text(told) == near
 
 
 def factors_of(explanation: Explanation) -> list[Factor]:

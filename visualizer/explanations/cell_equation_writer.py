@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.explanations.cell_terms import CombineRule, Explanation, Factor, largest_first
-from visualizer.explanations.step_values_and_wording import trimmed
+from visualizer.explanations.step_values_and_wording import bracketed, trimmed
 from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN_TERMS = 4
 
-# e to the power of more than this does not fit into float32.
+# e to the power of more than this does not fit into float32, and of less than its negative is 0.
 MOST_EXPONENT = 88.0
 SHOWN_SHIFTED = 2
 
@@ -55,12 +55,10 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
 
     def factor(self, factor: Factor, at: int, is_first: bool) -> list[EquationPart]:
         part = self.read(factor, at)
-        if factor.form.startswith("exp("):
-            return [EquationPart("exp("), part, EquationPart(f"{_shift(factor)})")]
         before, _, after = factor.form.partition("{}")
         if before.endswith("("):  # a function of the number
-            return [EquationPart(before), part, EquationPart(after)]
-        if part.text.startswith("−") and not is_first:
+            return [EquationPart(before), part, EquationPart(f"{_shift(factor)}{after}")]
+        if bracketed(part.text) != part.text and not is_first:
             return [EquationPart("("), part, EquationPart(")")]
         return [part]
 
@@ -102,12 +100,9 @@ class EquationTermWriter(Struct, frozen=True, eq=False):
 
 
 def _shift(factor: Factor) -> str:
-    """Write what is subtracted first, where the result would not hold without it."""
-    top = int(factor.read.argmax())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        largest = float(factor.read[top] - np.log(factor.used[top]))
-    is_shifted = factor.form.startswith("exp(") and factor.form != "exp({})"
-    return f" − {trimmed(largest)}" if is_shifted and MOST_EXPONENT < largest < np.inf else ""
+    """Write the number that is subtracted first, if the result would not hold without it."""
+    is_needed = MOST_EXPONENT < abs(factor.shift) < np.inf
+    return f" − {bracketed(trimmed(factor.shift))}" if is_needed else ""
 
 
 def sum_equation(line: EquationTermWriter) -> EquationTerm:

@@ -45,6 +45,8 @@ class Factor(Struct, frozen=True, eq=False):
         The values in the product, [n]: those read, or a function of them.
     form : str
         Format string of a factor, with ``{}`` for the value read.
+    shift : float
+        Number that is subtracted from the value read before `form` is applied to it.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Factor(Struct, frozen=True, eq=False):
     read: np.ndarray
     used: np.ndarray
     form: str = "{}"
+    shift: float = 0.0
 
     def source(self, term: int) -> CellIndex:
         """Return the index in `name` from which a term's factor was read."""

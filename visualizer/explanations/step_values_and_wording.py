@@ -200,6 +200,11 @@ def trimmed(value: float) -> str:
     return written.rstrip("0").rstrip(".") if "." in written and "e" not in written else written
 
 
+def bracketed(written: str) -> str:
+    """Put a negative number in brackets, as after an operator."""
+    return f"({written})" if written.startswith("−") else written
+
+
 def all_of(count: int, noun: str) -> str:
     """Write all of so many: the only key, both keys, all 6 keys."""
     if count == 1:

@@ -22,7 +22,8 @@ from visualizer.explanations.operation_sentence_parts import (
     softmax,
 )
 from visualizer.explanations.shared_sentences import weights_sentence
-from visualizer.explanations.step_values_and_wording import trimmed
+from visualizer.explanations.step_values_and_wording import bracketed, trimmed
+from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
@@ -62,12 +63,13 @@ def _stage(block: StepValues) -> str:
 
 
 def _formula(facts: CellFacts) -> str:
-    form = facts.explanation.groups[0].factors[0].form
-    if not form.startswith("exp("):
+    normalisation = facts.run.trace.spec.normalisation
+    if normalisation is Normalisation.SUM:
         return "score ÷ Σ scores of the row"
-    largest = form.removeprefix("exp({}").removesuffix(")")
-    shift = f"{largest}, the row’s largest" if largest else ""
-    return f"exp(score{shift}) ÷ Σ of the row"
+    if normalisation is Normalisation.NAIVE_SOFTMAX or facts.explanation.is_empty:
+        return "exp(score) ÷ Σ of the row"
+    largest = bracketed(format_number(facts.explanation.groups[0].factors[0].shift))
+    return f"exp(score − {largest}, the row’s largest) ÷ Σ of the row"
 
 
 def _code(context: ExpressionContext) -> str:
@@ -96,10 +98,10 @@ def _terms(explained: ExplainedCell) -> TermList:
 
 
 def exponentials(row: Factor, largest: float) -> Factor:
-    """Make factors of exponentials, from which a number is subtracted that cancels out."""
+    """Make factors of exponentials, with a number subtracted first that cancels out."""
     with np.errstate(invalid="ignore"):
         used = np.exp(row.read - largest)
-    return replace(row, used=used, form=f"exp({{}} − {_signed(largest)})")
+    return replace(row, used=used, form="exp({})", shift=largest)
 
 
 def _naive(explained: ExplainedCell, row: Factor) -> Factor:
@@ -107,10 +109,6 @@ def _naive(explained: ExplainedCell, row: Factor) -> Factor:
     with np.errstate(over="ignore"):  # overflows wherever the trace's type does
         used = np.exp(row.read).astype(dtype)
     return replace(row, used=used, form="exp({})")
-
-
-def _signed(number: float) -> str:
-    return f"{number:.4f}" if number >= 0 else f"(−{-number:.4f})"
 
 
 SCORES_TO_WEIGHTS = OperationExplainer(

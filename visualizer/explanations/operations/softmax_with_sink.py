@@ -13,7 +13,7 @@ import numpy as np
 from visualizer.attention.model_layer_steps import SinkSoftmax
 from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_equation_writer import share_equation
-from visualizer.explanations.cell_terms import CombineRule, Group, TermList
+from visualizer.explanations.cell_terms import CombineRule, ExplainedCell, Group, TermList
 from visualizer.explanations.operation_explainer import OperationExplainer
 from visualizer.explanations.operation_sentence_parts import SHARES, most_read, shared_out
 from visualizer.explanations.operations.scores_to_weights import exponentials
@@ -22,15 +22,20 @@ from visualizer.number_format import format_share
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_facts import CellFacts
-    from visualizer.explanations.cell_terms import ExplainedCell
+    from visualizer.explanations.cell_terms import Explanation
     from visualizer.explanations.step_values_and_wording import StepValues
+
+
+def _sink_share(terms: TermList | Explanation) -> str:
+    """Format the share of a row that the sink takes, of the logits that were read."""
+    scores, sink = (group.terms for group in terms.groups)
+    return format_share(float(sink[0] / (scores.sum() + sink[0])))
 
 
 def _cell(facts: CellFacts) -> str:
     if facts.is_forbidden or not np.isfinite(facts.value):
         return weights_sentence(facts)
-    terms = facts.explanation.terms
-    taken = format_share(float(terms[-1] / terms.sum()))
+    taken = _sink_share(facts.explanation)
     return f"{weights_sentence(facts)} The sink{facts.in_head} takes {taken} of the row."
 
 
@@ -39,9 +44,10 @@ def _row(block: StepValues) -> str:
     if not np.isfinite(weights).all():
         return f"{block.query} has no weights: its row cannot be worked out"
     made = f"softmax turns the scores of {block.query} and the sink into {SHARES}"
-    taken = format_share(max(0.0, 1 - float(weights.sum())))
     if not weights.any():
         return f"{made}: the sink takes all"
+    index = (*block.leading, block.head, block.at, 0)
+    taken = _sink_share(_terms(ExplainedCell(block.run.trace, block.stage, index)))
     return f"{made}: {shared_out(block, weights)}, and {taken} to the sink"
 
 

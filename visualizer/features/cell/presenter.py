@@ -28,7 +28,7 @@ from visualizer.explanations.cell_terms import (
 )
 from visualizer.explanations.explain import explain
 from visualizer.explanations.operation_registry import TEXTS
-from visualizer.explanations.step_values_and_wording import LargestValue
+from visualizer.explanations.step_values_and_wording import LargestValue, bracketed
 from visualizer.heatmap.panel_cell_lookup import panel_of
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_number, format_share, shorten
@@ -233,15 +233,14 @@ def _term(facts: CellFacts, position: int) -> TermLine:
             break
         at -= len(group.terms)
     pieces = tuple(
-        CellTextPiece(_bracketed(_written(factor, at), is_first), _source(facts, factor, at))
+        CellTextPiece(
+            _written(factor, at) if is_first else bracketed(_written(factor, at)),
+            _source(facts, factor, at),
+        )
         for factor, is_first in zip(group.factors, (True, False, False), strict=False)
     )
     chosen = explanation.rule is not CombineRule.SUM and position == explanation.chosen
     return TermLine(_named(facts, group, at), pieces, format_number(float(group.terms[at])), chosen)
-
-
-def _bracketed(written: str, is_first: bool) -> str:
-    return f"({written})" if written.startswith("−") and not is_first else written
 
 
 def _source(facts: CellFacts, factor: Factor, at: int) -> Cell | None:
@@ -256,11 +255,10 @@ def _source(facts: CellFacts, factor: Factor, at: int) -> Cell | None:
 
 
 def _written(factor: Factor, at: int) -> str:
-    at = at if len(factor.read) > 1 else 0
-    if factor.form.startswith("exp("):
-        with np.errstate(divide="ignore"):
-            return f"exp({format_number(float(np.log(factor.used[at])))})"
-    return factor.form.format(format_number(float(factor.read[at])))
+    read = float(factor.read[at if len(factor.read) > 1 else 0])
+    if np.isfinite(factor.shift):
+        return factor.form.format(format_number(read - factor.shift))
+    return factor.form.format(f"{format_number(read)} − {bracketed(format_number(factor.shift))}")
 
 
 def _named(facts: CellFacts, group: Group, at: int) -> str:
@@ -298,12 +296,12 @@ def _closing(explanation: Explanation) -> str:
     value = format_number(explanation.value)
     if explanation.is_empty:
         return "nothing to share: 0"
-    if explanation.rule is CombineRule.CHOICE or len(explanation.terms) == 1:
+    if explanation.rule is CombineRule.SUM and len(explanation.terms) > 1:
+        return f"sum = {value}"
+    if explanation.rule is not CombineRule.SHARE:  # the value of the only or the chosen term
         return f"= {value}"
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(explanation.terms.sum())
-    if explanation.rule is CombineRule.SUM:
-        return f"sum = {value}"
     chosen = format_number(float(explanation.terms[explanation.chosen]))
     return f"{chosen} ÷ {format_number(total)} = {value}"
 
@@ -421,10 +419,10 @@ def transform_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     if cell.place[-1] == 0:
         return ("Hidden: the first token.",)
     row = run.trace.read(cell.stage, index[:-1]).astype(np.float64)  # key
-    return (
-        f"Without the first token: {format_number(weight)} ÷ "
-        f"{format_number(float(row[1:].sum()))} = {seen}",
-    )
+    total = float(row[1:].sum())
+    if total == 0:
+        return (f"Without the first token: nothing to share, so {seen}",)
+    return (f"Without the first token: {format_number(weight)} ÷ {format_number(total)} = {seen}",)
 
 
 CELL: PanelId[CellPanel | None] = PanelId("Cell")

@@ -1,0 +1,153 @@
+"""The numbers of the Cell pane lead to the number of the cell, as a reader would compute it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
+from tests.support.screens import resolved
+from tests.support.shown_arithmetic import cell_faults, evaluate_text, line_faults
+from tests.support.small_runs import a_run, cells
+from visualizer.attention.spec import (
+    Block,
+    BooleanMatrix,
+    Mask,
+    Normalisation,
+    NumberMatrix,
+    Projection,
+    Scale,
+)
+from visualizer.attention.weight_transforms import WeightTransform
+from visualizer.explanations.explain import explain
+from visualizer.explanations.step_equation import Equation, equation
+from visualizer.features.cell.presenter import CellPanel, head_cell_panel, transform_line
+from visualizer.number_format import format_number
+from visualizer.session.cell_address import Cell
+from visualizer.session.timeline import Step
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+
+def shown_cell(run: Run, cell: Cell, **fields: Any) -> CellPanel:
+    return head_cell_panel(resolved(run, View(**fields)), cell, is_pinned=False)
+
+
+def faults(run: Run) -> list[str]:
+    dtype = run.trace.spec.dtype.value
+    return [fault for cell in cells(run) for fault in cell_faults(shown_cell(run, cell), dtype)]
+
+
+@given(cases(most_tokens=3))
+@examples(0.2)
+def test_terms_lead_to_the_number(case: Case) -> None:
+    assert not faults(case.run())
+
+
+# ------------------------------------------------------------------------ sizes of 1
+
+ONE = {"heads": 1, "d_in": 1, "d_out": 1, "most_tokens": 1}
+ONE_OF_EACH = st.one_of(cases(**ONE), cases(**ONE, block=Block.PRE_NORM, d_ff=1))
+
+
+@given(ONE_OF_EACH)
+def test_terms_and_lines_lead_to_the_number_where_every_size_is_1(case: Case) -> None:
+    run = case.run()
+    assert not faults(run)
+    leading = (0,) * len(run.trace.axes)
+    assert not [fault for stage in run.trace.names for fault in line_faults(run, leading, stage)]
+
+
+NORMALISATIONS = [kind for kind in Normalisation if kind is not Normalisation.SUM]
+
+
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+def test_the_weight_of_the_only_key_is_divided_by_the_only_term(
+    normalisation: Normalisation,
+) -> None:
+    panel = shown_cell(a_run("one", normalisation=normalisation), Cell("weights", (0, 0, 0)))
+    (term,) = panel.terms
+    assert panel.closing == f"{term.value} ÷ {term.value} = 1.0000"
+
+
+def test_where_only_the_first_key_has_a_weight_nothing_else_is_divided() -> None:
+    shown = resolved(a_run("one two"), View(lens=WeightTransform.WITHOUT_FIRST))
+    (line,) = transform_line(shown, Cell("weights", (0, 0, 1)))
+    assert "÷" not in line
+    (line,) = transform_line(shown, Cell("weights", (0, 1, 1)))
+    assert line.endswith("= 1.0000")
+
+
+# ------------------------------------------------------- exponents that were read
+
+PLAIN: dict[str, Any] = {"heads": 1, "projection": Projection.NONE, "scale": Scale.NONE}
+BOOK = ((0.43, 0.15, 0.89), (0.55, 0.87, 0.66), (0.57, 0.85, 0.64), (0.22, 0.58, 0.33))
+
+
+def scores_of(run: Run, query: int) -> list[float]:
+    (read,) = run.trace.stage("weights").reads
+    return [float(each) for each in run.trace.read(read, (0, query))]
+
+
+def exponents(panel: CellPanel) -> list[str]:
+    return [term.written.removeprefix("exp(").removesuffix(")") for term in panel.terms]
+
+
+def test_the_naive_softmax_shows_the_scores_that_it_read() -> None:
+    run = a_run(
+        "a b c d", own_input=NumberMatrix.of(np.array(BOOK)), d_in=3, d_out=3, mask=Mask.NONE,
+        temperature=0.01, normalisation=Normalisation.NAIVE_SOFTMAX, **PLAIN,
+    )  # fmt: skip
+    panel = shown_cell(run, Cell("weights", (0, 1, 1)))
+    assert panel.value == "NaN"
+    assert exponents(panel) == [format_number(score) for score in scores_of(run, 1)]
+    assert [term.value for term in panel.terms][1] == "∞"
+
+
+def steep_run(**fields: Any) -> Run:
+    """A causal run whose second key, of three that may be read, is far below the others."""
+    inputs = NumberMatrix.of(np.array([[3.0], [-1.0], [2.9], [3.0]]))
+    return a_run("a b c d", own_input=inputs, d_in=1, d_out=1, temperature=0.005, **PLAIN, **fields)
+
+
+@pytest.mark.parametrize("normalisation", [Normalisation.SOFTMAX, Normalisation.NAIVE_SOFTMAX])
+def test_a_key_whose_exponential_is_0_is_not_shown_as_a_masked_one(
+    normalisation: Normalisation,
+) -> None:
+    run = steep_run(normalisation=normalisation)
+    panel, scores = shown_cell(run, Cell("weights", (0, 2, 1))), scores_of(run, 2)
+    is_naive = normalisation is Normalisation.NAIVE_SOFTMAX
+    far = scores[1] - (0 if is_naive else max(scores))
+    assert far < -500
+    assert exponents(panel)[1] == format_number(far)
+    assert exponents(panel)[3] == "−∞"
+    assert panel.terms[1].value == panel.terms[3].value == "0.0000"
+    assert "0 %" in panel.plain
+
+
+def test_what_is_subtracted_is_the_score_and_not_a_result() -> None:
+    run = steep_run()
+    (group,) = explain(run.trace, "weights", (0, 2, 1)).groups
+    assert group.factors[0].shift == max(scores_of(run, 2))
+
+
+def test_a_line_whose_exponentials_would_all_be_0_shows_what_is_subtracted() -> None:
+    inputs = NumberMatrix.of(np.array([[-3.0], [3.0], [3.001]]))
+    mask = BooleanMatrix.of(np.array([[0, 1, 1], [1, 1, 1], [1, 1, 1]]))
+    sizes = {"d_in": 1, "d_out": 1, "temperature": 0.01}
+    run = a_run("a b c", own_input=inputs, mask=Mask.OWN, own_mask=mask, **sizes, **PLAIN)
+    assert max(scores_of(run, 0)) < -800
+    shown = "".join(part.text for part in line_of(run, "weights", 0, 1).parts)
+    weight = float(run.trace.read("weights", (0, 0, 1)))
+    assert evaluate_text(shown) == pytest.approx(weight, abs=1e-2)
+
+
+def line_of(run: Run, stage: str, row: int, column: int) -> Equation:
+    return equation(run, (), Step(stage, range(row, row + 1), range(column, column + 1)), 0)

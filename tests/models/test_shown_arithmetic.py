@@ -1,0 +1,76 @@
+"""The terms that are shown of a model's numbers lead to them, for one token and for several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.examples import others_slow
+from tests.support.screens import resolved
+from tests.support.shown_arithmetic import cell_faults, line_faults
+from tests.support.tiny_models import inputs_of, tiny_model
+from visualizer.attention.captured_attention import position_labels
+from visualizer.attention.model_layer_steps import SinkSoftmax
+from visualizer.features.cell.presenter import head_cell_panel
+from visualizer.features.playback.step_captions import step_caption
+from visualizer.models.attention_recorder import record_attention
+from visualizer.models.layer_recorder import record_layers
+from visualizer.models.run_from_attention_calls import groups_of, run_of
+from visualizer.models.run_with_layer_stages import with_layers
+from visualizer.session.cell_address import Cell
+from visualizer.session.timeline import Step
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.attention.run import Run
+
+KINDS = ("llama", "gpt_oss", "gemma2", "gpt2", "t5", "qwen2_moe", "deepseek_v3", "vit")
+CELLS = 3
+
+
+def runs_of(kind: str, tokens: int) -> Iterator[Run]:
+    """Read some tokens with a tiny model, and follow what its layers do where that is known."""
+    model = tiny_model(kind)
+    with torch.no_grad(), record_layers(model) as passed, record_attention(model) as calls:
+        model(**inputs_of(model, tokens))
+    for group in groups_of(calls):
+        queries, keys = group.calls[0].weights.shape[-2:]
+        labels = position_labels(queries), () if keys == queries else position_labels(keys)
+        found = run_of(group, kind, *labels)
+        yield (found if group.is_cross else with_layers(found, model, passed, {}, {})).run
+
+
+@pytest.mark.filterwarnings("ignore")  # what the libraries say of such small models
+@pytest.mark.parametrize("tokens", [1, 4])
+@pytest.mark.parametrize("kind", others_slow(KINDS))
+def test_terms_and_lines_lead_to_the_numbers_of_a_model(kind: str, tokens: int) -> None:
+    chance = np.random.default_rng(0)
+    for run in runs_of(kind, tokens):
+        for layer in range(run.trace.shape("weights")[0]):
+            shown = resolved(run, View(layer=layer))
+            assert shown.leading == (layer,)
+            for stage in run.trace.names:
+                sizes = run.trace.shape(stage)[1:]
+                assert not line_faults(run, (layer,), stage)
+                for _ in range(CELLS):
+                    place = tuple(int(chance.integers(size)) for size in sizes)
+                    panel = head_cell_panel(shown, Cell(stage, place), is_pinned=False)
+                    assert not cell_faults(panel)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_sink_far_below_the_scores_takes_what_was_read_and_not_what_rounding_left() -> None:
+    (run, *_) = runs_of("gpt_oss", 4)
+    logits = run.trace.tensor(run.trace.stage("weights").step_as(SinkSoftmax).logits)
+    logits.fill_(-30.0)
+    told = step_caption(run, (0,), Step("weights", range(2, 3), range(4)), 0)
+    assert told.endswith("and less than 0.1 % to the sink.")
+    weights = run.trace.read("weights", (0, 0, 2))
+    cell = head_cell_panel(resolved(run, View()), Cell("weights", (0, 2, 0)), is_pinned=False)
+    assert weights.any()
+    assert cell.plain.endswith("takes less than 0.1 % of the row.")

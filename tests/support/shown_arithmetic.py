@@ -1,0 +1,113 @@
+"""Evaluates the arithmetic that the program shows, as a reader with a calculator would."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from visualizer.attention.activation_functions import ACTIVATIONS
+from visualizer.explanations.step_equation import equation
+from visualizer.number_format import format_number
+from visualizer.session.timeline import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.attention.run import Run
+    from visualizer.features.cell.presenter import CellPanel
+
+FUNCTIONS = {name.replace(" ", "_"): function for name, function in ACTIVATIONS.items()}
+LEAST_SHOWN = 1e-4
+"""Numbers below half of this are shown by exponent: four decimals say nothing of them."""
+
+
+def evaluate_text(shown: str) -> float:
+    """Evaluate shown arithmetic in float64; what overflows is ∞, and 0 ÷ 0 is NaN."""
+    for name in ACTIVATIONS:
+        shown = shown.replace(f"{name}(", f"{name.replace(' ', '_')}(")
+    code = shown.replace("−", "-").replace("×", "*").replace("÷", "/").replace(",", "")
+    code = code.replace("^", "**").replace("∞", "inf").replace("NaN", "nan")
+    names: dict[str, Any] = {
+        "exp": np.exp,
+        "sin": math.sin,
+        "cos": math.cos,
+        "inf": np.float64(math.inf),
+        "nan": np.float64(math.nan),
+        **FUNCTIONS,
+    }
+    code = re.sub(r"(?<![\w.*^])(\d+\.?\d*(?:e[+-]?\d+)?)", r"number(\1)", code)
+    with np.errstate(all="ignore"):
+        return float(eval(code, {"__builtins__": {}, "number": np.float64}, names))
+
+
+def magnification(shown: str) -> float:
+    """By how much divisors that are shown with four decimals magnify what rounding left out."""
+    divisors = re.findall(r"(?:1/|÷ )([\d.]+)", shown)
+    return max([1.0, *(1 / max(float(each), LEAST_SHOWN) for each in divisors)])
+
+
+def rounding(shown: str) -> float:
+    """Return by which part of itself a shown number may be off: half a unit of its last digit."""
+    if "e" in shown:
+        return 5e-3
+    value = abs(evaluate_text(shown))
+    return 5e-5 / value if value else 1.0
+
+
+def term_faults(panel: CellPanel, dtype: str) -> Iterator[str]:
+    """Yield the terms whose factors do not give their value."""
+    magnified = max([1.0, *(magnification(term.written) for term in panel.terms)])
+    for term in panel.terms:
+        product, value = evaluate_text(term.written.split(" = ")[0]), evaluate_text(term.value)
+        if "exp(" in term.written:  # the naive softmax overflows as the computation does
+            with np.errstate(over="ignore"):
+                product = float(np.float64(product).astype(dtype))
+        if product != pytest.approx(value, rel=2e-2, abs=5e-3 * magnified, nan_ok=True):
+            yield f"{panel.heading}: {term.written} is {product} and not {term.value}"
+
+
+def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
+    """Return the terms that their factors do not give, and a number that its terms do not give."""
+    if not panel.terms:  # read from a file
+        return []
+    faults = [*term_faults(panel, dtype)]
+    if panel.closing == "nothing to share: 0":
+        return faults + [panel.value] * (evaluate_text(panel.value) != 0)
+    left, _, right = panel.closing.rpartition("= ")
+    values = [evaluate_text(term.value) for term in panel.terms]
+    if left == "sum ":
+        values += [evaluate_text(panel.rest.split(": ")[1])] if panel.rest else []
+        with np.errstate(invalid="ignore"):
+            result = float(np.sum(values))
+        near = 1e-2 * max(1.0, *map(abs, values)) if np.isfinite(values).all() else 0.0
+        is_near = result == pytest.approx(evaluate_text(right), abs=near, nan_ok=True)
+        is_near |= not np.isfinite(result) and not np.isfinite(values).all()
+    elif left:
+        rounded = 2 * sum(map(rounding, left.strip().split(" ÷ ")))
+        near = pytest.approx(evaluate_text(right), rel=rounded, abs=1e-4, nan_ok=True)
+        is_near = evaluate_text(left) == near or rounded > 0.5
+    else:
+        (chosen,) = [term for term in panel.terms if term.chosen] or panel.terms
+        is_near = chosen.value == right
+    if right != panel.value or not is_near:
+        faults.append(f"{panel.heading}: {values}, {panel.closing}, {panel.value}")
+    return faults
+
+
+def line_faults(run: Run, leading: tuple[int, ...], stage: str) -> list[str]:
+    """Return the line of the first cell of a stage, if it does not give the cell's number."""
+    line = equation(run, leading, Step(stage, range(1), range(1)), 0)
+    value = float(run.trace.read(stage, (*leading, *(0 for _ in run.trace.stage(stage).dims))))
+    shown = "".join(part.text for part in line.parts)
+    if not line.result:
+        is_wave = re.match(r"(sin|cos)\(", shown)
+        is_zero = value == 0 and shown.startswith("0")
+        return [] if format_number(value) in shown or is_wave or is_zero else [line.plain]
+    near = pytest.approx(value, rel=2e-2, abs=5e-3 * magnification(shown), nan_ok=True)
+    is_whole = "more" not in shown and "e+" not in shown
+    is_near = not is_whole or evaluate_text(shown) == near
+    return [] if is_near and line.result == format_number(value) else [line.plain]
