@@ -322,6 +322,22 @@ class Trace:
         """Name of the stage of weights after dropout; None where nothing is dropped."""
         return next((row.name for row in self.stages if row.operation is Operation.DROPOUT), None)
 
+    def weights_qualifier(self, stage: str) -> str:
+        """Name the step that weights are taken before or after: "before dropout".
+
+        Empty for the only weights of a computation, and for stages other than weights. All that is
+        said of a weight uses it, so that numbers of two stages for one pair cannot be mistaken.
+        """
+        row = self.stage(stage)
+        if row.is_before_mask:
+            return "before the mask"
+        if row.operation is Operation.MASK_AFTER_SOFTMAX and stage != self.attention:
+            return "before renormalisation"
+        if self.dropout_stage is None:
+            return ""
+        sides = {self.dropout_stage: "after dropout", self.attention: "before dropout"}
+        return sides.get(stage, "")
+
     def before_dropout(self, stage: str) -> str | None:
         """Name of the stage that dropout was applied to; None for stages without dropped cells."""
         return self.stage(stage).reads[0] if stage == self.dropout_stage else None

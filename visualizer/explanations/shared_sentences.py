@@ -14,15 +14,17 @@ if TYPE_CHECKING:
 
 def weights_sentence(facts: CellFacts) -> str:
     """Say how much a query reads of a key, or why it may not."""
-    is_before = facts.explanation.stage.is_before_mask
-    before, reads = ("Before the mask, ", "would read") if is_before else ("", "reads")
+    qualifier = facts.run.trace.weights_qualifier(facts.cell.stage)
+    before = f"{qualifier.capitalize()}, " * bool(qualifier)
+    is_before_mask = facts.explanation.stage.is_before_mask
+    reads, gives = ("would read", "would give") if is_before_mask else ("reads", "gives")
     if facts.is_forbidden:
         why = "it is padding" if facts.is_padding else "the mask forbids it"
         return f"{facts.token('query')} may not read {facts.token('key')}: {why}."
     if not np.isfinite(facts.value):
         return f"{facts.token('query')} has no weights: its row cannot be worked out."
     if not 0 <= facts.value <= 1:
-        gives, weight = "would give" if is_before else "gives", format_number(facts.value)
+        weight = format_number(facts.value)
         return f"{before}{facts.token('query')} {gives} {facts.token('key')} the weight {weight}."
     share = format_share(facts.value)
     return f"{before}{facts.token('query')} {reads} {share} from {facts.token('key')}."

@@ -109,6 +109,16 @@ class StepValues(Struct, frozen=True, eq=False):
         return self.stage.reads[0]
 
     @property
+    def before(self) -> str:
+        """Begin a sentence on the step's weights with what they are taken before or after."""
+        return self.before_of(self.stage.name)
+
+    def before_of(self, stage: str) -> str:
+        """Begin a sentence on a stage's weights with what they are taken before or after."""
+        qualifier = self.run.trace.weights_qualifier(stage)
+        return f"{qualifier}, " * bool(qualifier)
+
+    @property
     def is_before(self) -> bool:
         """Whether the mask acts on these weights only later."""
         return self.stage.is_before_mask

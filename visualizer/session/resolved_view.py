@@ -272,11 +272,17 @@ class Resolved(Struct, frozen=True, eq=False, dict=True):
         """The shown stages with a query × key panel, or the weights."""
         return _square(self.run, self.stages)
 
-    @property
-    def read_stage(self) -> str:
-        """The stage of weights used for attention: after dropout, where that is shown."""
-        dropped = self.run.trace.dropout_stage
-        return dropped if dropped in self.stages else self.run.trace.attention
+    def weights_stage(self, cell: Cell | None) -> str:
+        """Return the stage of the weights that a pane shows for a cell and for its tokens.
+
+        The stage of the cell if it is a weight before or after dropout, so that a pane shows the
+        number of the cell; otherwise the weights after dropout if they are shown, and else those
+        before. Measures of heads are always taken before dropout (`trace.attention`).
+        """
+        trace = self.run.trace
+        if cell and cell.stage in {trace.attention, trace.dropout_stage}:
+            return cell.stage
+        return trace.dropout_stage if trace.dropout_stage in self.stages else trace.attention
 
     # ------------------------------------------------------------------ what is compared
 

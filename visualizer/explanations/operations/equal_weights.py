@@ -39,7 +39,7 @@ def _row(block: StepValues) -> str:
     keys = np.flatnonzero(weights)
     if len(keys) == 0:
         return reads_nothing(block)
-    before, reads = ("before the mask, ", "would read") if block.is_before else ("", "reads")
+    before, reads = block.before, "would read" if block.is_before else "reads"
     part = format_share(float(weights[keys[0]]))
     if len(keys) == 1:
         return f"{before}{block.query} {reads} {part} from {block.key(int(keys[0]))}, its only key"
@@ -47,15 +47,14 @@ def _row(block: StepValues) -> str:
         return f"{before}{block.query} {reads} {all_of(len(keys), 'key')} alike, {part} from each"
     if block.is_before:
         return f"{before}{block.query} {reads} {len(keys):,} keys alike, {part} from each"
-    return f"{block.query} may read {len(keys):,} keys, and reads {part} from each"
+    return f"{before}{block.query} may read {len(keys):,} keys, and reads {part} from each"
 
 
 def _stage(block: StepValues) -> str:
     allowed = block.allowed()
-    before, would = ("before the mask, ", True) if block.is_before else ("", False)
     count = block.queries
     who = f"each of {count:,} tokens" if count > 1 else "the only token"
-    each = f"{before}{who} {'would read' if would else 'reads'}"
+    each = f"{block.before}{who} {'would read' if block.is_before else 'reads'}"
     if not allowed.any():
         return NOTHING
     if allowed.all():

@@ -34,7 +34,7 @@ def _row(block: StepValues) -> str:
     if not zeroed.any():
         return f"the weights of {block.query} are all 0, so there is nothing to share out"
     total = trimmed(float(zeroed.sum()))
-    divided = f"the weights of {block.query} are divided by their sum, {total}"
+    divided = f"{block.before}the weights of {block.query} are divided by their sum, {total}"
     return f"{divided}: {shared_out(block, weights)}"
 
 
@@ -42,7 +42,8 @@ def _stage(block: StepValues) -> str:
     zeroed = block.matrix(block.reads)
     if not zeroed.any():
         return "all weights are 0, so there is nothing to share out"
-    return "each row is divided by its sum" + (empty_rows(zeroed) or f"; {most_read(block)}")
+    divided = f"{block.before}each row is divided by its sum"
+    return divided + (empty_rows(zeroed) or f"; {most_read(block)}")
 
 
 def _code(context: ExpressionContext) -> str:

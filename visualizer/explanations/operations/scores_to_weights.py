@@ -33,12 +33,11 @@ if TYPE_CHECKING:
 
 
 def _row(block: StepValues) -> str:
-    before = "before the mask, " if block.is_before else ""
     weights = block.row()
     if block.stage.reads_masked and not block.allowed_row().any():
         return reads_nothing(block)
     if not np.isfinite(weights).all():
-        return f"{before}{block.query} has no weights: its row cannot be worked out"
+        return f"{block.before}{block.query} has no weights: its row cannot be worked out"
     if block.spec.normalisation is Normalisation.SUM:
         total = trimmed(float(block.row(block.reads).sum()))
         shared = f"each score of {block.query} is divided by the row’s sum, {total}"
@@ -48,18 +47,17 @@ def _row(block: StepValues) -> str:
     else:
         shares = f"the scores of {block.query} into {SHARES}"
         shared = f"{softmax(block.spec)} turns {shares}"
-    return f"{before}{shared}: {shared_out(block, weights)}"
+    return f"{block.before}{shared}: {shared_out(block, weights)}"
 
 
 def _stage(block: StepValues) -> str:
-    before = "before the mask, " if block.is_before else ""
     if block.stage.reads_masked and not block.allowed().any():
         return NOTHING
     made = f"{softmax(block.spec)} turns each row of scores into {SHARES}"
     if block.spec.normalisation is Normalisation.SUM:
         made = "each score is divided by its row’s sum"
     empty = empty_rows(block.allowed()) if block.stage.reads_masked else ""
-    return f"{before}{made}{empty or '; ' + most_read(block)}"
+    return f"{block.before}{made}{empty or '; ' + most_read(block)}"
 
 
 def _formula(facts: CellFacts) -> str:

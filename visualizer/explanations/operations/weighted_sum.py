@@ -33,6 +33,7 @@ def _row(block: StepValues) -> str:
     weights = block.row(block.reads)
     mixed = block.row()
     keys = np.flatnonzero(weights)
+    before = block.before_of(block.reads)
     vector_of = f"the context vector of {block.query}"
     if not (np.isfinite(weights).all() and np.isfinite(mixed).all()):
         return f"{vector_of} cannot be worked out: not every number is finite"
@@ -40,9 +41,11 @@ def _row(block: StepValues) -> str:
         return f"{block.query} reads nothing: its context vector is all 0"
     if len(keys) == 1:
         part = part_of(weights, float(weights[keys[0]]))
-        return f"{vector_of} is {part} the value of {block.key(int(keys[0]))}: {vector(mixed)}"
+        return (
+            f"{before}{vector_of} is {part} the value of {block.key(int(keys[0]))}: {vector(mixed)}"
+        )
     parts = mixed_by(block, weights, keys)
-    return f"{block.query} mixes {parts}, into its context vector: {vector(mixed)}"
+    return f"{before}{block.query} mixes {parts}, into its context vector: {vector(mixed)}"
 
 
 def _stage(block: StepValues) -> str:

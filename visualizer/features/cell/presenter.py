@@ -357,6 +357,7 @@ def _sentence(
         if cell.fold is HeadAggregate.MEAN
         else f"In head {chosen + 1}"
     )
+    which = ", ".join(filter(None, (which, run.trace.weights_qualifier(stage.name))))
     most = "" if cell.fold is HeadAggregate.MEAN else _beside_others(resolved, cell, numbers)
     if stage.dims[-1] != "key":
         return f"{which}, column {cell.place[1] + 1} of {row} is {format_number(value)}{most}."

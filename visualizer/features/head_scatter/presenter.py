@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.model_answers import (
     AblationAnswer,
@@ -116,6 +117,8 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
         The colour map of layers.
     offer : MeasurementOffer or None
         What is offered while the heads of a long text are not measured.
+    qualifier : str
+        The step that the weights are taken before or after, if there are weights of several.
     """
 
     choices: tuple[ScatterMeasure, ...] = MEASURES
@@ -127,6 +130,7 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
     map_name: str = ""
     made_of: tuple[object, ...] = ()
     offer: MeasurementOffer | None = None
+    qualifier: str = ""
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -141,7 +145,8 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
     def describe(self, place: Place) -> str:
         """Say what a head is, with both measures beside what chance would give."""
         said = [axis.describe(place) for axis in (self.across, self.up) if axis]
-        return f"Layer {self.layers[place[0]] + 1}, head {place[1] + 1}: {'; '.join(said)}."
+        head = f"Layer {self.layers[place[0]] + 1}, head {place[1] + 1}"
+        return f"{', '.join(filter(None, (head, self.qualifier)))}: {'; '.join(said)}."
 
     def as_tsv(self) -> str:
         """Format the heads as tab-separated values, for a spreadsheet."""
@@ -198,12 +203,17 @@ def present_scatter(
         for name, usual in zip((options.across, options.up), MEASURES[:2], strict=True)
     )
     numbers = resolved.layer_numbers
-    panel = HeadScatterPanel(choices, across, up, "", numbers, shown, map_name, made_of)
-    return (
-        panel
-        if panel.places
-        else HeadScatterPanel(choices, across, up, NOTHING, numbers, shown, map_name, made_of)
+    panel = HeadScatterPanel(
+        choices,
+        across,
+        up,
+        layers=numbers,
+        shown=shown,
+        map_name=map_name,
+        made_of=made_of,
+        qualifier=run.trace.weights_qualifier(run.trace.attention),
     )
+    return panel if panel.places else replace(panel, message=NOTHING)
 
 
 def _axis(

@@ -369,7 +369,8 @@ def _lead(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str:
     """Describe what the numbers are averaged over, and which queries are excluded."""
     spec = run.trace.spec
     tokens = spec.lengths[run.trace.at("text", leading)] if spec.lengths else run.trace.tokens
-    weights = "weights before dropout" if run.trace.dropout_stage else "weights"
+    qualifier = run.trace.weights_qualifier(run.trace.attention)
+    weights = " ".join(filter(None, ("weights", qualifier)))
     counted = min(int(count) for count in queries)
     queries_and_keys = run.trace.sides
     rest = "" if queries_and_keys[0] == queries_and_keys[1] else APART

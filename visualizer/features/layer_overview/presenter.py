@@ -88,7 +88,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     uniform : mapping
         Each measure of a head that reads all allowed keys alike.
     note : str
-        What is not shown of a long text, as a sentence.
+        Which weights are shown, and what is not shown of a long text, as sentences.
     """
 
     weights: np.ndarray | None = None
@@ -224,11 +224,13 @@ def _unmeasured(resolved: Resolved, text: int | None) -> LayerOverviewPanel:
 
 
 def _note(run: Run) -> str:
-    """Say what is not shown of a long text; empty of others."""
+    """Say which weights are shown if there are several, and what is not of a long text."""
+    qualifier = run.trace.weights_qualifier(run.trace.attention)
+    which = f"Weights {qualifier}." * bool(qualifier)
     if not run.trace.is_blockwise:
-        return ""
+        return which
     said = SAMPLED if _is_measured(run) else UNMEASURED
-    return said.format(block=_block(run))
+    return " ".join(filter(None, (which, said.format(block=_block(run)))))
 
 
 def _edits(run: Run, model: ModelSource | None) -> dict[Place, str]:

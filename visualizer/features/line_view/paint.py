@@ -212,7 +212,7 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
     painter.strokePath(path, QPen(QColor(theme.paper), width + 4))
     painter.strokePath(path, QPen(QColor(head_colour(head, theme)), width))
     painter.setFont(font(12, QFont.Weight.DemiBold))
-    text = format_number(panel.weight)
+    text = " ".join(filter(None, (format_number(panel.weight), panel.qualifier)))
     mark = MARK * text_scale()
     advance = metrics(12).horizontalAdvance(text)
     box = QRectF(0, 0, advance + mark + 24, metrics(12).height() + 4)

@@ -81,6 +81,8 @@ class LinePanel(Struct, frozen=True, eq=False):
     cell : Cell or None
         The highlighted cell, of this stage; `weight` is its number where it has a line, `strength`
         that of the line.
+    qualifier : str
+        The step that the weights are taken before or after, if there are weights of several.
     pinned : Cell or None
         The pinned cell, of any stage.
     query, key : int or None
@@ -104,6 +106,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     lit: SelectedLines | None = None
     cell: Cell | None = None
     weight: float | None = None
+    qualifier: str = ""
     strength: float = 0.0
     pinned: Cell | None = None
     query: int | None = None
@@ -209,6 +212,7 @@ def _picture(source: LineSource, made_of: tuple[Hashable, ...]) -> LinePanel:
     panel = LinePanel(
         made_of=made_of,
         stage=request.stage,
+        qualifier=trace.weights_qualifier(request.stage),
         heads=trace.spec.heads,
         solo=request.heads[0] if source.resolved.view.lines.solo is not None else None,
         labels=all_visible(run.labels(request.leading)),
@@ -289,10 +293,10 @@ def _of_each(request: LineRequest) -> str:
 
 def _whose(run: Run, request: LineRequest) -> list[str]:
     """A note on which numbers the lines are, where they are not the plain weights."""
-    is_dropped = request.stage == run.trace.dropout_stage
-    if request.lens is WeightTransform.PLAIN and not is_dropped:
+    qualifier = run.trace.weights_qualifier(request.stage)
+    if request.lens is WeightTransform.PLAIN and not qualifier:
         return []
-    return [_NUMBERS[request.lens] + ", after dropout" * is_dropped]
+    return [", ".join(filter(None, (_NUMBERS[request.lens], qualifier)))]
 
 
 def _largest(count: int) -> str:

@@ -115,12 +115,8 @@ class LineRequest(Struct, frozen=True):
 def request_of(resolved: Resolved) -> LineRequest:
     """The request for the lines of a view."""
     view, trace = resolved.view, resolved.run.trace
-    options, colouring, stage, solo = (
-        view.lines,
-        view.colouring,
-        resolved.read_stage,
-        _solo(resolved),
-    )
+    options, colouring, solo = view.lines, view.colouring, _solo(resolved)
+    stage = resolved.weights_stage(resolved.pinned)
     heads = resolved.drawn_heads if solo is None else (solo,)
     top = options.top if options.top < trace.tokens else 0
     room = max(1, MOST_LINES // (len(heads) * trace.tokens))

@@ -126,8 +126,10 @@ class TokenStrip(ChipScrollArea):
             said += f" ({tokens.special[token]})"
         if tokens.weights is None or token not in tokens.weights.known:
             return said
+        if tokens.weights.forbidden[token]:
+            return f"{said}: masked"
         value = format_number(tokens.weights.values[token])
-        return f"{said}: {'masked' if tokens.weights.forbidden[token] else value}"
+        return f"{said}: {' '.join(filter(None, (value, tokens.weights.qualifier)))}"
 
     # ------------------------------------------------------------------ layout
 

@@ -59,6 +59,8 @@ class TokenWeights(Struct, frozen=True, eq=False):
         The limits of the colour bar.
     says : str
         A sentence on what the colours show (HTML).
+    qualifier : str
+        The step that the weights are taken before or after, if there are weights of several.
     known : range
         The tokens whose numbers are known; of a long text they are read one after another.
     """
@@ -70,6 +72,7 @@ class TokenWeights(Struct, frozen=True, eq=False):
     high: float
     says: str
     known: range = range(sys.maxsize)
+    qualifier: str = ""
 
     def __eq__(self, other: object) -> bool:
         """Whether it shows the same numbers in the same colours."""
@@ -193,10 +196,11 @@ def _query(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenQu
     chosen = selection.within(len(labels))
     at = cursor.query if is_query else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
-    head = head_read(resolved, resolved.pinned if chosen else cell)
+    cell = resolved.pinned if chosen else cell
+    head = head_read(resolved, cell)
     if head is None and run.patches:
         head = resolved.told_head  # pointing at a patch shows one head, and so does a click
-    stage, is_selection = resolved.read_stage, bool(selection.chosen)
+    stage, is_selection = resolved.weights_stage(cell), bool(selection.chosen)
     weights = WeightQuery(
         run.trace, stage, resolved.leading, head, subjects, is_selection, is_query
     )
@@ -209,7 +213,8 @@ def cell_of_token(resolved: Resolved, token: int) -> Cell | None:
     With one token chosen, it is where the two meet; else where the token reads the most, or is read
     the most. None where that is covered, or keys are other tokens.
     """
-    run, stage, selection = resolved.run, resolved.read_stage, resolved.view.tokens
+    run, selection = resolved.run, resolved.view.tokens
+    stage = resolved.weights_stage(resolved.pinned)
     is_known = 0 <= token < len(run.words(resolved.leading)) and run.has_same_keys
     if not is_known or stage in resolved.covered:
         return None
@@ -288,7 +293,8 @@ def _shares(query: TokenQuery) -> TokenWeights | None:
     if not sums.is_whole:
         says += f"; {sums.read:,} of {sums.rows:,} read so far"
         known = known if query.reads else range(sums.read)
-    return TokenWeights(values, forbidden, *colours, says, known)
+    qualifier = query.resolved.run.trace.weights_qualifier(query.stage)
+    return TokenWeights(values, forbidden, *colours, says, known, qualifier)
 
 
 def _says(query: TokenQuery) -> str:
@@ -307,9 +313,7 @@ def _says(query: TokenQuery) -> str:
     if heads > 1:
         mean = f"mean of {heads} heads"
         parts.append(mean if query.head is None else f"head {query.head + 1}")
-    if query.stage == trace.dropout_stage:
-        parts.append("after dropout")
-    return ", ".join(parts)
+    return ", ".join(filter(None, (*parts, trace.weights_qualifier(query.stage))))
 
 
 def _found(view: View, labels: tuple[str, ...]) -> str:
@@ -332,7 +336,7 @@ def head_read(resolved: Resolved, cell: Cell | None) -> int | None:
 def needs(resolved: Resolved) -> str | None:
     """The stage whose heads must be averaged for the selected tokens; usually None."""
     is_folded = head_read(resolved, resolved.pinned) is None and resolved.view.tokens.chosen
-    return resolved.read_stage if is_folded else None
+    return resolved.weights_stage(resolved.pinned) if is_folded else None
 
 
 def warm(resolved: Resolved) -> None:

@@ -1,0 +1,129 @@
+"""All panes take a weight before or after dropout, as the cell does, and say which it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.support.screens import present, resolved
+from tests.support.small_runs import a_run
+from visualizer.attention.head_aggregates import HeadAggregate
+from visualizer.attention.spec import BooleanMatrix, Route
+from visualizer.features.cell.presenter import CELL
+from visualizer.features.head_scatter.presenter import present_scatter
+from visualizer.features.head_table.presenter import present_heads
+from visualizer.features.layer_overview.presenter import present_layers
+from visualizer.features.line_view.presenter import LINES
+from visualizer.features.playback.step_captions import step_caption
+from visualizer.features.token_strip.presenter import TOKENS, cell_of_token
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.line_options import PANE as LINES_PANE
+from visualizer.session.timeline import Step
+from visualizer.session.view import View
+from visualizer.shell.panel_presenters import STATUS
+from visualizer.shell.screen_reader_announcer import spoken_cell
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.session.screen import Screen
+
+KEPT = BooleanMatrix.of(np.tri(6)[::-1])
+PLACE = (0, 4, 1)
+SIDES = {"weights": "before dropout", "dropped": "after dropout"}
+
+
+def dropping_run(*texts: str) -> Run:
+    return a_run(*texts, dropout=0.5, own_kept=KEPT)
+
+
+def screen_of(run: Run, **fields: Any) -> Screen:
+    view = View(**{"panes": frozenset({LINES_PANE}), **fields})
+    return present(Document(), view, run, None, False, None)
+
+
+@pytest.mark.parametrize("stage", SIDES)
+@pytest.mark.parametrize("field", ["hovered", "pinned"])
+def test_the_tokens_and_the_pane_of_a_cell_show_one_number_of_one_stage(
+    stage: str, field: str
+) -> None:
+    run = dropping_run()
+    screen = screen_of(run, **{field: Cell(stage, PLACE)})
+    weights, panel = screen.panel(TOKENS).weights, screen.panel(CELL)
+    assert weights
+    assert panel
+    number = float(run.trace.read(stage, PLACE))
+    assert weights.values[PLACE[2]] == pytest.approx(number)
+    assert panel.value == f"{number:.4f}"
+    assert weights.plain.endswith(SIDES[stage])
+    assert weights.qualifier == SIDES[stage]
+    assert "dropout" in panel.plain.lower()
+    assert ("before" in panel.plain.lower()) == (stage == "weights")
+    assert panel.plain in spoken_cell(screen)
+    lines = screen.panel(LINES)
+    assert lines
+    assert any(SIDES[lines.stage] in note for note in lines.notes)
+    assert lines.qualifier == SIDES[lines.stage]
+    if field == "pinned":
+        assert lines.stage == stage
+
+
+def test_without_a_cell_of_weights_those_after_dropout_are_shown_where_they_are() -> None:
+    run, cell = dropping_run(), Cell("scores", PLACE)
+    assert resolved(run, View(hovered=cell)).weights_stage(cell) == "dropped"
+    assert resolved(run, View(stages=frozenset({"weights"}))).weights_stage(None) == "weights"
+    found = cell_of_token(resolved(run, View(pinned=Cell("weights", PLACE))), 3)
+    assert found
+    assert found.stage == "weights"
+
+
+@pytest.mark.parametrize("fold", HeadAggregate)
+@pytest.mark.parametrize("stage", SIDES)
+def test_aggregated_heads_name_the_stage(fold: HeadAggregate, stage: str) -> None:
+    cell = Cell(stage, PLACE[1:], fold)
+    panel = screen_of(dropping_run(), hovered=cell, folds=frozenset({fold})).panel(CELL)
+    assert panel
+    assert SIDES[stage] in panel.plain
+
+
+def test_captions_of_steps_name_the_stage() -> None:
+    run = dropping_run()
+    for stage, side in (("weights", "before"), ("dropped", ""), ("context", "after")):
+        columns = range(run.trace.shape(stage)[-1])
+        assert f"{side} dropout" in step_caption(run, (), Step(stage, range(4, 5), columns), 0)
+    whole = Step("weights", range(6), range(6))
+    assert "before dropout" in step_caption(run, (), whole, 0)
+
+
+def test_measures_of_heads_are_of_weights_before_dropout_and_say_so() -> None:
+    shown = resolved(dropping_run("a b a b a b"), View())
+    heads, scatter, layers = (
+        present_heads(shown, None),
+        present_scatter(shown),
+        present_layers(shown, None),
+    )
+    assert heads
+    assert "before dropout" in heads.lead
+    assert "before dropout" in scatter.describe(scatter.places[0])
+    assert "before dropout" in layers.note
+
+
+@pytest.mark.parametrize("stage", ["unmasked", "zeroed", "weights"])
+def test_weights_around_the_mask_name_it(stage: str) -> None:
+    run = a_run(route=Route.AFTER_RENORMALISED)
+    panel = screen_of(run, hovered=Cell(stage, PLACE)).panel(CELL)
+    assert panel
+    assert panel.plain.startswith("Before") == (stage != "weights")
+
+
+def test_nothing_is_added_where_there_is_one_stage_of_weights() -> None:
+    screen = screen_of(a_run(), hovered=Cell("weights", PLACE))
+    weights, panel, lines = (screen.panel(each) for each in (TOKENS, CELL, LINES))
+    assert weights.weights
+    assert panel
+    assert lines
+    shown = [panel.plain, weights.weights.plain, *lines.notes, screen.panel(STATUS).facts]
+    assert not [each for each in shown if "dropout" in each]
+    assert weights.weights.qualifier == lines.qualifier == ""
