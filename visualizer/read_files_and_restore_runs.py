@@ -119,7 +119,8 @@ def read_layer_of_trained_example() -> SavedDocument:
     from visualizer.language import trained_example
 
     message = trained_example.layer_of_example()
-    saved = saved_of(message, Tokenizer.CHARACTERS, trained_example.HEAD, trained_example.CELL)
+    head, cell = trained_example.HEAD, trained_example.CELL
+    saved = saved_of(message, Tokenizer.CHARACTERS, head, cell)
     view = replace(saved.view, stages=frozenset({"weights"}))
     return SavedDocument(saved.document, view)
 
@@ -139,7 +140,8 @@ def restore_document(saved: SavedDocument, compute: ComputeFunction) -> tuple[Ru
 
     view = _with_a(saved, compute)
     if saved.recorded and not saved.recorded.missing:
-        return recorded_run(saved.document.spec, saved.recorded), view
+        document = saved.document
+        return recorded_run(document.spec, saved.recorded, document.weights_source), view
     kept = view.comparison.kept if view.comparison else None
     run = compute(saved.document, kept)
     different = saved.exported.difference(run) if saved.exported else ""
@@ -155,7 +157,8 @@ def _with_a(saved: SavedDocument, compute: ComputeFunction) -> View:
     alone = replace(view, comparison=None)
     try:
         if saved.kept and not saved.kept.missing:
-            kept = recorded_run(comparison.document.spec, saved.kept)
+            before = comparison.document
+            kept = recorded_run(before.spec, saved.kept, before.weights_source)
         else:
             kept = compute(comparison.document, None)
     except InputError:
@@ -180,4 +183,5 @@ def _tensors(path: Path, document: Document) -> DocumentChange:
     found, notice = read_tensor_file(path, document.spec, document.most_tokens)
     if isinstance(found, CapturedAttention):
         return DocumentChange(document.set("captured", found), notice)
-    return DocumentChange(replace(document.set("captured", None), spec=found), notice)
+    changed = replace(document.set("captured", None), spec=found)
+    return DocumentChange(replace(changed, weights_source=f"weights from {path.name}"), notice)

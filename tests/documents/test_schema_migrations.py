@@ -47,7 +47,7 @@ def test_the_steps_are_taken_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_before_captured_attention_has_none() -> None:
     older = {"schema": 1, "document": {"text": "a"}, "view": {"comparison": {"document": {}}}}
-    none = {"captured": None, "labels": ""}
+    none = {"captured": None, "labels": "", "weights_source": ""}
     assert migrated(older) == {
         "schema": SCHEMA,
         "document": {"text": "a", **none, "model": None},
@@ -72,7 +72,7 @@ def test_a_place_in_captured_attention_is_a_layer(
 ) -> None:
     older = {"schema": 2, "document": {"captured": captured}, "view": {"text": 2}}
     none = {"vectors": None, "patches": None}
-    now = {"captured": captured and {**captured, **none}, "model": None}
+    now = {"captured": captured and {**captured, **none}, "model": None, "weights_source": ""}
     expected = {"schema": SCHEMA, "document": now, "view": {**view, "head_order": "layer"}}
     assert migrated(older) == expected
 

@@ -37,11 +37,11 @@ def said(*texts: str, **fields: Any) -> list[str]:
 def test_the_books_words() -> None:
     assert said() == [
         "Multi-head attention",
+        "untrained: random weights, seed 123",
         "6 tokens",
         "embedding 3, 2 heads of 1",
         "output 2",
         "causal mask",
-        "seed 123",
         "float32, CPU",
     ]
 
@@ -53,7 +53,7 @@ def test_the_books_words() -> None:
         ({"mask": Mask.WINDOW, "window": 2}, "window of 2"),
         ({"route": Route.AFTER_RENORMALISED}, "causal mask after normalising, renormalised"),
         ({"dropout": 0.25, "dropout_seed": 4}, "dropout 0.25 (seed 4)"),
-        ({"projection": Projection.UNIFORM}, "uniform weights"),
+        ({"projection": Projection.UNIFORM}, "weights from [0, 1)"),
         ({"position": Position.SINUSOIDAL}, "sinusoidal positions"),
         ({"normalisation": Normalisation.NAIVE_SOFTMAX}, "normalisation: naive"),
         ({"scale": Scale.NONE}, "not scaled"),
@@ -69,7 +69,7 @@ def test_the_books_words() -> None:
         ({"mask": Mask.OWN, "own_mask": BooleanMatrix.of(np.eye(6))}, "own mask"),
         ({"own_input": NumberMatrix.of(np.ones((6, 3)))}, "own vectors"),
         ({"own_weights": (("W_key", NumberMatrix.of(np.ones((3, 2)))),)}, "own weights (W_key)"),
-        ({"seed": 7}, "seed 7"),
+        ({"seed": 7}, "untrained: random weights, seed 7"),
         ({"heads": 1}, "embedding 3, 1 head of 2"),
     ],
 )
@@ -83,8 +83,8 @@ def test_what_does_not_act_is_not_said() -> None:
 
 
 def test_the_number_of_texts_is_said() -> None:
-    assert said("a b", "c d")[1] == "2 texts of 2 tokens"
-    assert said("a b", "c", "d")[1] == "3 texts of up to 2 tokens"
+    assert said("a b", "c d")[2] == "2 texts of 2 tokens"
+    assert said("a b", "c", "d")[2] == "3 texts of up to 2 tokens"
 
 
 CHANGING = (

@@ -262,6 +262,7 @@ DOCUMENTS = structs(
     captured=st.none() | captured(),
     labels=ANY_TEXT,
     model=st.none() | MODELS,
+    weights_source=ANY_TEXT,
 )
 
 PLACES = st.lists(COUNTS, min_size=2, max_size=3).map(tuple)

@@ -111,6 +111,8 @@ class ModelReading(Struct, frozen=True, eq=False):
         others in their place.
     refusal : callable or None
         Returns why numbers that are elsewhere cannot be had, if so; None where all are here.
+    training_step : int or None
+        Number of training steps of a model of the language lab, if it is known.
     fetch_captured : callable or None
         Returns the run's numbers where they are elsewhere; None where they cannot be had, or not
         without waiting.
@@ -140,6 +142,7 @@ class ModelReading(Struct, frozen=True, eq=False):
     context_edits: Mapping[tuple[int, int], float | Tensor] = {}
     refusal: Callable[[], InputError | None] | None = None
     fetch_captured: Callable[[], CapturedAttention | None] | None = None
+    training_step: int | None = None
 
     @property
     def is_edited(self) -> bool:

@@ -71,6 +71,8 @@ class Run(Struct, frozen=True, eq=False):
         Tokens of the keys, where they differ from those of the queries.
     reading : ModelReading or None
         What else is known where a model read the text.
+    weights_source : str
+        Where own weights are from; empty if they were typed or passed as arrays.
     """
 
     texts: Texts
@@ -80,6 +82,7 @@ class Run(Struct, frozen=True, eq=False):
     captured: CapturedAttention | None = None
     key_tokens: tuple[str, ...] = ()
     reading: ModelReading | None = None
+    weights_source: str = ""
 
     def words(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
         """Return the tokens along an axis of the stages, at a place on the leading axes."""

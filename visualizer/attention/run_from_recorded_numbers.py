@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RECORDED = "recorded on "
 
 
-def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers) -> Run:
+def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers, weights_source: str = "") -> Run:
     """Return a run of recorded numbers, on the CPU, without computing any.
 
     It holds the arrays without a copy; a later run can reuse its unchanged stages.
@@ -32,6 +32,8 @@ def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers) -> Run:
     ----------
     spec : AttentionSpec
         The document's spec.
+    weights_source : str
+        Where the document's own weights are from.
 
     Raises
     ------
@@ -52,7 +54,7 @@ def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers) -> Run:
         raise InputError("open", f"Of the recorded numbers, {error}.") from error
     device = recorded.device
     words = device if device.startswith(RECORDED) else f"{RECORDED}{device}"
-    return Run(texts, trace, words, recorded.notices)
+    return Run(texts, trace, words, recorded.notices, weights_source=weights_source)
 
 
 def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:

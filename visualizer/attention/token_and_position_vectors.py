@@ -24,6 +24,8 @@ BOOK_VECTORS = {
     "one": (0.77, 0.25, 0.10),
     "step": (0.05, 0.80, 0.55),
 }
+BOOK_SIZE = 3
+"""Number of columns of the book's vectors."""
 PADDING = "⟨pad⟩"
 
 # Drawn vectors are cached, at most 16 MiB; longer ones are drawn each time.
@@ -66,7 +68,7 @@ def sinusoids(count: int, d_in: int) -> np.ndarray:
 def _token(token: str, d_in: int, seed: int) -> np.ndarray:
     if token == PADDING:
         return np.zeros(d_in)
-    if d_in == 3 and token in BOOK_VECTORS:
+    if d_in == BOOK_SIZE and token in BOOK_VECTORS:
         return np.array(BOOK_VECTORS[token])
     return normal(f"token {token}", d_in, seed)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from visualizer.cli.matrices_in_files import own_weights_in, with_module_in
+from visualizer.cli.matrices_in_files import FROM_FILE, own_weights_in, with_module_in
 from visualizer.cli.options import SETTING_GROUPS, value_of
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
@@ -44,7 +44,8 @@ def with_weights(options: argparse.Namespace, document: Document) -> tuple[Docum
         own = own_weights_in(options.weights)
         if own:
             settings = _given(options) | {"own_weights": own}
-            return document_from_texts_and_settings.document_of((), settings, document), ""
+            changed = document_from_texts_and_settings.document_of((), settings, document)
+            return replace(changed, weights_source=FROM_FILE), ""
         document, notice = with_module_in(options.weights, document)
     except InputError as refused:
         raise InputError("own_weights", refused.sentence) from refused

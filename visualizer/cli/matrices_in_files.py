@@ -34,6 +34,10 @@ def vectors_in_file(name: str) -> NumberMatrix:
     return _numbers(_only_matrix(name))
 
 
+FROM_FILE = "weights from a file"
+"""The source of weights that a file given as an option holds."""
+
+
 def mask_in_file(name: str) -> BooleanMatrix:
     """Read a matrix [query, key] of 0 and 1, written as text or held as an array.
 
@@ -84,7 +88,7 @@ def with_module_in(contents: FileContents, document: Document) -> tuple[Document
         When the shapes do not fit together, or a number is not finite.
     """
     spec, notice = spec_in(contents, document.spec, document.most_tokens)
-    return replace(document, spec=spec), notice
+    return replace(document, spec=spec, weights_source=FROM_FILE), notice
 
 
 def _has_own_alone(contents: FileContents) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 CELL_FIELDS = {"stage", "place", "fold", "part"}
 """What a cell had before it had a layer."""
-SCHEMA = 7
+SCHEMA = 8
 """Schema number, raised with every change of the saved fields, together with a step in `STEPS`."""
 
 Tree = dict[str, Any]
@@ -82,6 +82,12 @@ def _with_layer_of_cells(tree: Tree) -> Tree:
     return whole
 
 
+def _with_weights_source(tree: Tree) -> Tree:
+    """Let it be unknown where own weights are from (schema 7 to 8)."""
+    none = {"weights_source": ""}
+    return _filled(_filled(tree, none, "document"), none, "view", "comparison", "document")
+
+
 def _with_edits(model: Tree) -> Tree:
     """Put the heads of a model that are off among its edits, and have it read the text alone."""
     rest = {name: value for name, value in model.items() if name != "heads_off"}
@@ -135,6 +141,7 @@ STEPS: dict[int, Callable[[Tree], Tree]] = {
     4: _with_vectors,
     5: _with_model,
     6: _with_layer_of_cells,
+    7: _with_weights_source,
 }
 """By schema number, converts a ``document.json`` to the next schema."""
 

@@ -89,6 +89,7 @@ def _matrices(document: Document) -> Iterator[Claim]:
 
 def _settings(document: Document) -> Iterator[Claim]:
     spec = document.spec
+    yield len(document.weights_source) <= LONGEST_PATH, "a source of weights"
     names = [name for name, _ in spec.own_weights]
     are_known = set(names) <= OWN_LAYERS.keys() | OWN_BIASES.keys()
     yield are_known and len(set(names)) == len(names), "a set of own weights"

@@ -26,6 +26,7 @@ from visualizer.documents.document_file import SavedDocument
 from visualizer.language.tokenizers import Tokenizer, tokenize
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
+from visualizer.session.provenance import lab_provenance
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -79,11 +80,13 @@ def saved_of(
     given = NumberMatrix.of(arrays["input"])
     spec = replace(AttentionSpec(**values), own_input=given, own_weights=weights)
     text, tokenizer = _text(tuple(message.values["tokens"]), tokenizer)
-    document = Document(text, tokenizer, spec=spec)
+    said = message.values
+    shown = f"layer {said['layer'] + 1}"
+    source = lab_provenance(said["step"], run, shown)
+    document = Document(text, tokenizer, spec=spec, weights_source=source)
     alone = frozenset({head}) if spec.heads > 1 else None
     pinned = Cell("weights", (head, *cell)) if cell else None
-    said = message.values
-    title = f"{run}, layer {said['layer'] + 1}, step {said['step']:,}" if run else ""
+    title = f"{run}, {shown}, step {said['step']:,}" if run else ""
     return SavedDocument(document, View(pinned=pinned, heads=alone), title=title)
 
 

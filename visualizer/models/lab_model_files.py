@@ -51,13 +51,20 @@ class LabModelFiles(Struct, frozen=True):
     is_checkpoint: bool
 
     @property
+    def snapshot_step(self) -> int | None:
+        """The step of a snapshot in its run's folder; None of other files."""
+        weights = self.weights.path
+        is_snapshot = weights.parent.name == "snapshots" and weights.stem.isdecimal()
+        return int(weights.stem) if is_snapshot else None
+
+    @property
     def name(self) -> str:
         """What the model is called: the run's name, of an earlier step with the step."""
-        weights = self.weights.path
+        weights, step = self.weights.path, self.snapshot_step
         if self.path.is_dir():
             return self.path.resolve().name
-        if weights.parent.name == "snapshots" and weights.stem.isdecimal():
-            return f"{weights.resolve().parent.parent.name}, step {int(weights.stem):,}"
+        if step is not None:
+            return f"{weights.resolve().parent.parent.name}, step {step:,}"
         return weights.resolve().parent.name if self.is_checkpoint else weights.stem
 
 

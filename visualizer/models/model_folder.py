@@ -96,6 +96,8 @@ class ModelFolder(Struct, frozen=True):
         A number that tells its files from others, in hexadecimal; empty where it was not asked for.
     lab_run : RunMetadata or None
         Of a model that was trained in the language lab, how.
+    training_step : int or None
+        Number of training steps of such a model, if its file says it.
     layer_sizes : LayerSizes
         What its layers take in its files.
     is_quantised : bool
@@ -115,6 +117,7 @@ class ModelFolder(Struct, frozen=True):
     lab_run: RunMetadata | None = None
     layer_sizes: LayerSizes = LayerSizes()
     is_quantised: bool = False
+    training_step: int | None = None
 
     @property
     def text_to_begin_with(self) -> str:

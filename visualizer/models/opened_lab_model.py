@@ -35,9 +35,10 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
         check_room_to_read(about.settings, len(about.tokens), COPIES_OF_CHECKPOINT)
         trained = build(about.settings, len(about.tokens)).eval()
         if found.is_checkpoint:
-            read_checkpoint_weights(file, trained)
+            step, _ = read_checkpoint_weights(file, trained)
         else:
             read_weights(file, trained)
+            step = found.snapshot_step
     except InputError as refused:
         raise InputError("model", refused.sentence) from refused
     model = lab_transformer(trained)
@@ -53,5 +54,6 @@ def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:
         True,
         fingerprint_of(json.loads(json.dumps(plain(about))), [file.path]),
         about,
+        training_step=step,
     )
     return folder, model, LabTokenizer(about.vocabulary)

@@ -198,6 +198,7 @@ def read_text(
         parts=parts_in_words(seen.runs),
         part=part,
         context_edits=edits,
+        training_step=model.folder.training_step,
         **(_facts_of_text(model, source, text, part) if source.image is None else NO_TEXT),
     )
     is_same = model.folder.fingerprint == source.fingerprint

@@ -17,6 +17,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import Operation
 from visualizer.models.model_source import cuts_in_words, edits_in_words
 from visualizer.number_format import format_count, format_size
+from visualizer.session.provenance import provenance
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -53,10 +54,12 @@ def caption(run: Run) -> str:
             for row in run.trace.stages
             if row.operation in _OF_SCORES
         ]
-        return " · ".join((f"{run.source} · {run.size}", *steps, *_edits(run)))
+        source = provenance(run) if run.reading else run.source
+        return " · ".join((f"{source} · {run.size}", *steps, *_edits(run)))
     spec = run.trace.spec
     parts = [
         TITLES[mechanism_of(spec)],
+        provenance(run),
         _text(run),
         f"embedding {spec.d_in}, {format_count(spec.heads, 'head')} of {spec.d_head}",
         f"output {spec.width}",
@@ -65,10 +68,16 @@ def caption(run: Run) -> str:
         *_own(spec),
         _mask(spec),
         *_extras(spec),
-        f"seed {spec.seed}",
+        *_seed(run),
         f"{spec.dtype}, {run.device}",
     ]
     return " · ".join(parts)
+
+
+def _seed(run: Run) -> list[str]:
+    """Give the seed of vectors and weights, unless it is given as where the weights come from."""
+    seed = f"seed {run.trace.spec.seed}"
+    return [] if seed in provenance(run) else [seed]
 
 
 def _edits(run: Run) -> list[str]:
@@ -120,7 +129,8 @@ def _weights(spec: AttentionSpec) -> list[str]:
     usual = spec_of(mechanism_of(spec), spec)
     parts = []
     if spec.projection is not usual.projection:
-        parts.append(f"{spec.projection} weights")
+        is_uniform = spec.projection is Projection.UNIFORM
+        parts.append("weights from [0, 1)" if is_uniform else f"{spec.projection} weights")
     if spec.projection is Projection.LINEAR and spec.bias:
         parts.append("with bias")
     if spec.heads > 1 and spec.arrangement is not usual.arrangement:

@@ -43,6 +43,9 @@ class Document(Struct, frozen=True):
         The model that reads the text, in place of a module.
     labels : str
         The text typed as its token labels, edited in place of the text meanwhile.
+    weights_source : str
+        Where the own weights of the module are from, as a phrase that is shown with them; empty if
+        they were typed or passed as arrays.
     """
 
     text: str = BOOK_SENTENCE
@@ -52,6 +55,7 @@ class Document(Struct, frozen=True):
     captured: CapturedAttention | None = None
     labels: str = ""
     model: ModelSource | None = None
+    weights_source: str = ""
 
     def tokens(self) -> tuple[tuple[str, ...], ...]:
         """Split into texts and tokens; lines without tokens are left out of a batch."""
@@ -146,7 +150,9 @@ class Document(Struct, frozen=True):
             return replace(self, text=value, captured=None)
         if name in _OWN:
             return replace(self, **{name: value})
-        return replace(self, spec=_with_setting(self.spec, name, value))
+        source = "" if name == "own_weights" else self.weights_source
+        spec = _with_setting(self.spec, name, value)
+        return replace(self, spec=spec, weights_source=source)
 
 
 def _with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:

@@ -30,8 +30,8 @@ IN_WORDS = {
 """The fields of a document and its spec; changes of others have no name of their own."""
 OF_MODEL = {"second": "second text", "image": "image", "is_chat": "user’s message"}
 """The fields of a model's source that are named in the same way."""
-FOLLOWING = frozenset({"lengths"})
-"""Fields of the spec that follow from the text."""
+FOLLOWING = frozenset({"lengths", "weights_source"})
+"""Fields that follow from others: of the spec from the text, of a document from its weights."""
 AS_IT_IS = "as it is"
 LONGEST = 60
 """Characters of what is said."""
@@ -56,7 +56,7 @@ class NamedChange:
 def change_in_words(before: Document, after: Document) -> str:
     """Name what has changed; empty where that has no short name, as of several settings."""
     names = _changed(before, after) - {"spec"}
-    names |= _changed(before.spec, after.spec) - FOLLOWING
+    names = (names | _changed(before.spec, after.spec)) - FOLLOWING
     if "model" in names:
         said = _model_in_words(before.model, after.model)
     elif names == {"mask", "own_mask"}:

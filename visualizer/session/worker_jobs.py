@@ -240,7 +240,8 @@ def run_of(
     texts = document.tokens()
     if prepare:
         prepare(texts, document.spec)
-    return run(texts, document.spec, previous, pool)
+    computed = run(texts, document.spec, previous, pool)
+    return replace(computed, weights_source=document.weights_source)
 
 
 def answer_question(

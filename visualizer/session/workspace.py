@@ -22,6 +22,7 @@ from visualizer.session.document_change_in_words import NamedChange
 from visualizer.session.exportable_snapshot import Snapshot
 from visualizer.session.history import History
 from visualizer.session.newest_request_worker import Worker
+from visualizer.session.provenance import provenance
 from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.session.screen import Moment, ReadingProgress, Screen
 from visualizer.session.stage_toggle_and_cell_pinning import toggled
@@ -242,9 +243,12 @@ class Workspace(QObject):
             self.set("own_weights", ())
         elif self.run and self.computed == self.document:  # otherwise they belong to another module
             try:
-                self.set("own_weights", weights_as_own(self.run.trace))
+                kept = self.document.set("own_weights", weights_as_own(self.run.trace))
             except InputError as refused:
                 self.refuse(refused)
+                return
+            self._keep()
+            self._change_to(replace(kept, weights_source=provenance(self.run)))
 
     def _keep(self, key: str = "") -> None:
         """Record the present document before it changes."""

@@ -63,6 +63,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS, BoardContents, pr
 from visualizer.number_format import format_count
 from visualizer.session.computation_caption import facts
 from visualizer.session.head_retrieval import is_retrieval_read, read_retrieval
+from visualizer.session.provenance import provenance_of_view
 from visualizer.session.screen import LatePanels, PanelId, Screen
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class StatusLine(Struct, frozen=True):
 
     Parameters
     ----------
+    provenance : str
+        Where the weights come from, such as "untrained: random weights, seed 123".
     progress : str
         What a model reads, and how much of it is done; empty while it reads no long text.
     share : float
@@ -99,6 +102,7 @@ class StatusLine(Struct, frozen=True):
     is_working: bool = False
     progress: str = ""
     share: float = 1.0
+    provenance: str = ""
 
 
 STATUS: PanelId[StatusLine] = PanelId("Status")
@@ -404,7 +408,8 @@ def _status(moment: Moment) -> StatusLine:
     told = (facts(run), board_presenter.how_exact(moment.resolved))
     said = painting.says if painting else "  ·  ".join(filter(None, told))
     notices = (*_unused(moment.panel(SETUP)), *run.notices)
-    return StatusLine(said, notices, moment.is_working, progress, share)
+    provenance = provenance_of_view(moment.resolved)
+    return StatusLine(said, notices, moment.is_working, progress, share, provenance)
 
 
 def _progress(moment: Moment) -> str:

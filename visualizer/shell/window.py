@@ -151,7 +151,11 @@ class MainWindow(QMainWindow):
         self._drawn_later = QTimer(self, singleShot=True, interval=0)
         self._drawn_later.timeout.connect(self._show_drawn_panes)
         self.facts, self.notice = PlainLabel(), PlainLabel()
+        self.provenance = PlainLabel()
+        """Where the weights come from; always visible, so that none is mistaken for a finding."""
+        self.provenance.setProperty("role", "quiet")
         status_bar = add_status_bar(self, self.facts)
+        status_bar.addPermanentWidget(self.provenance)
         status_bar.addPermanentWidget(self.export_controller.progress.widget)
         self.actions_ = CommandMenus(self, COMMANDS)
         self.lesson_controller = LessonController(
@@ -461,6 +465,7 @@ class MainWindow(QMainWindow):
         status, cell_panel = screen.panel(STATUS), screen.panel(CELL)
         said = cell_panel.plain if cell_panel else status.facts
         self.facts.setText(status.progress or said)
+        self.provenance.setText(status.provenance)
         told = (status.share, status.progress) if status.progress else ()
         self.progress.show_working(status.is_working, self.theme, *told)
 

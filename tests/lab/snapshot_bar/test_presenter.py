@@ -67,7 +67,7 @@ def test_what_was_thinned_out_is_looked_at_nearby() -> None:
         ),
         (None, (Measured(2.5, 1499), None), "Now, step 1,500: training loss 2.500"),
         (None, (Measured(2.5, 1400), None), "Now, step 1,500: training loss 2.500 at step 1,400"),
-        (0, (None, None), "Step 0 of 1,500"),
+        (0, (None, None), "Step 0 of 1,500 (untrained)"),
     ],
 )
 def test_a_moment_in_words(

@@ -119,6 +119,8 @@ def _said(
 ) -> str:
     when = f"Now, step {now:,}" if looked is None else f"Step {looked:,} of {now:,}"
     step = now if looked is None else looked
+    if step == 0:
+        when += " (untrained)"
     losses = []
     if training:  # after n steps, the last batch was step n − 1, counted from 0
         losses.append(_written("training", training, {step, step - 1}))

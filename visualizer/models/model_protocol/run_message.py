@@ -112,6 +112,7 @@ class ReadingOnWire(Struct, frozen=True):
     is_text_alone: bool
     parts: tuple[tuple[str, str], ...]
     part: str
+    training_step: int | None = None
 
     @classmethod
     def of(cls, reading: ModelReading) -> ReadingOnWire:

@@ -1,0 +1,82 @@
+"""Where the weights of a computation come from: drawn at random, given, or trained."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from visualizer.attention.spec import Normalisation
+from visualizer.attention.token_and_position_vectors import BOOK_SIZE, BOOK_VECTORS, PADDING
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.session.resolved_view import Resolved
+
+MAX_NAMED = 3
+"""Maximum number of random matrices that are named; of more, only their number is given."""
+
+
+def provenance(run: Run, layer: int | None = None) -> str:
+    """Describe where the weights of a run come from, as one short phrase.
+
+    The window, captions of figures, films and web pages, and data files all use it, so that
+    random weights are nowhere mistaken for learned ones.
+
+    Parameters
+    ----------
+    layer : int, optional
+        The number of the shown layer, from 0, of a run with layers of a model.
+    """
+    if run.trace.has_module:
+        return _of_module(run)
+    shown = "" if layer is None else f"layer {layer + 1}"
+    reading = run.reading
+    if reading is None:
+        return ", ".join(filter(None, (f"from {run.source}", shown)))
+    if not reading.is_of_lab:
+        return ", ".join(filter(None, (run.source, shown)))
+    return lab_provenance(reading.training_step, run.source, shown)
+
+
+def lab_provenance(step: int | None, run_name: str, shown: str = "") -> str:
+    """Describe weights of the language lab after a number of steps; None if it is unknown."""
+    when = "" if step is None else f"step {step:,}"
+    state = "untrained: random weights" if step == 0 else "trained"
+    name = run_name.removesuffix(f", {when}")  # a snapshot is named by its step
+    where = ", ".join(filter(None, (name, shown)))
+    return ", ".join(filter(None, (state, when))) + f" ({where})" * bool(where)
+
+
+def provenance_of_view(resolved: Resolved) -> str:
+    """Describe the weights of what a view shows, with the layer if it shows a single one."""
+    trace = resolved.run.trace
+    has_layers = resolved.run.reading is not None or trace.count("layer") > 1
+    if not has_layers or (resolved.is_spread and "layer" in trace.axes):
+        return provenance(resolved.run)
+    return provenance(resolved.run, resolved.layer_numbers[trace.at("layer", resolved.leading)])
+
+
+def _of_module(run: Run) -> str:
+    spec, names = run.trace.spec, run.trace.spec.weight_names
+    if not names:
+        return f"no weights: {_without_weights(run)}"
+    given = {name for name, _ in spec.counting_weights}
+    drawn = [name for name in names if name not in given]
+    if not given:
+        return f"untrained: random weights, seed {spec.seed}"
+    given_by = run.weights_source or "weights given by you"
+    if not drawn:
+        return given_by
+    named = ", ".join(drawn) if len(drawn) <= MAX_NAMED else f"{len(drawn)} of {len(names)}"
+    return f"partly untrained: {named} random, seed {spec.seed}; other {given_by}"
+
+
+def _without_weights(run: Run) -> str:
+    """Describe what attention without weights depends on."""
+    spec = run.trace.spec
+    if spec.normalisation is Normalisation.UNIFORM:
+        return "every allowed key counts equally"
+    if spec.own_input:
+        return "vectors given by you"
+    are_of_book = spec.d_in == BOOK_SIZE and {*chain(*run.texts)} <= {*BOOK_VECTORS, PADDING}
+    return "the book’s vectors" if are_of_book else f"random vectors, seed {spec.seed}"
