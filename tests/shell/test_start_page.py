@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -14,7 +15,7 @@ from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer.documents import recent_files
 from visualizer.documents.document_file import SUFFIX, SavedDocument, document_bytes
 from visualizer.features.next_token.presenter import NEXT_TOKEN
-from visualizer.features.start_page.presenter import TEXTS, Example
+from visualizer.features.start_page.presenter import TEXTS, Example, picture_numbers
 from visualizer.language.trained_example import CELL, HEAD, NEEDED
 from visualizer.session.document import Document, starting_document
 from visualizer.session.view import LessonPosition, View
@@ -133,6 +134,9 @@ def test_the_book_is_what_lies_behind(hand: Hand, windows: WindowManager) -> Non
     choose(hand, Example.BOOK)
     assert hand.window.start_page.page is None
     assert hand.window.workspace.run is run
+    assert run is not None
+    opened = run.trace.read("context")
+    np.testing.assert_allclose(opened, picture_numbers().book, atol=1e-4)
     assert len(windows.all) == 1
 
 

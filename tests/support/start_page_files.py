@@ -51,9 +51,9 @@ def pictures() -> dict[str, Any]:
     document = starting_document()
     (tokens,) = document.tokens()
     printed = json.loads(resource("lessons", "chapter3.json").read_text(encoding="utf-8"))
-    weights = run((tokens,), document.spec).trace.read("weights")
+    contexts = run((tokens,), document.spec).trace.read("context")
     return {
-        "book": {"tokens": tokens, "weights": rounded(weights)},
+        "book": {"tokens": tokens, "contexts": rounded(contexts)},
         "lesson": {"tokens": printed["tokens"], "query": printed[SECTION]["query"],
                    "weights": printed[SECTION]["weights by softmax"]},
         "training": {"tokens": [*TEXT], "steps": STEPS,
@@ -61,9 +61,9 @@ def pictures() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def rounded(weights: np.ndarray) -> Any:
+def rounded(numbers: np.ndarray) -> Any:
     """Round to the decimals of the file."""
-    return weights.astype(np.float64).round(DECIMALS).tolist()
+    return numbers.astype(np.float64).round(DECIMALS).tolist()
 
 
 def write() -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of, with_block_size
-from visualizer.attention.spec import AttentionSpec, Mask, Projection, problems
+from visualizer.attention.spec import AttentionSpec, Mask, problems
 from visualizer.language.tokenizers import Tokenizer, tokenize
 
 if TYPE_CHECKING:
@@ -176,12 +176,11 @@ OF_MODEL = frozenset({"second", "part", "image"})
 def starting_document() -> Document:
     """Return the document that a window shows when none is given: two heads of size 2.
 
-    Its first head is the book's ``SelfAttention_v1`` (Raschka 2024, §3.4.2) under a causal mask:
-    the parameters are drawn from [0, 1), so that its weights differ visibly. With the settings of
-    a plain `Document`, those of §3.6.2, every head has a single column and its weights are nearly
-    equal.
+    Its context vectors are those that the book prints for ``MultiHeadAttentionWrapper`` (Raschka
+    2024, §3.6.1). With the settings of a plain `Document`, those of §3.6.2, every head has a
+    single column.
     """
-    return Document(spec=replace(spec_of(Mechanism.STACKED), projection=Projection.UNIFORM))
+    return Document(spec=spec_of(Mechanism.STACKED))
 
 
 def _tokens(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,15 @@ from visualizer.features.start_page.presenter import MOST_RECENT, picture_number
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.trained_example import CELL, FOLDER, HEAD, LAYER, NEEDED, TEXT
 from visualizer.language.training_settings import TrainingSettings
+from visualizer.number_format import format_number
 from visualizer.read_files_and_restore_runs import (
     read_layer_of_trained_example,
     read_trained_example,
 )
+from visualizer.session.document import starting_document
 from visualizer.session.worker_jobs import compute
 
+GOLDEN = Path(__file__).parents[2] / "golden" / "chapter3.json"
 MOST_BYTES = 3_000_000
 ROUNDED = 2e-4
 
@@ -25,11 +29,24 @@ ROUNDED = 2e-4
 def test_the_numbers_of_the_pictures_are_those_that_are_computed() -> None:
     shown, computed = picture_numbers(), pictures()
     assert shown.book_tokens == tuple(computed["book"]["tokens"])
-    np.testing.assert_allclose(shown.book, computed["book"]["weights"], atol=ROUNDED)
     np.testing.assert_allclose(shown.lesson, computed["lesson"]["weights"])
     assert shown.lesson_tokens[shown.lesson_query] == "journey"
     assert shown.steps == tuple(computed["training"]["steps"])
     np.testing.assert_allclose(shown.learned, computed["training"]["weights"], atol=ROUNDED)
+
+
+def test_the_picture_of_the_book_and_what_it_opens_are_what_section_3_6_1_prints() -> None:
+    printed = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    (section,) = [name for name in printed if name.startswith("3.6.1 ")]
+    contexts = np.array(printed[section]["context, each item"])  # query, columns of both heads
+    opened = compute(starting_document(), None)
+    assert opened.texts == (tuple(printed["tokens"]),)
+    np.testing.assert_allclose(opened.trace.read("concat"), contexts, atol=1e-4)
+    shown = picture_numbers()
+    assert shown.book_tokens == tuple(printed["tokens"])
+    np.testing.assert_allclose(np.concatenate([*shown.book], axis=1), contexts, atol=1e-4)
+    written = [format_number(each) for each in shown.book[:, 0].ravel()]
+    assert written == ["−0.4519", "0.2216", "0.4772", "0.1063"]
 
 
 def test_the_head_forms_on_the_way() -> None:

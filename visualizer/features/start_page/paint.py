@@ -9,9 +9,9 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QPainter, QPainterPath, QPen
 
 from visualizer.features.start_page.presenter import Example, PictureNumbers
-from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, LARGEST, image
+from visualizer.heatmap.value_to_colour_mapping import FORBIDDEN, LARGEST, image, light_entries
 from visualizer.number_format import format_number
-from visualizer.session.colour_maps import USUAL
+from visualizer.session.colour_maps import AUTOMATIC, USUAL
 from visualizer.widgets.fonts import font, metrics, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.theme import head_colour
@@ -44,22 +44,24 @@ def paint_picture(
 
 
 def _paint_book(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
-    """Paint the weights of every head, the tokens to the left."""
-    tokens, heads = numbers.book_tokens, len(numbers.book)
+    """Paint the context vectors of every head with their numbers, the tokens to the left."""
+    tokens, (heads, _, columns) = numbers.book_tokens, numbers.book.shape
     line, gap = metrics(SMALL).height() + 4, 12 * text_scale()
     room = max(metrics(SMALL).horizontalAdvance(token) for token in tokens) + 8
-    wide = (area.width() - room - (heads - 1) * gap) / (heads * len(tokens))
-    cell = int(min(wide, (area.height() - line) / len(tokens)))
-    side = cell * len(tokens)
+    most = 1.6 * metrics(SMALL).horizontalAdvance("−0.0000")
+    wide = int(min(most, (area.width() - room - (heads - 1) * gap) / (heads * columns)))
+    high = int((area.height() - line) / len(tokens))
+    side = wide * columns
     left = area.center().x() - (room + heads * side + (heads - 1) * gap) / 2
-    top = area.center().y() - (side + line) / 2 + line
-    _label_rows(painter, QRectF(left, top, room - 8, side), tokens, theme)
-    for head, weights in enumerate(numbers.book):
-        box = _whole(left + room + head * (side + gap), top, side)
-        paint_weights(painter, box, weights, theme)
+    top = area.center().y() - (high * len(tokens) + line) / 2 + line
+    _label_rows(painter, QRectF(left, top, room - 8, high * len(tokens)), tokens, theme)
+    limit = float(np.abs(numbers.book).max())
+    for head, contexts in enumerate(numbers.book):
+        corner = round(left + room + head * (side + gap)), round(top)
+        box = QRectF(*corner, side, high * len(tokens))
+        _paint_numbers(painter, box, contexts, limit, theme)
         above = QRectF(box.left(), box.top() - line, side, line - 2)
         _write_head(painter, above, head, theme)
-        _write_in_cells(painter, box, weights, theme)
 
 
 def _paint_training(painter: QPainter, area: QRectF, numbers: PictureNumbers, theme: Theme) -> None:
@@ -201,16 +203,20 @@ def paint_weights(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Th
     painter.fillPath(masked, QBrush(QColor(theme.hairline), Qt.BrushStyle.BDiagPattern))
 
 
-def _write_in_cells(painter: QPainter, box: QRectF, weights: np.ndarray, theme: Theme) -> None:
-    """Write the numbers into the cells where they fit."""
-    cell = box.width() / len(weights)
-    if cell < metrics(SMALL).horizontalAdvance("0.00") + 6:
+def _paint_numbers(
+    painter: QPainter, box: QRectF, numbers: np.ndarray, limit: float, theme: Theme
+) -> None:
+    """Paint a matrix from −limit to limit as the heatmaps do, with its numbers if they fit."""
+    chosen = ((1 + numbers / limit) / 2 * LARGEST + 0.5).astype(np.uint8)
+    painter.drawImage(box, image(chosen, AUTOMATIC, theme))
+    wide, high = box.width() / numbers.shape[1], box.height() / len(numbers)
+    if wide < metrics(SMALL).horizontalAdvance("−0.0000") or high < metrics(SMALL).height():
         return
-    for query, row in enumerate(weights):
-        for key in range(query + 1):
-            place = QRectF(box.left() + key * cell, box.top() + query * cell, cell, cell)
-            colour = "#000000" if row[key] > 0.6 else "#ffffff"
-            _write(painter, place, format_number(float(row[key]), 2), colour, CENTRE)
+    is_light = light_entries(AUTOMATIC, theme)[chosen]
+    for (row, column), value in np.ndenumerate(numbers):
+        place = QRectF(box.left() + column * wide, box.top() + row * high, wide, high)
+        colour = "#000000" if is_light[row, column] else "#ffffff"
+        _write(painter, place, format_number(float(value)), colour, CENTRE)
 
 
 def _write_head(painter: QPainter, box: QRectF, head: int, theme: Theme) -> None:

@@ -36,8 +36,8 @@ class ExampleText(Struct, frozen=True):
 TEXTS = {
     Example.BOOK: ExampleText(
         "The book’s six words",
-        "Two heads read “Your journey starts with one step”. Change anything, and every number "
-        "follows.",
+        "The context vectors of two heads, as section 3.6.1 of the book prints them. Change "
+        "anything, and every number follows.",
     ),
     Example.TRAINING: ExampleText(
         "Watch a head form",
@@ -61,7 +61,7 @@ class PictureNumbers(Struct, frozen=True, eq=False):
     Parameters
     ----------
     book : ndarray
-        Weights of the starting document, [head, query, key].
+        Context vectors of the starting document, [head, query, column].
     lesson : ndarray
         Weights of one query of the first lesson, [key].
     learned : ndarray
@@ -93,7 +93,7 @@ def picture_numbers() -> PictureNumbers:
     book, lesson, training = (found[name] for name in ("book", "lesson", "training"))
     return PictureNumbers(
         tuple(book["tokens"]),
-        np.array(book["weights"]),
+        np.array(book["contexts"]),
         tuple(lesson["tokens"]),
         lesson["query"],
         np.array(lesson["weights"]),
